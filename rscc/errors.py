@@ -1,0 +1,45 @@
+"""Errors a user can act on; each class is named by the fact it states.
+
+The command prints ``str(error)`` as one line on stderr and exits with ``error.exit_code``
+(2: the input or an option is wrong; 1: the input was right but the run failed).
+"""
+
+
+class RsccError(Exception):
+    """Root of every error that the ``rscc`` package raises on purpose."""
+
+    exit_code = 2
+
+
+class ModelNotFound(RsccError):
+    """A model name is not in the registry and is not a folder either."""
+
+
+class ModelFolderInvalid(RsccError):
+    """A model folder lacks a file, or a file does not agree with its recorded SHA-256 or config."""
+
+
+class ConfigInvalid(RsccError):
+    """A config file has an unknown key or a value outside its allowed range."""
+
+
+class DatasetLayoutInvalid(RsccError):
+    """A data set folder does not follow its benchmark's official layout."""
+
+
+class WeightsNotFound(RsccError):
+    """A file of pretrained weights (backbone, text encoder, parser) is missing."""
+
+
+class ExtraNotInstalled(RsccError):
+    """A command needs an optional dependency group that is not installed."""
+
+
+class DeviceUnavailable(RsccError):
+    """The requested compute device does not exist on this machine."""
+
+
+class NonFiniteLoss(RsccError):
+    """Training met a NaN or an infinity; the message lists every loss term."""
+
+    exit_code = 1

@@ -1,0 +1,66 @@
+"""The typed values that travel between the parts of ``rscc``; shapes are in the docstrings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+
+
+@dataclass(frozen=True)
+class Caption:
+    """One sentence about one pair of images.
+
+    Attributes:
+        text: the sentence, lower case, words separated by one space.
+        score: geometric mean of the words' probabilities, in 0..1.
+        changed: False when the model decided that nothing changed.
+        alternatives: other sentences of the beam, best first, without ``text``.
+    """
+
+    text: str
+    score: float
+    changed: bool
+    alternatives: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ChangePrediction:
+    """What the model sees of change in a batch of tiles.
+
+    Attributes:
+        change_probability: (B, H, W) float32 in 0..1, per pixel.
+        changed_probability: (B,) float32 in 0..1, P(anything changed) per tile.
+    """
+
+    change_probability: np.ndarray
+    changed_probability: np.ndarray
+
+
+@dataclass
+class PairBatch:
+    """A batch of image pairs and what is known about each; unknown things are None or masked out.
+
+    Attributes:
+        before, after: (B, 3, H, W) uint8 RGB, or None when ``features`` are given.
+        features: trunk maps of both dates, (B, 2, C, h, w), cached; None when images are given.
+        tokens: (B, L) int64 caption ids with begin, end and padding; None without captions.
+        nouns, verbs: per sample the joined noun / verb segments of the caption; None without captions.
+        mask: (B, H, W) float32 in {0, 1}; None when no sample has one.
+        mask_known: (B,) bool, whether ``mask`` of this sample may be learned from.
+        changed: (B,) float32 in {0, 1}; ``changed_known``: (B,) bool.
+    """
+
+    before: torch.Tensor | None = None
+    after: torch.Tensor | None = None
+    features: torch.Tensor | None = None
+    tokens: torch.Tensor | None = None
+    nouns: list[str] | None = None
+    verbs: list[str] | None = None
+    mask: torch.Tensor | None = None
+    mask_known: torch.Tensor | None = None
+    changed: torch.Tensor | None = None
+    changed_known: torch.Tensor | None = None
