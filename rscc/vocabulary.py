@@ -16,7 +16,7 @@ from rscc.errors import ConfigInvalid, DatasetLayoutInvalid, ModelFolderInvalid
 
 SPECIAL = ("<pad>", "<bos>", "<eos>", "<unk>")
 
-# A word begins and ends with a letter or digit and may join parts by apostrophe or hyphen; the rest is punctuation.
+# A word begins and ends with a letter or digit; apostrophes and hyphens may stand inside it.
 _WORD = re.compile(r"<unk>|[^\W_]+(?:['’\-][^\W_]+)*")
 
 
@@ -89,7 +89,7 @@ class Vocabulary:
         return hash(self.words)
 
     def encode(self, text: str | Sequence[str], max_length: int) -> list[int]:
-        """Return ``[bos, words ..., eos]``, at most ``max_length`` ids; a longer caption loses words, never eos.
+        """Return ``[bos, words ..., eos]``, at most ``max_length`` ids; eos always stays.
 
         Raises:
             ConfigInvalid: ``max_length`` is below 2.
