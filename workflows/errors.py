@@ -1,0 +1,37 @@
+"""Errors of whole jobs; each class is named by the fact it states.
+
+``exit_code`` is what the command returns: 2 when an option or an input is wrong, 1 when the input was right
+but the run failed.
+"""
+
+
+class WorkflowError(Exception):
+    """Root of every error that the ``workflows`` package raises on purpose."""
+
+    exit_code = 2
+
+
+class OptionInvalid(WorkflowError):
+    """An option has a value outside its allowed range."""
+
+
+class DateInvalid(WorkflowError):
+    """A date given as an option is not a year, a month or a day in ISO form."""
+
+
+class FormatUnsupported(WorkflowError):
+    """The suffix of the output names a format that reports are not written in."""
+
+
+class OutputExists(WorkflowError):
+    """The report or its style is there already, and overwriting was not asked for."""
+
+
+class OutputFolderMissing(WorkflowError):
+    """The folder of the report does not exist, or is not a folder."""
+
+
+class OutputNotWritable(WorkflowError):
+    """The report cannot be written: no permission, a full disk, a read-only file system."""
+
+    exit_code = 1

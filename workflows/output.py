@@ -1,0 +1,81 @@
+"""Where a report goes: checked before the work, written under temporary names, renamed when complete."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from workflows.errors import FormatUnsupported, OutputExists, OutputFolderMissing, OutputNotWritable
+
+SUPPORTED_SUFFIXES = (".geojson",)
+
+
+def style_path(path: Path) -> Path:
+    """Return the path of the QGIS style that lies beside the report ``path``."""
+    return path.with_suffix(".qml")
+
+
+def check_output(path: str | Path, overwrite: bool = False) -> Path:
+    """Make sure that a report can be written to ``path``, without leaving anything there.
+
+    Raises:
+        FormatUnsupported: another suffix than the supported ones.
+        OutputFolderMissing: the folder does not exist.
+        OutputExists: the report or its style exists and ``overwrite`` is False, or a folder has that name.
+        OutputNotWritable: no file can be made in the folder.
+    """
+    path = Path(path)
+    if path.suffix.lower() not in SUPPORTED_SUFFIXES:
+        raise FormatUnsupported(
+            f"{path}: reports are written as {', '.join(SUPPORTED_SUFFIXES)}; give the output such a name"
+        )
+    if not path.parent.is_dir():
+        raise OutputFolderMissing(f"{path}: the folder {path.parent} does not exist; create it first")
+    for target in (path, style_path(path)):
+        if target.is_dir():
+            raise OutputExists(f"{target}: a folder has this name; choose another output name")
+        if target.exists() and not overwrite:
+            raise OutputExists(f"{target}: exists already; add --overwrite or choose another output name")
+    probe = _temporary(path)
+    try:
+        probe.touch(exist_ok=False)
+        probe.unlink()
+    except OSError as error:
+        raise _not_writable(path, error) from error
+    return path
+
+
+def write_together(contents: Mapping[Path, Iterable[str]]) -> None:
+    """Write text files that belong together; on any error none of the names is touched.
+
+    Every file is complete under a temporary name in its own folder before the first is renamed; they are
+    renamed in the order given, so the last one there means that all are.
+
+    Raises:
+        OutputNotWritable: the system refused; temporary files are removed.
+    """
+    temporary = {path: _temporary(path) for path in contents}
+    try:
+        for path, chunks in contents.items():
+            with temporary[path].open("x", encoding="utf-8", newline="\n") as file:
+                file.writelines(chunks)
+                file.flush()
+                os.fsync(file.fileno())
+        for path in contents:
+            temporary[path].replace(path)
+    except OSError as error:
+        raise _not_writable(next(reversed(contents)), error) from error
+    finally:
+        for leftover in temporary.values():
+            leftover.unlink(missing_ok=True)
+
+
+def _temporary(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+
+
+def _not_writable(path: Path, error: OSError) -> OutputNotWritable:
+    reason = error.strerror or str(error)
+    return OutputNotWritable(f"{path}: cannot be written ({reason}); choose another folder or free this one")

@@ -1,0 +1,92 @@
+"""The run record: everything needed to know where a report came from and to make it again; no secrets."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import rasterio
+
+if TYPE_CHECKING:
+    from rscc.weights import ModelCard
+    from tiling import SceneInfo, ScenePair, TileGrid
+    from workflows.dates import SceneDate
+    from workflows.options import SceneOptions
+
+
+def scene_record(path: str | Path, info: SceneInfo, taken: SceneDate) -> dict[str, Any]:
+    """Describe one input; ``path`` is recorded as the user gave it."""
+    return {
+        "path": str(path),
+        "driver": info.driver,
+        "width": info.width,
+        "height": info.height,
+        "bands": info.count,
+        "dtype": str(info.dtype),
+        "crs": _crs_name(info.crs),
+        "gsd": round(float(info.gsd), 4),
+        "date": taken.value,
+        "date_source": taken.source,
+    }
+
+
+def model_record(card: ModelCard) -> dict[str, Any]:
+    """Say which weights were used and what they are made for."""
+    return {
+        "name": card.name,
+        "version": card.version,
+        "weights_sha256": card.weights_sha256,
+        "gsd": card.gsd,
+        "gsd_range": list(card.gsd_range),
+        "localisation": card.localisation,
+    }
+
+
+def settings_record(options: SceneOptions, card: ModelCard) -> dict[str, Any]:
+    """Return what was asked for; None where the default was left to the reader or the model."""
+    return {
+        "bands": list(options.bands) if options.bands else None,
+        "bounds": list(options.bounds) if options.bounds else None,
+        "gsd": options.gsd,
+        "threshold": options.threshold_for(card),
+        "min_area": options.min_area,
+        "batch_size": options.batch_size,
+        "beams": options.beams,
+        "simplify": options.simplify,
+    }
+
+
+def grid_record(pair: ScenePair, grid: TileGrid) -> dict[str, Any]:
+    """Describe the grid that both scenes were brought onto, and its tiles."""
+    return {
+        "crs": _crs_name(pair.grid.crs),
+        "gsd": round(float(pair.grid.gsd), 4),
+        "width": pair.grid.width,
+        "height": pair.grid.height,
+        "tile": grid.tile,
+        "overlap": grid.overlap,
+        "tiles": len(grid),
+    }
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of what the pixels went through."""
+    return {
+        "rscc": _version("rscc"),
+        "torch": _version("torch"),
+        "rasterio": rasterio.__version__,
+        "gdal": rasterio.__gdal_version__,
+    }
+
+
+def _version(distribution: str) -> str:
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return "unknown (not installed)"
+
+
+def _crs_name(crs: Any) -> str:
+    # rasterio and pyproj agree on this: "EPSG:32633" where there is such a code, else the definition.
+    return str(crs.to_string())

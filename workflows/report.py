@@ -1,0 +1,122 @@
+"""What a run found: the changes and the record of how they were found, and the file they are written to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from shapely.geometry import MultiPolygon, Polygon
+
+from workflows.geojson import collection_bbox, geometry_member, rounded
+from workflows.output import check_output, style_path, write_together
+from workflows.style import qgis_style
+
+
+@dataclass(frozen=True)
+class Change:
+    """One changed place and the words for it; the attributes but ``geometry`` are the fields of the report.
+
+    Attributes:
+        geometry: polygon in WGS84 longitude and latitude, degrees; cut in parts where it crosses 180 degrees.
+        id: 1..n, counted from north to south and from west to east.
+        caption: the sentence, lower case.
+        alternatives: other sentences, best first.
+        score: how sure the model is of the words, 0..1.
+        change_probability: mean probability of change inside the polygon, 0..1.
+        area_m2: geodesic area of the polygon in square metres.
+        date_before, date_after: ISO dates as precise as known (day, month or year); None when unknown.
+        before, after: file names of the scenes.
+        model, model_version: what found and described it.
+    """
+
+    geometry: Polygon | MultiPolygon
+    id: int
+    caption: str
+    alternatives: tuple[str, ...]
+    score: float
+    change_probability: float
+    area_m2: float
+    date_before: str | None
+    date_after: str | None
+    before: str
+    after: str
+    model: str
+    model_version: str
+
+    def properties(self) -> dict[str, Any]:
+        """Return the fields as plain values: probabilities with 4 decimals, the area with 2."""
+        return {
+            "id": self.id,
+            "caption": self.caption,
+            "alternatives": list(self.alternatives),
+            "score": round(self.score, 4),
+            "change_probability": round(self.change_probability, 4),
+            "area_m2": round(self.area_m2, 2),
+            "date_before": self.date_before,
+            "date_after": self.date_after,
+            "before": self.before,
+            "after": self.after,
+            "model": self.model,
+            "model_version": self.model_version,
+        }
+
+
+@dataclass(frozen=True)
+class ChangeReport:
+    """The changes of one pair of scenes, in the order of their ids, and the run record (plain values)."""
+
+    changes: list[Change]
+    run: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def area_m2(self) -> float:
+        """The sum of the changes' areas in square metres."""
+        return sum(change.area_m2 for change in self.changes)
+
+    def to_geojson(self) -> dict[str, Any]:
+        """Return an RFC 7946 feature collection; ``bbox`` only with features, the run record in ``rscc``."""
+        geometries = [rounded(change.geometry) for change in self.changes]
+        bbox = collection_bbox(geometries)
+        features = [
+            {
+                "type": "Feature",
+                "id": change.id,
+                "geometry": geometry_member(geometry),
+                "properties": change.properties(),
+            }
+            for change, geometry in zip(self.changes, geometries, strict=True)
+        ]
+        head: dict[str, Any] = {"type": "FeatureCollection"}
+        if bbox is not None:
+            head["bbox"] = bbox
+        return {**head, "rscc": self.run, "features": features}
+
+    def write(self, path: str | Path, overwrite: bool = False) -> Path:
+        """Write the report to ``path`` (``.geojson``) and its QGIS style beside it (``.qml``).
+
+        Both appear complete or not at all. Returns the path of the report.
+
+        Raises:
+            FormatUnsupported, OutputExists, OutputFolderMissing, OutputNotWritable: see
+                :func:`workflows.output.check_output`.
+        """
+        path = check_output(path, overwrite)
+        write_together({style_path(path): [qgis_style()], path: _lines(self.to_geojson())})
+        return path
+
+
+def _lines(collection: dict[str, Any]) -> Iterator[str]:
+    """Yield the text of a collection, one feature a line, so that reports can be compared by line."""
+    features = collection["features"]
+    head = {key: value for key, value in collection.items() if key != "features"}
+    yield _text(head)[:-1] + ', "features": ['
+    for number, feature in enumerate(features):
+        yield ("\n" if number == 0 else ",\n") + _text(feature)
+    yield "\n]}\n" if features else "]}\n"
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)

@@ -1,0 +1,269 @@
+"""One pair of scenes from end to end: tiles, change map, polygons, words, report."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from tiling import (
+    ChangeMosaic,
+    ChangeRegion,
+    PairTile,
+    Polygonizer,
+    SceneInfo,
+    ScenePair,
+    TileGrid,
+    Window,
+    describe,
+    geodesic_area_m2,
+    read_tiles,
+    to_wgs84,
+)
+from workflows.crops import CropPlanner, best_caption
+from workflows.dates import SceneDate, scene_date
+from workflows.geojson import rounded
+from workflows.options import SceneOptions
+from workflows.record import grid_record, model_record, scene_record, settings_record, versions
+from workflows.report import Change, ChangeReport
+
+if TYPE_CHECKING:
+    from shapely.geometry import MultiPolygon, Polygon
+
+    from rscc.captioner import Captioner
+    from rscc.structures import Caption
+    from rscc.weights import ModelCard
+
+Progress = Callable[[str, int, int], None]
+T = TypeVar("T")
+
+
+def caption_scene(
+    before: str | Path,
+    after: str | Path,
+    captioner: Captioner,
+    options: SceneOptions | None = None,
+    progress: Progress | None = None,
+) -> ChangeReport:
+    """Find what changed between two scenes and say it in words; memory does not grow with the scene.
+
+    ``progress`` is called as ``progress(stage, done, total)`` with the stages ``tiles`` and ``captions``.
+
+    Raises:
+        TilingError: a scene cannot be read, or the two cannot be compared; the message names the file.
+    """
+    options = options or SceneOptions()
+    started, clock = datetime.now(UTC), time.perf_counter()
+    card = captioner.card
+    infos = (describe(before), describe(after))
+    dates = (
+        scene_date(str(before), infos[0].tags, options.date_before),
+        scene_date(str(after), infos[1].tags, options.date_after),
+    )
+    with ScenePair.open(
+        before, after, bands=options.bands, gsd=working_gsd(infos[0], card, options), bounds=options.bounds
+    ) as pair:
+        grid = TileGrid(pair.grid.width, pair.grid.height, tile=card.tile_size, overlap=options.overlap)
+        regions, tiles = find_changes(pair, grid, captioner, options, progress)
+        places = _places(regions, pair, options.min_area)
+        described = describe_regions(
+            pair, grid, [place.region for place in places], captioner, options, progress
+        )
+        names = (Path(before).name, Path(after).name)
+        changes = [
+            _change(number, place, words, card, names, dates)
+            for number, (place, words) in enumerate(zip(places, described, strict=True), start=1)
+        ]
+        run = {
+            "inputs": {
+                role: scene_record(path, info, taken)
+                for role, path, info, taken in zip(
+                    ("before", "after"), (before, after), infos, dates, strict=True
+                )
+            },
+            "model": model_record(card),
+            "settings": settings_record(options, card),
+            "tiling": {**grid_record(pair, grid), **tiles},
+            "stretch": pair.stretch.as_dict(),
+            "warnings": scene_warnings(infos, dates, card),
+            "versions": versions(),
+            "started": started.isoformat(timespec="seconds"),
+            "seconds": round(time.perf_counter() - clock, 2),
+        }
+    return ChangeReport(changes, run)
+
+
+def working_gsd(before: SceneInfo, card: ModelCard, options: SceneOptions) -> float | None:
+    """Return the metres per pixel to work at: the option, else the model's, else None for the scene's own.
+
+    A scene coarser than the model's range stays as it is: enlarging it would add pixels but no detail.
+    """
+    if options.gsd is not None:
+        return options.gsd
+    return None if before.gsd > card.gsd_range[1] else card.gsd
+
+
+def scene_warnings(
+    infos: tuple[SceneInfo, SceneInfo], dates: tuple[SceneDate, SceneDate], card: ModelCard
+) -> list[str]:
+    """Say in one line each what makes the result doubtful though the run goes through."""
+    warnings = [
+        f"{info.path}: {info.gsd:.3g} m per pixel is coarser than the {card.gsd_range[1]:g} m up to which "
+        f"{card.name} serves; expect little of the result"
+        for info in infos
+        if info.gsd > card.gsd_range[1]
+    ]
+    earlier, later = (taken.value for taken in dates)
+    # Only as many characters as both have: 2019 is not earlier than 2019-08.
+    if earlier and later and earlier[: len(later)] > later[: len(earlier)]:
+        warnings.append(f"the scene before is of {earlier}, the scene after of {later}; are they swapped?")
+    return warnings
+
+
+def find_changes(
+    pair: ScenePair,
+    grid: TileGrid,
+    captioner: Captioner,
+    options: SceneOptions,
+    progress: Progress | None = None,
+) -> tuple[list[ChangeRegion], dict[str, int]]:
+    """Return the changed regions of the whole grid, and how many tiles were ``blank`` and ``changed``.
+
+    Blank tiles have no valid pixel and are not shown to the model.
+    """
+    mosaic = ChangeMosaic(grid)
+    polygons = Polygonizer(options.threshold_for(captioner.card))
+    counts = Counter(blank=0, changed=0)
+    done = 0
+    # Closed also when the model fails, so that the reader threads end.
+    with closing(read_tiles(pair, grid)) as tiles:
+        for batch in _batches(tiles, options.batch_size):
+            seen = [tile for tile in batch if tile.valid.any()]
+            probabilities, changed = _predict(seen, captioner)
+            counts.update(blank=len(batch) - len(seen), changed=changed)
+            for tile in batch:
+                blank = np.zeros(tile.valid.shape, np.float32)
+                for band in mosaic.add(tile.tile, probabilities.get(tile.tile.index, blank), tile.valid):
+                    polygons.add(band)
+            done += len(batch)
+            _tell(progress, "tiles", done, len(grid))
+    for band in mosaic.finish():
+        polygons.add(band)
+    # Half the area here, all of it once the outline that is reported is known: simplifying moves edges.
+    smallest = 0.5 * options.min_area / pair.grid.gsd**2
+    regions = polygons.finish(
+        min_area_px=smallest, simplify_px=options.simplify, transform=pair.grid.transform
+    )
+    return regions, dict(counts)
+
+
+def _predict(tiles: Sequence[PairTile], captioner: Captioner) -> tuple[dict[int, np.ndarray], int]:
+    """Return the change probability by tile index, and how many of the tiles the model calls changed."""
+    if not tiles:
+        return {}, 0
+    prediction = captioner.predict_change(
+        np.stack([tile.before for tile in tiles]), np.stack([tile.after for tile in tiles])
+    )
+    changed = int((prediction.changed_probability >= captioner.card.changed_threshold).sum())
+    return {t.tile.index: p for t, p in zip(tiles, prediction.change_probability, strict=True)}, changed
+
+
+def describe_regions(
+    pair: ScenePair,
+    grid: TileGrid,
+    regions: Sequence[ChangeRegion],
+    captioner: Captioner,
+    options: SceneOptions,
+    progress: Progress | None = None,
+) -> list[tuple[Caption, tuple[str, ...]]]:
+    """Return for every region its caption and alternatives.
+
+    The captioner is told that something changed: a region exists because the change head is sure of it.
+    """
+    planner = CropPlanner(grid)
+    plans = [planner.crops(region.pixel_polygon) for region in regions]
+    # Regions may share the tiles they lie on; each window is read and described once, from top to bottom.
+    windows = {_corner(window): window for plan in plans for window, _ in plan}
+    spoken: dict[tuple[int, int], Caption] = {}
+    for batch in _batches(sorted(windows), options.batch_size):
+        crops = [pair.read(windows[corner])[:2] for corner in batch]
+        captions = captioner.caption(
+            np.stack([crop[0] for crop in crops]),
+            np.stack([crop[1] for crop in crops]),
+            beams=options.beams,
+            assume_changed=True,
+        )
+        spoken.update(zip(batch, captions, strict=True))
+        _tell(progress, "captions", len(spoken), len(windows))
+    return [best_caption([(spoken[_corner(window)], overlap) for window, overlap in plan]) for plan in plans]
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A region with its outline as it is written (WGS84, rounded) and the geodesic area of that outline."""
+
+    region: ChangeRegion
+    geometry: Polygon | MultiPolygon
+    area_m2: float
+
+
+def _places(regions: Iterable[ChangeRegion], pair: ScenePair, min_area: float) -> list[_Place]:
+    """Leave out what is too small; north to south, then west to east: the same input gives the same ids."""
+    places = []
+    for region in regions:
+        geometry = rounded(to_wgs84(region.polygon, pair.grid.crs))
+        if geometry.is_empty:
+            continue
+        area = geodesic_area_m2(geometry)
+        if area >= min_area:
+            places.append(_Place(region, geometry, area))
+    return sorted(places, key=lambda place: (-place.geometry.bounds[3], place.geometry.bounds[0]))
+
+
+def _change(
+    number: int,
+    place: _Place,
+    words: tuple[Caption, tuple[str, ...]],
+    card: ModelCard,
+    names: tuple[str, str],
+    dates: tuple[SceneDate, SceneDate],
+) -> Change:
+    caption, alternatives = words
+    return Change(
+        geometry=place.geometry,
+        id=number,
+        caption=caption.text,
+        alternatives=alternatives,
+        score=float(caption.score),
+        change_probability=float(place.region.mean_probability),
+        area_m2=float(place.area_m2),
+        date_before=dates[0].value,
+        date_after=dates[1].value,
+        before=names[0],
+        after=names[1],
+        model=card.name,
+        model_version=card.version,
+    )
+
+
+def _corner(window: Window) -> tuple[int, int]:
+    return (window.row_off, window.col_off)
+
+
+def _batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    iterator = iter(items)
+    while batch := list(islice(iterator, size)):
+        yield batch
+
+
+def _tell(progress: Progress | None, stage: str, done: int, total: int) -> None:
+    if progress is not None:
+        progress(stage, done, total)
