@@ -64,3 +64,31 @@ class PairBatch:
     mask_known: torch.Tensor | None = None
     changed: torch.Tensor | None = None
     changed_known: torch.Tensor | None = None
+
+
+@dataclass
+class DifferenceFeatures:
+    """What an encoder makes of a pair; papers that need more subclass it with typed fields.
+
+    Attributes:
+        tokens: (B, N, D) difference tokens that the decoder attends to.
+        before, after: (B, h * w, D) representations of the two images.
+        grid: (h, w) of the image representations.
+        changed_logits: (B,) logits of P(anything changed).
+        change_logits: (B, H / 4, W / 4) logits of change per pixel; None when cached features were encoded.
+    """
+
+    tokens: torch.Tensor
+    before: torch.Tensor
+    after: torch.Tensor
+    grid: tuple[int, int]
+    changed_logits: torch.Tensor
+    change_logits: torch.Tensor | None = None
+
+
+@dataclass
+class DecoderOutput:
+    """Teacher-forced decoding: ``logits`` (B, L, V) of the next words, ``hidden`` (B, L, D) before them."""
+
+    logits: torch.Tensor
+    hidden: torch.Tensor

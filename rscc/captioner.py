@@ -1,0 +1,135 @@
+"""The public face for inference: a model folder, and arrays in, words and probabilities out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch.nn import functional as F
+
+from rscc.errors import DeviceUnavailable
+from rscc.models.captioner_base import ChangeCaptioner
+from rscc.models.generation import ForbiddenPrefixes
+from rscc.structures import Caption, ChangePrediction
+from rscc.weights import DEFAULT_MODEL, ModelCard, ModelFolder, find_model, load_model, open_model_folder
+
+NO_CHANGE_CAPTION = "there is no difference"
+
+
+class Captioner:
+    """Captions pairs of images and finds their changed pixels.
+
+    Attributes:
+        card: what the model says of itself.
+        device: where it runs.
+    """
+
+    def __init__(self, model: ChangeCaptioner, folder: ModelFolder, *, device: str = "auto"):
+        self.card: ModelCard = folder.card
+        self.device = _pick_device(device)
+        self._model = model.to(self.device).eval()
+        words = model.vocabulary
+        self._forbidden = ForbiddenPrefixes(
+            [tuple(words.encode(" ".join(prefix), 99)[1:-1]) for prefix in folder.no_change_prefixes]
+        )
+        self._bf16 = _fast_bf16(self.device)
+
+    @classmethod
+    def load(cls, model: str | Path = DEFAULT_MODEL, *, device: str = "auto") -> Captioner:
+        """Load a shipped model by name, or a model folder.
+
+        Args:
+            model: name or folder.
+            device: ``auto`` (a GPU when there is one), ``cpu``, ``cuda``, ``cuda:1``, ``mps``.
+
+        Raises:
+            ModelNotFound: no such name or folder.
+            ModelFolderInvalid: the folder is incomplete or damaged.
+            DeviceUnavailable: this machine has no such device.
+        """
+        folder = open_model_folder(find_model(model), check_hashes=True)
+        return cls(load_model(folder), folder, device=device)
+
+    def predict_change(self, before: np.ndarray, after: np.ndarray) -> ChangePrediction:
+        """Find changed pixels.
+
+        Args:
+            before, after: (B, 3, H, W) uint8 RGB, H and W multiples of 16.
+
+        Returns:
+            Change probability per pixel and P(anything changed) per pair.
+        """
+        with self._inference():
+            features = self._model.encode(self._tensor(before), self._tensor(after))
+            assert features.change_logits is not None
+            logits = F.interpolate(
+                features.change_logits.float().unsqueeze(1),
+                size=before.shape[-2:],
+                mode="bilinear",
+                align_corners=False,
+            )
+            return ChangePrediction(
+                change_probability=logits.squeeze(1).sigmoid().cpu().numpy(),
+                changed_probability=features.changed_logits.float().sigmoid().cpu().numpy(),
+            )
+
+    def caption(
+        self, before: np.ndarray, after: np.ndarray, *, beams: int = 3, assume_changed: bool = False
+    ) -> list[Caption]:
+        """Describe what changed.
+
+        Args:
+            before, after: (B, 3, H, W) uint8 RGB, H and W multiples of 16.
+            beams: width of the beam search; its other sentences become the alternatives.
+            assume_changed: the caller knows that something changed; no "no change" sentence is given.
+
+        Returns:
+            One caption per pair. A pair whose P(anything changed) is below the card's threshold gets the
+            fixed "no change" sentence, scored with 1 - P.
+        """
+        with self._inference():
+            features = self._model.encode_last_maps(
+                *(maps[-1] for maps in self._model.trunk(self._tensor(before), self._tensor(after)))
+            )
+            hypotheses = self._model.generate_from(features, beams=beams, forbidden=self._forbidden)
+            probabilities = features.changed_logits.float().sigmoid().tolist()
+        captions = []
+        for probability, found in zip(probabilities, hypotheses, strict=True):
+            if not assume_changed and probability < self.card.changed_threshold:
+                captions.append(Caption(text=NO_CHANGE_CAPTION, score=1 - probability, changed=False))
+                continue
+            texts = list(dict.fromkeys(self._model.vocabulary.decode(one.ids) for one in found))
+            captions.append(
+                Caption(text=texts[0], score=found[0].score, changed=True, alternatives=tuple(texts[1:]))
+            )
+        return captions
+
+    def _tensor(self, images: np.ndarray) -> torch.Tensor:
+        return torch.from_numpy(np.ascontiguousarray(images)).to(self.device)
+
+    @contextmanager
+    def _inference(self) -> Iterator[None]:
+        with torch.inference_mode(), torch.autocast(self.device.type, torch.bfloat16, enabled=self._bf16):
+            yield
+
+
+def _fast_bf16(device: torch.device) -> bool:
+    """Tell whether bfloat16 is computed by the hardware; elsewhere it would be slower than float32."""
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported()
+    capabilities = torch.cpu.get_capabilities() if device.type == "cpu" else {}
+    return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))
+
+
+def _pick_device(name: str) -> torch.device:
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise DeviceUnavailable(f"device {name!r} is not available here; use cpu, or auto") from error
+    return device

@@ -1,0 +1,212 @@
+"""Settings as dataclasses: the dataclass is the schema, a TOML file only overrides its values.
+
+An unknown key, a missing loss weight or a value out of range is a :class:`~rscc.errors.ConfigInvalid`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+import types
+import typing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from rscc.errors import ConfigInvalid
+
+T = TypeVar("T")
+
+CONFIG_FOLDER = Path(__file__).parent / "configs"
+
+
+def _check(condition: bool, message: str) -> None:
+    if not condition:
+        raise ConfigInvalid(message)
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """Sizes of one change captioner.
+
+    Attributes:
+        paper: key of the model, see ``rscc.models.MODELS``.
+        backbone: trunk name, see ``rscc.models.backbone``.
+        width: hidden size of encoder and decoder (the papers use 512).
+        heads: attention heads.
+        word_width: word embedding size (the papers use 300).
+        decoder_layers: layers of the caption decoder.
+        max_words: longest caption in tokens, begin and end included.
+        dropout: dropout probability inside attention blocks and the decoder.
+        head_width: channels of the change head.
+        options: what only this paper's model knows; checked by the model itself.
+    """
+
+    paper: str = "rdd"
+    backbone: str = "resnet50"
+    width: int = 512
+    heads: int = 8
+    word_width: int = 300
+    decoder_layers: int = 2
+    max_words: int = 40
+    dropout: float = 0.1
+    head_width: int = 64
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _check(self.width % self.heads == 0, f"model.width {self.width} is no multiple of heads {self.heads}")
+        _check(0 <= self.dropout < 1, f"model.dropout {self.dropout} is not in 0..1")
+        _check(self.max_words >= 4, f"model.max_words {self.max_words} is below 4")
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    """Which samples are read.
+
+    Attributes:
+        name: the reader, see ``rscc.data.DATASETS``.
+        size: side of the square crops in pixels.
+        min_count: words rarer than this in the training captions become ``<unk>``.
+        trust: values of the ``trust`` field that are read for training; empty reads all. Pairs without
+            the field are always read.
+        mask_datasets: collections read from folders of change masks; empty reads all.
+        augment: random flips (words of direction follow), colour and shift jitter.
+    """
+
+    name: str = "levir_cc"
+    size: int = 256
+    min_count: int = 5
+    trust: tuple[str, ...] = ()
+    mask_datasets: tuple[str, ...] = ()
+    augment: bool = True
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """The training loop.
+
+    Attributes:
+        optimizer: ``adam`` or ``adamw``.
+        learning_rate: peak rate; linear warm-up over ``warmup_steps``, then a cosine down to ``final_rate``
+            times it.
+        backbone_rate: factor on the learning rate of the trunk's parameters.
+        weight_decay: decoupled for adamw.
+        batch_size: pairs in a step.
+        epochs: passes over the training split at most.
+        patience: epochs without a better validation score before stopping.
+        clip: largest norm of the gradient.
+        bf16: autocast to bfloat16.
+        ema: decay of the running average of the weights that is validated and saved; 0 switches it off.
+        label_smoothing: of the caption cross-entropy.
+        frozen: names of submodules that are not trained.
+        cache_features: with a frozen trunk, compute its last map once per pair and flip and keep it on disk.
+        select: ``cider`` (validation captions) or ``mask_f1`` (validation masks) chooses the checkpoint.
+        seed: of everything random.
+        workers: processes that read and augment; 0 reads in the training process.
+    """
+
+    optimizer: str = "adamw"
+    learning_rate: float = 2e-4
+    final_rate: float = 0.05
+    backbone_rate: float = 0.1
+    warmup_steps: int = 100
+    weight_decay: float = 0.01
+    batch_size: int = 32
+    epochs: int = 40
+    patience: int = 10
+    clip: float = 5.0
+    bf16: bool = True
+    ema: float = 0.0
+    label_smoothing: float = 0.0
+    frozen: tuple[str, ...] = ()
+    cache_features: bool = False
+    select: str = "cider"
+    seed: int = 1
+    workers: int = 0
+
+    def __post_init__(self) -> None:
+        _check(
+            self.optimizer in ("adam", "adamw"), f"train.optimizer {self.optimizer!r}: use 'adam' or 'adamw'"
+        )
+        _check(self.select in ("cider", "mask_f1"), f"train.select {self.select!r}: use 'cider' or 'mask_f1'")
+        _check(
+            self.batch_size >= 1 and self.epochs >= 1, "train.batch_size and train.epochs must be at least 1"
+        )
+        _check(0 <= self.ema < 1, f"train.ema {self.ema} is not in 0..1")
+        _check(
+            not self.cache_features or "backbone" in self.frozen,
+            "train.cache_features needs 'backbone' in train.frozen: a moving trunk's features cannot be kept",
+        )
+
+
+@dataclass(frozen=True)
+class Config:
+    """One training run: model, data, loop and the weight of every loss term (0 leaves a term out)."""
+
+    model: ModelConfig = field(default_factory=ModelConfig)
+    data: DataConfig = field(default_factory=DataConfig)
+    train: TrainConfig = field(default_factory=TrainConfig)
+    loss: dict[str, float] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values that :func:`config_from_dict` reads back."""
+        return dataclasses.asdict(self)
+
+
+def build(cls: type[T], values: dict[str, Any], where: str) -> T:
+    """Build a settings dataclass from plain values.
+
+    Raises:
+        ConfigInvalid: an unknown key, a wrong type or a value out of range; the message says where.
+    """
+    hints = typing.get_type_hints(cls)
+    unknown = sorted(set(values) - set(hints))
+    if unknown:
+        raise ConfigInvalid(f"{where}: unknown key {unknown[0]!r}; known are {', '.join(sorted(hints))}")
+    built: dict[str, Any] = {}
+    for key, value in values.items():
+        hint = hints[key]
+        origin = typing.get_origin(hint) or hint
+        if dataclasses.is_dataclass(hint):
+            _check(isinstance(value, dict), f"{where}.{key} must be a table")
+            built[key] = build(typing.cast(type, hint), value, f"{where}.{key}")
+            continue
+        if origin is float and isinstance(value, int) and not isinstance(value, bool):
+            value = float(value)
+        if origin is tuple and isinstance(value, list):
+            value = tuple(value)
+        accepted = origin if isinstance(origin, type) else object
+        fits = isinstance(value, accepted) and not (origin is int and isinstance(value, bool))
+        expected = hint if isinstance(hint, types.GenericAlias) else getattr(origin, "__name__", origin)
+        _check(fits, f"{where}.{key} is {value!r}; expected {expected}")
+        built[key] = value
+    return cls(**built)
+
+
+def config_from_dict(values: dict[str, Any], where: str = "config") -> Config:
+    """Build a :class:`Config` from nested plain values.
+
+    Raises:
+        ConfigInvalid: an unknown key, a wrong type or a value out of range; the message says where.
+    """
+    return build(Config, values, where)
+
+
+def load_config(path: str | Path) -> Config:
+    """Read a TOML file, or a shipped config by its bare name (``rdd_levir_cc``).
+
+    Raises:
+        ConfigInvalid: no such file or shipped config, no valid TOML, or values the schema refuses.
+    """
+    path = Path(path)
+    shipped = CONFIG_FOLDER / f"{path.name}.toml"
+    if not path.suffix and shipped.is_file():
+        path = shipped
+    if not path.is_file():
+        names = ", ".join(sorted(p.stem for p in CONFIG_FOLDER.glob("*.toml")))
+        raise ConfigInvalid(f"{path}: no such config file; shipped configs are {names}")
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigInvalid(f"{path}: not a TOML file ({error})") from error
+    return config_from_dict(values, path.name)

@@ -1,0 +1,95 @@
+"""Features of a frozen trunk, computed once per pair and flip and kept in one memory-mapped file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from rscc.data.pairs import FLIPS, PairRecord, flip_sample, read_pair, resize
+from rscc.models.backbone import Backbone
+
+
+def backbone_digest(backbone: Backbone) -> str:
+    """Return a short hash of a trunk's weights."""
+    digest = hashlib.sha256()
+    for name, value in sorted(backbone.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(value.detach().float().cpu().numpy().tobytes())
+    return digest.hexdigest()[:16]
+
+
+class FeatureCache:
+    """Last maps of both dates, float16, indexed by record and flip.
+
+    Attributes:
+        flips: the flips that are kept, see :data:`~rscc.data.pairs.FLIPS`.
+    """
+
+    def __init__(self, maps: np.ndarray, flips: Sequence[str]):
+        self._maps = maps  # (N, F, 2, C, h, w) float16
+        self.flips = tuple(flips)
+
+    def read(self, indices: np.ndarray, views: np.ndarray) -> np.ndarray:
+        """Return (B, 2, C, h, w) float32 of record ``indices[i]`` in flip number ``views[i]``."""
+        return np.stack([self._maps[i, v] for i, v in zip(indices, views, strict=True)]).astype(np.float32)
+
+
+def build_feature_cache(
+    backbone: Backbone,
+    records: Sequence[PairRecord],
+    folder: Path,
+    *,
+    size: int,
+    flips: Sequence[str] = FLIPS,
+    batch_size: int = 16,
+    bf16: bool = True,
+    progress: Callable[[int, int], None] | None = None,
+) -> FeatureCache:
+    """Compute the cache, or open the one that an earlier call left for the same trunk, records and size.
+
+    Args:
+        backbone: the frozen trunk.
+        records: the pairs.
+        folder: where the file lies; about 1 MB per pair and flip at 256 px.
+        size: side in pixels that images are resized to.
+        flips: which flips are computed.
+        batch_size: pairs in a pass.
+        bf16: autocast to bfloat16.
+        progress: called with (done, all) pairs.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    identity = {
+        "backbone": backbone_digest(backbone),
+        "size": size,
+        "flips": list(flips),
+        "records": hashlib.sha256("\n".join(str(r.before) for r in records).encode()).hexdigest(),
+    }
+    key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
+    path = folder / f"features-{key}.npy"
+    if path.is_file():
+        return FeatureCache(np.load(path, mmap_mode="r"), flips)
+    side = size // 16
+    shape = (len(records), len(flips), 2, backbone.channels[-1], side, side)
+    partial = path.with_suffix(".partial")
+    maps = np.lib.format.open_memmap(partial, mode="w+", dtype=np.float16, shape=shape)
+    device = next(backbone.parameters()).device
+    for start in range(0, len(records), batch_size):
+        samples = [read_pair(record) for record in records[start : start + batch_size]]
+        for view, flip in enumerate(flips):
+            turned = [flip_sample(sample, flip) for sample in samples]
+            images = [resize(image, (size, size)) for one in turned for image in (one.before, one.after)]
+            stacked = torch.from_numpy(np.stack(images)).to(device)
+            with torch.no_grad(), torch.autocast(device.type, torch.bfloat16, enabled=bf16):
+                last = backbone(stacked)[-1]
+            maps[start : start + len(samples), view] = last.float().cpu().numpy().reshape(-1, 2, *shape[3:])
+        if progress is not None:
+            progress(min(start + batch_size, len(records)), len(records))
+    maps.flush()
+    del maps
+    partial.rename(path)
+    return FeatureCache(np.load(path, mmap_mode="r"), flips)

@@ -1,0 +1,264 @@
+"""The one sample type of all data sets, its augmentation and its batches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+
+from rscc.errors import DatasetLayoutInvalid
+from rscc.structures import PairBatch
+from rscc.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True)
+class PairRecord:
+    """Where one pair lies and what is known about it; nothing is read yet.
+
+    Attributes:
+        id: file name of the pair.
+        before, after: image files.
+        mask: mask file, above 0 where changed; None when there is none.
+        captions: reference sentences, lower case; empty when there are none.
+        changed: whether anything changed; None when unknown.
+        gsd: metres per pixel of the stored images; None when unknown.
+        crops: random crops taken from a pair larger than the crop size in one epoch.
+    """
+
+    id: str
+    before: Path
+    after: Path
+    mask: Path | None = None
+    captions: tuple[str, ...] = ()
+    changed: bool | None = None
+    gsd: float | None = None
+    crops: int = 1
+
+
+@dataclass(frozen=True)
+class PairSample:
+    """One pair in memory.
+
+    Attributes:
+        before, after: (3, H, W) uint8 RGB.
+        mask: (H, W) bool or None.
+        captions: reference sentences that are true of the images as they stand (after any flip).
+        changed: whether anything changed; None when unknown.
+    """
+
+    id: str
+    before: np.ndarray
+    after: np.ndarray
+    mask: np.ndarray | None
+    captions: tuple[str, ...]
+    changed: bool | None
+
+
+def read_rgb(path: Path) -> np.ndarray:
+    """Read an image file as (3, H, W) uint8 RGB.
+
+    Raises:
+        DatasetLayoutInvalid: the file is missing or no image.
+    """
+    try:
+        with Image.open(path) as image:
+            return np.ascontiguousarray(np.asarray(image.convert("RGB")).transpose(2, 0, 1))
+    except OSError as error:
+        raise DatasetLayoutInvalid(
+            f"{path}: cannot be read as an image; check that the data set is complete"
+        ) from error
+
+
+def read_mask(path: Path) -> np.ndarray:
+    """Read a mask file as (H, W) bool, True where the value is above half of its range.
+
+    Raises:
+        DatasetLayoutInvalid: the file is missing or no image.
+    """
+    try:
+        with Image.open(path) as image:
+            values = np.asarray(image.convert("L"))
+    except OSError as error:
+        raise DatasetLayoutInvalid(
+            f"{path}: cannot be read as a mask; check that the data set is complete"
+        ) from error
+    return values > (127 if values.max(initial=0) > 1 else 0)
+
+
+def read_pair(record: PairRecord) -> PairSample:
+    """Read the files of a record.
+
+    Raises:
+        DatasetLayoutInvalid: a file is missing, or the sizes of images and mask differ.
+    """
+    before, after = read_rgb(record.before), read_rgb(record.after)
+    mask = read_mask(record.mask) if record.mask is not None else None
+    if before.shape != after.shape or (mask is not None and mask.shape != before.shape[1:]):
+        raise DatasetLayoutInvalid(f"{record.before}: the images or the mask of this pair differ in size")
+    return PairSample(record.id, before, after, mask, record.captions, record.changed)
+
+
+FLIPS = ("none", "horizontal", "vertical", "both")
+_LEFT_RIGHT = {"left": "right", "right": "left", "east": "west", "west": "east"}
+_TOP_BOTTOM = {
+    **{"top": "bottom", "bottom": "top", "upper": "lower", "lower": "upper"},
+    **{"north": "south", "south": "north", "above": "below", "below": "above"},
+}
+
+
+def flip_words(caption: str, flip: str) -> str:
+    """Turn a caption's words of direction as the images are turned by ``flip`` (one of :data:`FLIPS`)."""
+    swaps: dict[str, str] = {}
+    if flip in ("horizontal", "both"):
+        swaps |= _LEFT_RIGHT
+    if flip in ("vertical", "both"):
+        swaps |= _TOP_BOTTOM
+    return " ".join(swaps.get(word, word) for word in caption.split())
+
+
+def flip_array(array: np.ndarray, flip: str) -> np.ndarray:
+    """Turn an array (..., H, W) by ``flip``."""
+    if flip in ("horizontal", "both"):
+        array = array[..., ::-1]
+    if flip in ("vertical", "both"):
+        array = array[..., ::-1, :]
+    return np.ascontiguousarray(array)
+
+
+def flip_sample(sample: PairSample, flip: str) -> PairSample:
+    """Turn both images, the mask and the captions' words of direction."""
+    return replace(
+        sample,
+        before=flip_array(sample.before, flip),
+        after=flip_array(sample.after, flip),
+        mask=None if sample.mask is None else flip_array(sample.mask, flip),
+        captions=tuple(flip_words(caption, flip) for caption in sample.captions),
+    )
+
+
+def resize(array: np.ndarray, size: tuple[int, int], *, nearest: bool = False) -> np.ndarray:
+    """Resize (3, H, W) uint8 or (H, W) bool to (height, width) with antialiasing (masks: nearest)."""
+    if array.shape[-2:] == size:
+        return array
+    shape = (size[1], size[0])
+    if array.ndim == 2:
+        image = Image.fromarray(array.astype(np.uint8) * 255)
+        return np.asarray(image.resize(shape, Image.Resampling.NEAREST)) > 127
+    method = Image.Resampling.NEAREST if nearest else Image.Resampling.BILINEAR
+    resized = Image.fromarray(array.transpose(1, 2, 0)).resize(shape, method)
+    return np.ascontiguousarray(np.asarray(resized).transpose(2, 0, 1))
+
+
+def random_crop(sample: PairSample, side: int, size: int, rng: np.random.Generator) -> PairSample:
+    """Cut a random square of ``side`` pixels (smaller images whole) and resize it to ``size``."""
+    height, width = sample.before.shape[1:]
+    cut_h, cut_w = min(side, height), min(side, width)
+    top, left = int(rng.integers(height - cut_h + 1)), int(rng.integers(width - cut_w + 1))
+    window = (..., slice(top, top + cut_h), slice(left, left + cut_w))
+    return replace(
+        sample,
+        before=resize(sample.before[window], (size, size)),
+        after=resize(sample.after[window], (size, size)),
+        mask=None if sample.mask is None else resize(sample.mask[window], (size, size)),
+    )
+
+
+def jitter_colour(image: np.ndarray, rng: np.random.Generator, strength: float) -> np.ndarray:
+    """Change brightness, contrast, colour balance and gamma of one date at random, as suns and seasons do."""
+    x = image.astype(np.float32) / 255
+    x = np.clip(x, 0, 1) ** float(np.exp(rng.normal(0, 0.6 * strength)))
+    gain = np.exp(rng.normal(0, 0.5 * strength, (3, 1, 1)) * 0.5 + rng.normal(0, 0.5 * strength))
+    mean = x.mean(axis=(1, 2), keepdims=True)
+    x = (x - mean) * float(np.exp(rng.normal(0, 0.6 * strength))) + mean * gain
+    return np.clip(x * 255, 0, 255).astype(np.uint8)
+
+
+def shift_image(image: np.ndarray, rng: np.random.Generator, most: int) -> np.ndarray:
+    """Move one date by up to ``most`` whole pixels, edges repeated: imperfect co-registration."""
+    dy, dx = (int(v) for v in rng.integers(-most, most + 1, 2))
+    padded = np.pad(image, ((0, 0), (most, most), (most, most)), mode="edge")
+    height, width = image.shape[1:]
+    return np.ascontiguousarray(padded[:, most + dy : most + dy + height, most + dx : most + dx + width])
+
+
+def augment_for_masks(sample: PairSample, rng: np.random.Generator) -> PairSample:
+    """Augment a sample whose captions are not used: turns, dates swapped, colours, shift."""
+    turns = int(rng.integers(4))
+    before, after, mask = sample.before, sample.after, sample.mask
+    if turns:
+        before, after = (np.ascontiguousarray(np.rot90(a, turns, (1, 2))) for a in (before, after))
+        mask = None if mask is None else np.ascontiguousarray(np.rot90(mask, turns))
+    if rng.random() < 0.5:
+        before, after = after, before
+    sample = replace(sample, before=before, after=after, mask=mask)
+    sample = flip_sample(sample, "horizontal" if rng.random() < 0.5 else "none")
+    before, after = (
+        jitter_colour(a, rng, 0.3) if rng.random() < 0.7 else a for a in (sample.before, sample.after)
+    )
+    if rng.random() < 0.3:
+        after = shift_image(after, rng, 2)
+    return replace(sample, before=before, after=after)
+
+
+def collate(
+    samples: Sequence[PairSample],
+    *,
+    vocabulary: Vocabulary | None = None,
+    chosen: Sequence[str] | None = None,
+    segments: dict[str, tuple[str, str]] | None = None,
+    max_words: int = 40,
+) -> PairBatch:
+    """Make a batch of samples of one size.
+
+    Args:
+        samples: the pairs.
+        vocabulary: turns ``chosen`` into ids; None makes a batch without captions.
+        chosen: one caption per sample.
+        segments: caption to its (noun segments, verb segments).
+        max_words: longest caption in tokens.
+    """
+    batch = PairBatch(
+        before=torch.from_numpy(np.stack([s.before for s in samples])),
+        after=torch.from_numpy(np.stack([s.after for s in samples])),
+    )
+    add_masks(batch, samples)
+    add_changed(batch, [s.changed for s in samples])
+    if vocabulary is not None and chosen is not None:
+        add_captions(batch, chosen, vocabulary, segments, max_words)
+    return batch
+
+
+def add_masks(batch: PairBatch, samples: Sequence[PairSample]) -> None:
+    """Fill in ``mask`` and ``mask_known``; both stay None when no sample has a mask."""
+    if all(s.mask is None for s in samples):
+        return
+    empty = np.zeros(samples[0].before.shape[1:], dtype=np.float32)
+    masks = [empty if s.mask is None else s.mask.astype(np.float32) for s in samples]
+    batch.mask = torch.from_numpy(np.stack(masks))
+    batch.mask_known = torch.tensor([s.mask is not None for s in samples])
+
+
+def add_changed(batch: PairBatch, flags: Sequence[bool | None]) -> None:
+    """Fill in ``changed`` and ``changed_known``."""
+    batch.changed = torch.tensor([float(bool(flag)) for flag in flags])
+    batch.changed_known = torch.tensor([flag is not None for flag in flags])
+
+
+def add_captions(
+    batch: PairBatch,
+    chosen: Sequence[str],
+    vocabulary: Vocabulary,
+    segments: dict[str, tuple[str, str]] | None,
+    max_words: int,
+) -> None:
+    """Fill in ``tokens`` (padded to the longest), ``nouns`` and ``verbs``."""
+    ids = [vocabulary.encode(caption, max_words) for caption in chosen]
+    longest = max(len(one) for one in ids)
+    batch.tokens = torch.tensor([one + [vocabulary.pad] * (longest - len(one)) for one in ids])
+    if segments is not None:
+        batch.nouns = [segments[caption][0] for caption in chosen]
+        batch.verbs = [segments[caption][1] for caption in chosen]

@@ -1,0 +1,216 @@
+"""Where training batches come from: crops with masks, images with captions, cached features with captions.
+
+A source gives the batches of an epoch as a function of (seed, epoch) alone, so that a run that was
+stopped and resumed sees what an undisturbed one sees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from rscc.data.features import FeatureCache
+from rscc.data.pairs import (
+    FLIPS,
+    PairRecord,
+    PairSample,
+    add_captions,
+    add_changed,
+    augment_for_masks,
+    collate,
+    flip_sample,
+    flip_words,
+    jitter_colour,
+    random_crop,
+    read_pair,
+    resize,
+    shift_image,
+)
+from rscc.structures import PairBatch
+from rscc.vocabulary import Vocabulary
+
+
+class BatchSource(Protocol):
+    """Gives the batches of one epoch."""
+
+    def steps(self) -> int:
+        """Return the number of batches in an epoch."""
+
+    def epoch(self, number: int) -> Iterator[PairBatch]:
+        """Yield the batches of epoch ``number``, counted from 0."""
+
+
+class CaptionText:
+    """Vocabulary, noun and verb segments of every caption and of its flipped forms."""
+
+    def __init__(
+        self, vocabulary: Vocabulary, *, max_words: int, segments: dict[str, tuple[str, str]] | None = None
+    ):
+        self.vocabulary = vocabulary
+        self.max_words = max_words
+        self.segments = segments
+
+    def add(self, batch: PairBatch, captions: Sequence[str]) -> None:
+        """Fill the caption fields of a batch."""
+        add_captions(batch, captions, self.vocabulary, self.segments, self.max_words)
+
+
+def all_forms(records: Sequence[PairRecord]) -> list[str]:
+    """Return every caption of the records in every flip, each once."""
+    captions = {caption for record in records for caption in record.captions}
+    return sorted({flip_words(caption, flip) for caption in captions for flip in FLIPS})
+
+
+def _batches(order: np.ndarray, size: int) -> list[np.ndarray]:
+    """Cut into batches; the last, smaller one stays unless it would be a single pair (InfoNCE needs two)."""
+    cut = [order[i : i + size] for i in range(0, len(order), size)]
+    return cut if len(cut) == 1 or len(cut[-1]) > 1 else cut[:-1]
+
+
+class _MaskCrops(Dataset[PairSample]):
+    """Random augmented crops at about the model's GSD; reads a pair once and keeps it in memory."""
+
+    def __init__(self, records: Sequence[PairRecord], *, size: int, gsd: float, augment: bool, seed: int):
+        self.entries = [record for record in records for _ in range(record.crops)]
+        self.size, self.gsd, self.augment, self.seed = size, gsd, augment, seed
+        self.epoch = 0
+        self._kept: dict[str, PairSample] = {}
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def __getitem__(self, index: int) -> PairSample:
+        record = self.entries[index]
+        if record.id not in self._kept:
+            self._kept[record.id] = read_pair(record)
+        sample = self._kept[record.id]
+        rng = np.random.default_rng((self.seed, self.epoch, index))
+        scale = self.gsd / (record.gsd or self.gsd)
+        if self.augment:
+            scale *= float(rng.uniform(0.8, 1.25))
+        sample = random_crop(sample, max(32, round(self.size * scale)), self.size, rng)
+        return augment_for_masks(sample, rng) if self.augment else sample
+
+
+class MaskSource:
+    """Batches of crops with masks, read by ``workers`` processes."""
+
+    def __init__(
+        self,
+        records: Sequence[PairRecord],
+        *,
+        batch_size: int,
+        size: int,
+        gsd: float,
+        augment: bool,
+        seed: int,
+        workers: int = 0,
+    ):
+        self.crops = _MaskCrops(records, size=size, gsd=gsd, augment=augment, seed=seed)
+        self.batch_size, self.seed, self.workers = batch_size, seed, workers
+
+    def steps(self) -> int:
+        """Return the number of batches in an epoch."""
+        return len(_batches(np.arange(len(self.crops)), self.batch_size))
+
+    def epoch(self, number: int) -> Iterator[PairBatch]:
+        """Yield shuffled batches of random crops."""
+        self.crops.epoch = number
+        order = np.random.default_rng((self.seed, number)).permutation(len(self.crops))
+        yield from DataLoader(
+            self.crops,
+            batch_sampler=[batch.tolist() for batch in _batches(order, self.batch_size)],
+            collate_fn=collate,
+            num_workers=self.workers,
+        )
+
+
+class ImageCaptionSource:
+    """Batches of images with one random caption each; the trunk runs in every step."""
+
+    def __init__(
+        self,
+        records: Sequence[PairRecord],
+        text: CaptionText,
+        *,
+        batch_size: int,
+        size: int,
+        augment: bool,
+        seed: int,
+    ):
+        self.records, self.text = [r for r in records if r.captions], text
+        self.batch_size, self.size, self.augment, self.seed = batch_size, size, augment, seed
+
+    def steps(self) -> int:
+        """Return the number of batches in an epoch."""
+        return len(_batches(np.arange(len(self.records)), self.batch_size))
+
+    def epoch(self, number: int) -> Iterator[PairBatch]:
+        """Yield shuffled batches."""
+        order = np.random.default_rng((self.seed, number)).permutation(len(self.records))
+        for indices in _batches(order, self.batch_size):
+            samples, captions = [], []
+            for index in indices.tolist():
+                rng = np.random.default_rng((self.seed, number, index))
+                sample = self._sample(self.records[index], rng)
+                samples.append(sample)
+                captions.append(str(rng.choice(sample.captions)))
+            batch = collate(samples)
+            self.text.add(batch, captions)
+            yield batch
+
+    def _sample(self, record: PairRecord, rng: np.random.Generator) -> PairSample:
+        sample = read_pair(record)
+        square = (self.size, self.size)
+        sample = replace(
+            sample,
+            before=resize(sample.before, square),
+            after=resize(sample.after, square),
+            mask=None if sample.mask is None else resize(sample.mask, square),
+        )
+        if not self.augment:
+            return sample
+        sample = flip_sample(sample, FLIPS[int(rng.integers(len(FLIPS)))])
+        before, after = (jitter_colour(a, rng, 0.15) for a in (sample.before, sample.after))
+        return replace(sample, before=before, after=shift_image(after, rng, 1))
+
+
+class FeatureCaptionSource:
+    """Batches of cached trunk maps with one random caption each; flips are picked from the cache."""
+
+    def __init__(
+        self,
+        records: Sequence[PairRecord],
+        cache: FeatureCache,
+        text: CaptionText,
+        *,
+        batch_size: int,
+        seed: int,
+    ):
+        self.records, self.cache, self.text = list(records), cache, text
+        self.batch_size, self.seed = batch_size, seed
+
+    def steps(self) -> int:
+        """Return the number of batches in an epoch."""
+        return len(_batches(np.arange(len(self.records)), self.batch_size))
+
+    def epoch(self, number: int) -> Iterator[PairBatch]:
+        """Yield shuffled batches."""
+        order = np.random.default_rng((self.seed, number)).permutation(len(self.records))
+        for indices in _batches(order, self.batch_size):
+            rng = np.random.default_rng((self.seed, number, int(indices[0])))
+            views = rng.integers(len(self.cache.flips), size=len(indices))
+            chosen = [self.records[i] for i in indices.tolist()]
+            batch = PairBatch(features=torch.from_numpy(self.cache.read(indices, views)))
+            add_changed(batch, [record.changed for record in chosen])
+            captions = [
+                flip_words(str(rng.choice(record.captions)), self.cache.flips[view])
+                for record, view in zip(chosen, views.tolist(), strict=True)
+            ]
+            self.text.add(batch, captions)
+            yield batch

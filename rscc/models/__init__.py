@@ -1,0 +1,20 @@
+"""The papers' models; :data:`MODELS` maps a config's ``model.paper`` to its class."""
+
+from __future__ import annotations
+
+from rscc.errors import ConfigInvalid
+from rscc.models.captioner_base import ChangeCaptioner
+from rscc.models.rdd import Rdd
+
+MODELS: dict[str, type[ChangeCaptioner]] = {"rdd": Rdd}
+
+
+def model_class(paper: str) -> type[ChangeCaptioner]:
+    """Return the class of a paper's model.
+
+    Raises:
+        ConfigInvalid: no model of that name.
+    """
+    if paper not in MODELS:
+        raise ConfigInvalid(f"model.paper is {paper!r}; known are {', '.join(MODELS)}")
+    return MODELS[paper]

@@ -1,0 +1,216 @@
+"""Pretrained trunks behind one interface: images in, maps at strides 4, 8 and 16 out.
+
+The captioners read the last map (14 x 14 at 224 px, as in the papers); the change head reads all three.
+BatchNorm always runs on its stored statistics: the batches here are too small to estimate new ones.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from rscc.errors import ConfigInvalid, WeightsNotFound
+
+STRIDES = (4, 8, 16)
+_IMAGENET_MEAN = (123.675, 116.28, 103.53)
+_IMAGENET_STD = (58.395, 57.12, 57.375)
+
+
+class Backbone(nn.Module):
+    """A trunk cut after stride 16.
+
+    Attributes:
+        channels: channels of the maps at strides 4, 8 and 16.
+    """
+
+    def __init__(
+        self,
+        stages: Iterable[nn.Module],
+        *,
+        channels: tuple[int, ...],
+        mean: tuple[float, ...] = _IMAGENET_MEAN,
+        std: tuple[float, ...] = _IMAGENET_STD,
+    ):
+        super().__init__()
+        self.stages = nn.ModuleList(stages)
+        self.channels = channels
+        self.mean: Tensor
+        self.std: Tensor
+        self.register_buffer("mean", torch.tensor(mean).view(1, 3, 1, 1), persistent=False)
+        self.register_buffer("std", torch.tensor(std).view(1, 3, 1, 1), persistent=False)
+
+    def forward(self, images: Tensor) -> list[Tensor]:
+        """Map (B, 3, H, W) RGB in 0..255 to three maps (B, channels[i], H / stride, W / stride)."""
+        x = (images.float() - self.mean) / self.std
+        x = x.contiguous(memory_format=torch.channels_last)
+        maps = []
+        for stage in self.stages:
+            x = stage(x)
+            maps.append(x)
+        return maps
+
+    def train(self, mode: bool = True) -> Backbone:
+        """Switch dropout as usual, but keep BatchNorm on its stored statistics."""
+        super().train(mode)
+        for module in self.modules():
+            if isinstance(module, nn.BatchNorm2d):
+                module.eval()
+        return self
+
+
+def _split_at_strides(modules: list[nn.Module]) -> tuple[list[nn.Sequential], tuple[int, ...]]:
+    """Group modules that run one after the other into three stages that end at strides 4, 8 and 16.
+
+    A stage is the longest run whose output still has its stride; what comes after stride 16 is dropped.
+    """
+    ends: dict[int, tuple[int, int]] = {}
+    x = torch.zeros(1, 3, 64, 64)
+    with torch.no_grad():
+        for index, module in enumerate(modules):
+            x = module.eval()(x)
+            stride = 64 // x.shape[-1] if x.ndim == 4 and x.shape[-1] else 0
+            if stride > STRIDES[-1] or x.ndim != 4:
+                break
+            ends[stride] = (index + 1, x.shape[1])
+    if any(stride not in ends for stride in STRIDES):
+        raise ConfigInvalid(f"this trunk has no maps at strides {STRIDES}; it ends them at {sorted(ends)}")
+    starts = [0, *(ends[stride][0] for stride in STRIDES)]
+    stages = [nn.Sequential(*modules[a:b]) for a, b in itertools.pairwise(starts)]
+    return stages, tuple(ends[stride][1] for stride in STRIDES)
+
+
+def _torchvision_modules(name: str, *, pretrained: bool) -> list[nn.Module]:
+    import torchvision
+
+    try:
+        model = torchvision.models.get_model(name, weights="DEFAULT" if pretrained else None)
+    except ValueError as error:
+        raise ConfigInvalid(f"torchvision has no model {name!r}") from error
+    return list(model.features if hasattr(model, "features") else model.children())
+
+
+def _resnet50_caffe_style(weights: Path | None) -> Backbone:
+    """ResNet-50 to its third stage in the layout of the Keras weights.
+
+    They differ from torchvision's: the stride sits in the first 1 x 1 convolution of a stage, BatchNorm's
+    epsilon is 1e-3, and the input is centred on the ImageNet mean but not divided.
+    """
+    modules = _torchvision_modules("resnet50", pretrained=False)[:7]
+    names = ("conv1", "bn1", "relu", "maxpool", "layer1", "layer2", "layer3")
+    trunk = nn.Sequential()
+    for name, module in zip(names, modules, strict=True):
+        trunk.add_module(name, module)
+    for layer in ("layer2", "layer3"):
+        trunk.get_submodule(f"{layer}.0.conv1").stride = (2, 2)  # type: ignore[assignment]
+        trunk.get_submodule(f"{layer}.0.conv2").stride = (1, 1)  # type: ignore[assignment]
+    for module in trunk.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            module.eps = 1e-3
+    if weights is not None:
+        found = trunk.load_state_dict(_read_state(weights), strict=False)
+        lacking = [name for name in found.missing_keys if not name.endswith("num_batches_tracked")]
+        if lacking or found.unexpected_keys:
+            raise WeightsNotFound(
+                f"{weights}: not a ResNet-50 up to its third stage ({len(lacking)} tensors are missing, "
+                f"{len(found.unexpected_keys)} are unknown)"
+            )
+    stages, channels = _split_at_strides(modules)
+    return Backbone(stages, channels=channels, mean=(123.68, 116.779, 103.939), std=(1.0, 1.0, 1.0))
+
+
+def _efficientnet_lite0(weights: Path | None) -> Backbone:
+    """EfficientNet-Lite0 to stride 16, inputs in -1..1."""
+    import timm
+
+    model = timm.create_model("tf_efficientnet_lite0", pretrained=False)
+    if weights is not None:
+        model.load_state_dict(_read_state(weights))
+    stem = nn.Sequential(model.conv_stem, model.bn1)
+    stages, channels = _split_at_strides([stem, *model.blocks])
+    return Backbone(stages, channels=channels, mean=(127.5,) * 3, std=(127.5,) * 3)
+
+
+class _TimmTrunk(nn.Module):
+    """One stage that returns nothing but what timm's feature extractor gives, as three maps."""
+
+    def __init__(self, name: str, *, pretrained: bool):
+        super().__init__()
+        import timm
+
+        self.extractor = timm.create_model(name, pretrained=pretrained, features_only=True)
+        reductions = self.extractor.feature_info.reduction()
+        if any(stride not in reductions for stride in STRIDES):
+            raise ConfigInvalid(f"timm model {name!r} has no maps at strides {STRIDES}; it has {reductions}")
+        self.indices = [reductions.index(stride) for stride in STRIDES]
+        self.channels = tuple(self.extractor.feature_info.channels()[i] for i in self.indices)
+
+    def forward(self, x: Tensor) -> list[Tensor]:
+        maps = self.extractor(x)
+        return [maps[i] for i in self.indices]
+
+
+class _TimmBackbone(Backbone):
+    """Any timm trunk that offers ``features_only``."""
+
+    def __init__(self, name: str, *, pretrained: bool):
+        import timm
+
+        trunk = _TimmTrunk(name, pretrained=pretrained)
+        data = timm.data.resolve_data_config({}, model=trunk.extractor)
+        super().__init__(
+            [trunk],
+            channels=trunk.channels,
+            mean=tuple(255 * value for value in data["mean"]),
+            std=tuple(255 * value for value in data["std"]),
+        )
+
+    def forward(self, images: Tensor) -> list[Tensor]:
+        x = (images.float() - self.mean) / self.std
+        return self.stages[0](x.contiguous(memory_format=torch.channels_last))
+
+
+def _read_state(path: Path) -> dict[str, Tensor]:
+    """Read weights without ever unpickling code: safetensors, or a tensors-only torch file."""
+    if not path.is_file():
+        raise WeightsNotFound(f"{path}: no such file of backbone weights")
+    if path.suffix == ".safetensors":
+        from safetensors.torch import load_file
+
+        return {name: value.float() for name, value in load_file(path).items()}
+    return torch.load(path, map_location="cpu", weights_only=True)
+
+
+BACKBONES: dict[str, Callable[[Path | None], Backbone]] = {
+    "resnet50": _resnet50_caffe_style,
+    "efficientnet_lite0": _efficientnet_lite0,
+}
+
+
+def build_backbone(name: str, *, weights: str | Path | None = None, download: bool = False) -> Backbone:
+    """Build a trunk by name.
+
+    Args:
+        name: a key of :data:`BACKBONES`, ``torchvision/<model>`` or ``timm/<model>``.
+        weights: file of ImageNet weights for a key of :data:`BACKBONES`; None leaves them random.
+        download: let torchvision or timm fetch the model's published weights.
+
+    Raises:
+        ConfigInvalid: an unknown name, or a network without maps at strides 4, 8 and 16.
+        WeightsNotFound: ``weights`` is not a file.
+    """
+    source, _, rest = name.partition("/")
+    if source == "timm" and rest:
+        return _TimmBackbone(rest, pretrained=download)
+    if source == "torchvision" and rest:
+        stages, channels = _split_at_strides(_torchvision_modules(rest, pretrained=download))
+        return Backbone(stages, channels=channels)
+    if name not in BACKBONES:
+        known = ", ".join(BACKBONES)
+        raise ConfigInvalid(
+            f"unknown backbone {name!r}; known are {known}, timm/<model>, torchvision/<model>"
+        )
+    return BACKBONES[name](Path(weights) if weights is not None else None)

@@ -1,0 +1,208 @@
+"""What all change captioners share: trunk, decoder, change heads, losses and generation.
+
+A paper's model subclasses :class:`ChangeCaptioner` and brings ``encode_maps`` and ``auxiliary_losses``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from rscc.config import ModelConfig
+from rscc.errors import ConfigInvalid
+from rscc.models.backbone import Backbone
+from rscc.models.blocks import ChangedHead, ChangeHead, Positions2d
+from rscc.models.decoder import CaptionDecoder
+from rscc.models.generation import ForbiddenPrefixes, Hypothesis, beam_search, greedy_search
+from rscc.models.losses import caption_cross_entropy, change_mask_loss, changed_loss
+from rscc.structures import DecoderOutput, DifferenceFeatures, PairBatch
+from rscc.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from rscc.text_encoders import TextEncoder
+
+SHARED_TERMS = ("caption", "change_mask", "changed")
+
+
+class ChangeCaptioner(nn.Module, ABC):
+    """Base of the five papers' models.
+
+    Attributes:
+        auxiliary_terms: names of the loss terms that this model's ``auxiliary_losses`` can give.
+        training_only: beginnings of the names of parameters that captioning does not need.
+    """
+
+    auxiliary_terms: tuple[str, ...] = ()
+    training_only: tuple[str, ...] = ()
+
+    def __init__(
+        self,
+        *,
+        config: ModelConfig,
+        backbone: Backbone,
+        vocabulary: Vocabulary,
+        text_encoder: TextEncoder | None = None,
+    ):
+        """Build the shared parts; ``text_encoder`` is for the losses of papers that align with words."""
+        super().__init__()
+        self.config = config
+        self.vocabulary = vocabulary
+        width = config.width
+        self.backbone = backbone
+        self.project = nn.Linear(backbone.channels[-1], width)
+        self.positions = Positions2d(width=width)
+        self.change_head = ChangeHead(channels=backbone.channels, width=config.head_width)
+        self.changed_head = ChangedHead(width=width, dropout=config.dropout)
+        self.decoder = CaptionDecoder(
+            vocabulary_size=len(vocabulary),
+            width=width,
+            word_width=config.word_width,
+            layers=config.decoder_layers,
+            heads=config.heads,
+            max_words=config.max_words,
+            dropout=config.dropout,
+        )
+
+    @abstractmethod
+    def encode_maps(self, before: Tensor, after: Tensor) -> DifferenceFeatures:
+        """The paper: image representations (B, h * w, D), projected and with positions, to differences.
+
+        Implementations leave ``grid``, ``changed_logits`` and ``change_logits`` to the caller by calling
+        :meth:`features`.
+        """
+
+    @abstractmethod
+    def auxiliary_losses(
+        self, features: DifferenceFeatures, decoded: DecoderOutput, batch: PairBatch
+    ) -> dict[str, Tensor]:
+        """The paper: its own loss terms, unweighted, by the names in ``auxiliary_terms``."""
+
+    def encode(self, before: Tensor, after: Tensor) -> DifferenceFeatures:
+        """Encode uint8 or float RGB images in 0..255, each (B, 3, H, W)."""
+        maps_before, maps_after = self.trunk(before, after)
+        encoded = self.encode_last_maps(maps_before[-1], maps_after[-1])
+        encoded.change_logits = self.change_head(maps_before, maps_after)
+        return encoded
+
+    def trunk(self, before: Tensor, after: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+        """Run both dates through the trunk in one pass; three maps each."""
+        maps = self.backbone(torch.cat([before, after]))
+        count = before.shape[0]
+        return [m[:count] for m in maps], [m[count:] for m in maps]
+
+    def encode_last_maps(self, before: Tensor, after: Tensor) -> DifferenceFeatures:
+        """Encode the trunk's last maps (B, C, h, w) of both dates, which may come from a cache."""
+        height, width = before.shape[-2:]
+        positions = self.positions(height, width)
+        tokens = [
+            self.project(m.flatten(2).transpose(1, 2)) + positions for m in (before, after)
+        ]  # (B, h*w, D)
+        encoded = self.encode_maps(*tokens)
+        encoded.grid = (height, width)
+        return encoded
+
+    def decode(self, features: DifferenceFeatures, tokens: Tensor) -> DecoderOutput:
+        """Teacher forcing over ``tokens`` (B, L)."""
+        return self.decoder(features.tokens, tokens)
+
+    def loss_terms(self) -> tuple[str, ...]:
+        """Names of all terms; the config must weight each of them, with 0 to leave one out."""
+        return (*SHARED_TERMS, *self.auxiliary_terms)
+
+    def losses(
+        self, batch: PairBatch, weights: dict[str, float], *, label_smoothing: float = 0.0
+    ) -> dict[str, Tensor]:
+        """Return the unweighted terms whose weight is above 0.
+
+        Raises:
+            ConfigInvalid: a term without a weight, a weight without a term, or a term that the batch
+                cannot give (captions or masks are missing).
+        """
+        check_loss_weights(self.loss_terms(), weights)
+        wanted = {name for name, weight in weights.items() if weight > 0}
+        terms: dict[str, Tensor] = {}
+        if wanted == {"change_mask"}:  # the trunk and its head alone: no captioner is run
+            images = (
+                _required(batch.before, "change_mask", "images"),
+                _required(batch.after, "change_mask", "images"),
+            )
+            logits = self.change_head(*self.trunk(*images))
+            return {"change_mask": self._mask_term(logits, batch)}
+        if batch.features is not None:
+            features = self.encode_last_maps(batch.features[:, 0], batch.features[:, 1])
+        else:
+            features = self.encode(
+                _required(batch.before, "caption", "images"), _required(batch.after, "caption", "images")
+            )
+        if "change_mask" in wanted:
+            logits = _required(features.change_logits, "change_mask", "images (cached features do not do)")
+            terms["change_mask"] = self._mask_term(logits, batch)
+        if "changed" in wanted:
+            changed = _required(batch.changed, "changed", "change flags")
+            known = _required(batch.changed_known, "changed", "change flags")
+            terms["changed"] = changed_loss(features.changed_logits, changed, known)
+        if wanted & {"caption", *self.auxiliary_terms}:
+            tokens = _required(batch.tokens, "caption", "captions")
+            decoded = self.decode(features, tokens[:, :-1])
+            if "caption" in wanted:
+                terms["caption"] = caption_cross_entropy(
+                    decoded.logits, tokens, pad=self.vocabulary.pad, label_smoothing=label_smoothing
+                )
+            if wanted & set(self.auxiliary_terms):
+                auxiliary = self.auxiliary_losses(features, decoded, batch)
+                terms.update({name: value for name, value in auxiliary.items() if name in wanted})
+        return terms
+
+    def _mask_term(self, logits: Tensor, batch: PairBatch) -> Tensor:
+        mask = _required(batch.mask, "change_mask", "masks")
+        return change_mask_loss(logits, mask, _required(batch.mask_known, "change_mask", "masks"))
+
+    @torch.no_grad()
+    def generate_from(
+        self, features: DifferenceFeatures, *, beams: int = 1, forbidden: ForbiddenPrefixes | None = None
+    ) -> list[list[Hypothesis]]:
+        """Decode captions from encoded pairs; per pair the hypotheses, best first."""
+        words = self.vocabulary
+        settings: dict[str, Any] = {
+            "bos": words.bos,
+            "eos": words.eos,
+            "max_words": self.config.max_words - 1,
+            "banned": (words.pad, words.bos, words.unk),
+            "forbidden": forbidden,
+        }
+        if beams == 1:
+            return [[one] for one in greedy_search(self.decoder, features.tokens, **settings)]
+        return beam_search(self.decoder, features.tokens, beams=beams, **settings)
+
+    @torch.no_grad()
+    def generate(self, before: Tensor, after: Tensor, *, beams: int = 1) -> list[list[Hypothesis]]:
+        """Caption uint8 or float RGB images in 0..255, each (B, 3, H, W)."""
+        return self.generate_from(self.encode(before, after), beams=beams)
+
+
+def check_loss_weights(terms: Sequence[str], weights: dict[str, float]) -> None:
+    """Refuse a loss table that lacks a term, names an unknown one, or has nothing above 0.
+
+    Raises:
+        ConfigInvalid: as said.
+    """
+    missing = [name for name in terms if name not in weights]
+    unknown = [name for name in weights if name not in terms]
+    if missing:
+        raise ConfigInvalid(f"loss.{missing[0]} has no weight; set it (0 leaves the term out)")
+    if unknown:
+        raise ConfigInvalid(f"loss.{unknown[0]} is no term of this model; terms are {', '.join(terms)}")
+    if not any(weight > 0 for weight in weights.values()) or any(weight < 0 for weight in weights.values()):
+        raise ConfigInvalid("loss weights must not be negative, and one at least must be above 0")
+
+
+def _required(value: Tensor | None, term: str, what: str) -> Tensor:
+    if value is None:
+        raise ConfigInvalid(
+            f"loss.{term} needs {what}, which this data set does not give; set its weight to 0"
+        )
+    return value

@@ -1,0 +1,128 @@
+"""The caption decoder that all models share: a Transformer decoder with a key-value cache.
+
+Word embedding (300) projected to the model width, learnable positions, then per layer masked
+self-attention, cross-attention to the difference tokens, and a feed-forward network; one linear layer
+gives the words' logits (RDD+ACR, Caption Decoder, Eq. 14).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from rscc.models.blocks import Attention, feed_forward
+from rscc.structures import DecoderOutput
+
+
+@dataclass
+class LayerCache:
+    """Projected keys and values, each (B, heads, length, d_k), of the difference tokens and of the words."""
+
+    memory: tuple[Tensor, Tensor]
+    words: tuple[Tensor, Tensor] | None = None
+
+    def select(self, rows: Tensor) -> None:
+        """Keep and reorder samples by their row numbers (beam search)."""
+        self.memory = (self.memory[0][rows], self.memory[1][rows])
+        if self.words is not None:
+            self.words = (self.words[0][rows], self.words[1][rows])
+
+
+@dataclass
+class DecoderCache:
+    """State of decoding word by word."""
+
+    layers: list[LayerCache] = field(default_factory=list)
+    length: int = 0
+
+    def select(self, rows: Tensor) -> None:
+        """Keep and reorder samples by their row numbers."""
+        for layer in self.layers:
+            layer.select(rows)
+
+
+class DecoderLayer(nn.Module):
+    """Masked self-attention, cross-attention, feed-forward; each with residual and post-normalisation."""
+
+    def __init__(self, *, width: int, heads: int, dropout: float):
+        super().__init__()
+        self.self_attention = Attention(width=width, heads=heads, dropout=dropout)
+        self.cross_attention = Attention(width=width, heads=heads, dropout=dropout)
+        self.feed_forward = feed_forward(width, dropout=dropout)
+        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(3))
+        self.drop = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor, memory: Tensor) -> Tensor:
+        """Map words (B, L, D) and difference tokens (B, N, D) to (B, L, D), every word seeing its past."""
+        x = self.norms[0](x + self.drop(self.self_attention(x, x, causal=True)))
+        x = self.norms[1](x + self.drop(self.cross_attention(x, memory)))
+        return self.norms[2](x + self.drop(self.feed_forward(x)))
+
+    def project(self, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values of the difference tokens for :meth:`step`."""
+        return self.cross_attention.project(memory)
+
+    def step(self, x: Tensor, cache: LayerCache) -> Tensor:
+        """Do the same for one new word (B, 1, D); extends the cache."""
+        keys, values = self.self_attention.project(x)
+        if cache.words is not None:
+            keys = torch.cat([cache.words[0], keys], dim=2)
+            values = torch.cat([cache.words[1], values], dim=2)
+        cache.words = (keys, values)
+        x = self.norms[0](x + self.self_attention.attend(x, keys, values))
+        x = self.norms[1](x + self.cross_attention.attend(x, *cache.memory))
+        return self.norms[2](x + self.feed_forward(x))
+
+
+class CaptionDecoder(nn.Module):
+    """Words from difference tokens."""
+
+    def __init__(
+        self,
+        *,
+        vocabulary_size: int,
+        width: int,
+        word_width: int,
+        layers: int,
+        heads: int,
+        max_words: int,
+        dropout: float,
+    ):
+        super().__init__()
+        self.words = nn.Embedding(vocabulary_size, word_width)
+        self.widen = nn.Linear(word_width, width)
+        self.positions = nn.Parameter(torch.randn(max_words, width) * 0.02)
+        self.layers = nn.ModuleList(
+            DecoderLayer(width=width, heads=heads, dropout=dropout) for _ in range(layers)
+        )
+        self.drop = nn.Dropout(dropout)
+        self.logits = nn.Linear(width, vocabulary_size)
+
+    def _typed_layers(self) -> Iterator[DecoderLayer]:
+        return (cast(DecoderLayer, layer) for layer in self.layers)
+
+    def _embed(self, tokens: Tensor, start: int = 0) -> Tensor:
+        return self.drop(self.widen(self.words(tokens)) + self.positions[start : start + tokens.shape[1]])
+
+    def forward(self, memory: Tensor, tokens: Tensor) -> DecoderOutput:
+        """Teacher forcing: logits of the word after each of ``tokens`` (B, L) from ``memory`` (B, N, D)."""
+        x = self._embed(tokens)
+        for layer in self.layers:
+            x = layer(x, memory)
+        return DecoderOutput(logits=self.logits(x), hidden=x)
+
+    def start(self, memory: Tensor) -> DecoderCache:
+        """Project the difference tokens once; the result is handed to :meth:`step`."""
+        return DecoderCache([LayerCache(layer.project(memory)) for layer in self._typed_layers()])
+
+    def step(self, tokens: Tensor, cache: DecoderCache) -> Tensor:
+        """Return logits (B, V) of the word after ``tokens`` (B,), the newest words; extends the cache."""
+        x = self._embed(tokens.unsqueeze(1), cache.length)
+        for layer, layer_cache in zip(self._typed_layers(), cache.layers, strict=True):
+            x = layer.step(x, layer_cache)
+        cache.length += 1
+        return self.logits(x[:, -1])

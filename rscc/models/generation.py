@@ -1,0 +1,164 @@
+"""Greedy and beam search over the shared decoder, with sentence beginnings that may be forbidden."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from rscc.models.decoder import CaptionDecoder
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One decoded sentence: ids without begin and end tokens, and its mean log-probability per token."""
+
+    ids: tuple[int, ...]
+    mean_log_probability: float
+
+    @property
+    def score(self) -> float:
+        """Geometric mean of the tokens' probabilities, in 0..1."""
+        return math.exp(self.mean_log_probability)
+
+
+class ForbiddenPrefixes:
+    """Sentence beginnings that decoding must not produce, as tuples of ids."""
+
+    def __init__(self, prefixes: Sequence[tuple[int, ...]]):
+        self._next: dict[tuple[int, ...], list[int]] = {}
+        for prefix in prefixes:
+            if prefix:
+                self._next.setdefault(prefix[:-1], []).append(prefix[-1])
+
+    def apply(self, logits: Tensor, sentences: Sequence[tuple[int, ...]]) -> None:
+        """Set to minus infinity, in place, the logits (R, V) of words that complete a forbidden beginning."""
+        for row, sentence in enumerate(sentences):
+            words = self._next.get(sentence)
+            if words:
+                logits[row, words] = float("-inf")
+
+
+def greedy_search(
+    decoder: CaptionDecoder,
+    memory: Tensor,
+    *,
+    bos: int,
+    eos: int,
+    max_words: int,
+    banned: Sequence[int] = (),
+    forbidden: ForbiddenPrefixes | None = None,
+) -> list[Hypothesis]:
+    """Take the likeliest word at every step.
+
+    Args:
+        decoder: the caption decoder.
+        memory: difference tokens (B, N, D).
+        bos, eos: ids of the begin and end tokens.
+        max_words: tokens decoded at most, end token included.
+        banned: ids that are never produced (padding, begin, unknown).
+        forbidden: sentence beginnings that are never produced.
+    """
+    batch = memory.shape[0]
+    cache = decoder.start(memory)
+    words = torch.full((batch,), bos, device=memory.device)
+    sentences: list[tuple[int, ...]] = [()] * batch
+    total = [0.0] * batch
+    counts = [0] * batch
+    done = [False] * batch
+    for _ in range(max_words):
+        logits = decoder.step(words, cache).float()
+        log_probabilities = _masked_log_softmax(logits, sentences, banned, forbidden)
+        best, words = log_probabilities.max(dim=-1)
+        for row, (value, word) in enumerate(zip(best.tolist(), words.tolist(), strict=True)):
+            if done[row]:
+                continue
+            total[row] += value
+            counts[row] += 1
+            if word == eos:
+                done[row] = True
+            else:
+                sentences[row] = (*sentences[row], word)
+        if all(done):
+            break
+    return [Hypothesis(s, t / max(n, 1)) for s, t, n in zip(sentences, total, counts, strict=True)]
+
+
+def beam_search(
+    decoder: CaptionDecoder,
+    memory: Tensor,
+    *,
+    bos: int,
+    eos: int,
+    max_words: int,
+    beams: int,
+    banned: Sequence[int] = (),
+    forbidden: ForbiddenPrefixes | None = None,
+) -> list[list[Hypothesis]]:
+    """Keep the ``beams`` likeliest beginnings of every sample; arguments as :func:`greedy_search`.
+
+    Finished sentences are ranked by mean log-probability per token. A sample stops when it has ``beams``
+    finished sentences. Returns per sample at most ``beams`` hypotheses, best first, never empty.
+    """
+    batch, device = memory.shape[0], memory.device
+    cache = decoder.start(memory.repeat_interleave(beams, dim=0))
+    words = torch.full((batch * beams,), bos, device=device)
+    sentences: list[tuple[int, ...]] = [()] * (batch * beams)
+    totals = torch.full((batch, beams), float("-inf"), device=device)
+    totals[:, 0] = 0.0  # all beams begin alike: only the first may branch
+    finished: list[list[Hypothesis]] = [[] for _ in range(batch)]
+    for step in range(1, max_words + 1):
+        logits = decoder.step(words, cache).float()
+        log_probabilities = _masked_log_softmax(logits, sentences, banned, forbidden)
+        vocabulary = log_probabilities.shape[-1]
+        candidates = totals.unsqueeze(2) + log_probabilities.view(batch, beams, vocabulary)
+        values, flat = candidates.flatten(1).topk(2 * beams, dim=1)
+        rows: list[int] = []
+        next_words: list[int] = []
+        next_totals: list[float] = []
+        next_sentences: list[tuple[int, ...]] = []
+        for sample in range(batch):
+            kept = 0
+            for value, position in zip(values[sample].tolist(), flat[sample].tolist(), strict=True):
+                parent, word = sample * beams + position // vocabulary, position % vocabulary
+                if word == eos:
+                    if value > float("-inf") and len(finished[sample]) < beams:
+                        finished[sample].append(Hypothesis(sentences[parent], value / step))
+                    continue
+                if kept == beams:
+                    continue
+                kept += 1
+                rows.append(parent)
+                next_words.append(word)
+                next_totals.append(value)
+                next_sentences.append((*sentences[parent], word))
+        if all(len(done) >= beams for done in finished):
+            break
+        sentences = next_sentences
+        cache.select(torch.tensor(rows, device=device))
+        words = torch.tensor(next_words, device=device)
+        totals = torch.tensor(next_totals, device=device).view(batch, beams)
+    for sample, done in enumerate(finished):
+        if not done:  # nothing ended within max_words: give the beginnings as they stand
+            for beam in range(beams):
+                value = totals[sample, beam].item()
+                if value > float("-inf"):
+                    done.append(Hypothesis(sentences[sample * beams + beam], value / max_words))
+        done.sort(key=lambda hypothesis: -hypothesis.mean_log_probability)
+    return finished
+
+
+def _masked_log_softmax(
+    logits: Tensor,
+    sentences: Sequence[tuple[int, ...]],
+    banned: Sequence[int],
+    forbidden: ForbiddenPrefixes | None,
+) -> Tensor:
+    if banned:
+        logits[:, list(banned)] = float("-inf")
+    if forbidden is not None:
+        forbidden.apply(logits, sentences)
+    return logits.log_softmax(dim=-1)

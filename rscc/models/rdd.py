@@ -1,0 +1,193 @@
+"""RDD+ACR: region-aware difference distilling with attribute-guided contrastive regularization.
+
+Li et al., AAAI 2025; equation numbers are the paper's. Where the paper leaves a choice open:
+
+* Eq. 5 joins the two enriched differences along the channels and maps them back to the model width, so
+  that F_c has one token per position, as the final R^(HW x C) of the paper asks for.
+* Eq. 6-8 and 9 name attention and fully connected layers; a LayerNorm follows each as in Vaswani et al.
+* The number N of distilling steps and the temperature are not given; the config has them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from rscc.attribute_tokens import AttributeTokens
+from rscc.config import ModelConfig, build
+from rscc.errors import ConfigInvalid
+from rscc.language import VERB_TEMPLATE
+from rscc.models.backbone import Backbone
+from rscc.models.blocks import Attention, feed_forward
+from rscc.models.captioner_base import ChangeCaptioner
+from rscc.models.losses import info_nce
+from rscc.structures import DecoderOutput, DifferenceFeatures, PairBatch
+from rscc.text_encoders import TextEncoder
+from rscc.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True)
+class RddOptions:
+    """What only RDD+ACR knows (``model.options`` of a config).
+
+    Attributes:
+        object_vectors: learnable object vectors (Figure 4: 32).
+        action_vectors: learnable action vectors (Figure 4: 5 CLEVR-Change, 10 LEVIR-CC, 10 Spot-the-Diff).
+        distilling_steps: N, how often one distilling block with the same weights is applied.
+        prompt: ``none``, ``fixed`` or ``learnable`` (Table 6).
+        temperature: tau of Eq. 11-12.
+        same_words_are_negatives: True as in the paper; False leaves pairs with equal segments out of the
+            negatives, which matters where half of the captions say that nothing changed.
+    """
+
+    object_vectors: int = 32
+    action_vectors: int = 10
+    distilling_steps: int = 2
+    prompt: str = "learnable"
+    temperature: float = 0.07
+    same_words_are_negatives: bool = True
+
+    def __post_init__(self) -> None:
+        if min(self.object_vectors, self.action_vectors, self.distilling_steps) < 1 or self.temperature <= 0:
+            raise ConfigInvalid(
+                "model.options: numbers of vectors and steps and the temperature must be above 0"
+            )
+        if self.prompt not in ("none", "fixed", "learnable"):
+            raise ConfigInvalid(f"model.options.prompt is {self.prompt!r}; use none, fixed or learnable")
+
+
+@dataclass
+class RddFeatures(DifferenceFeatures):
+    """Adds the pooled regional differences F_object and F_action of Eq. 10, each (B, D)."""
+
+    objects: Tensor | None = None
+    actions: Tensor | None = None
+
+
+class DistillingBlock(nn.Module):
+    """One step of Eq. 6-8: the source attends to itself, the vectors to the source, then an FFN."""
+
+    def __init__(self, *, width: int, heads: int, dropout: float):
+        super().__init__()
+        self.self_attention = Attention(width=width, heads=heads, dropout=dropout)
+        self.cross_attention = Attention(width=width, heads=heads, dropout=dropout)
+        self.feed_forward = feed_forward(width, dropout=dropout)
+        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(3))
+
+    def forward(self, vectors: Tensor, source: Tensor) -> tuple[Tensor, Tensor]:
+        """Map vectors (B, k, D) and source (B, M, D) to their next state."""
+        source = self.norms[0](self.self_attention(source, source))  # Eq. 6
+        vectors = self.norms[1](self.cross_attention(vectors, source))  # Eq. 7
+        vectors = self.norms[2](self.feed_forward(vectors) + vectors)  # Eq. 8
+        return vectors, source
+
+
+class Distilling(nn.Module):
+    """Learnable vectors, Gaussian at the start, distilled N times by one block (shared weights)."""
+
+    def __init__(self, *, vectors: int, steps: int, width: int, heads: int, dropout: float):
+        super().__init__()
+        self.steps = steps
+        self.vectors = nn.Parameter(torch.randn(vectors, width))
+        self.block = DistillingBlock(width=width, heads=heads, dropout=dropout)
+
+    def forward(self, source: Tensor) -> Tensor:
+        """Distil (B, M, D) into (B, k, D)."""
+        vectors = self.vectors.expand(source.shape[0], -1, -1)
+        for _ in range(self.steps):
+            vectors, source = self.block(vectors, source)
+        return vectors
+
+
+class Rdd(ChangeCaptioner):
+    """RDD+ACR on the shared trunk and decoder."""
+
+    auxiliary_terms = ("n2o", "v2a")
+    training_only = ("noun_tokens.", "verb_tokens.")
+
+    def __init__(
+        self,
+        *,
+        config: ModelConfig,
+        backbone: Backbone,
+        vocabulary: Vocabulary,
+        text_encoder: TextEncoder | None = None,
+    ):
+        """Build the model; without a ``text_encoder`` it captions but cannot compute n2o and v2a."""
+        super().__init__(config=config, backbone=backbone, vocabulary=vocabulary, text_encoder=text_encoder)
+        self.options = build(RddOptions, config.options, "model.options")
+        width, heads, dropout = config.width, config.heads, config.dropout
+        self.enrich = Attention(width=width, heads=heads, dropout=dropout)
+        self.join = nn.Linear(2 * width, width)
+        steps = self.options.distilling_steps
+        self.object_distilling = Distilling(
+            vectors=self.options.object_vectors, steps=steps, width=width, heads=heads, dropout=dropout
+        )
+        self.action_distilling = Distilling(
+            vectors=self.options.action_vectors, steps=steps, width=width, heads=heads, dropout=dropout
+        )
+        self.fusion_attention = Attention(width=width, heads=heads, dropout=dropout)
+        self.fusion_feed_forward = feed_forward(width, dropout=dropout)
+        self.fusion_norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(2))
+        self.noun_tokens: AttributeTokens | None = None
+        self.verb_tokens: AttributeTokens | None = None
+        if text_encoder is not None:
+            self.noun_tokens = AttributeTokens(encoder=text_encoder, width=width, prompt=self.options.prompt)
+            self.verb_tokens = AttributeTokens(
+                encoder=text_encoder, width=width, prompt=self.options.prompt, template=VERB_TEMPLATE
+            )
+
+    def encode_maps(self, before: Tensor, after: Tensor) -> RddFeatures:
+        """Eq. 2-10; ``before`` and ``after`` are F_bef and F_aft of Eq. 1, each (B, HW, D)."""
+        difference = before - after  # Eq. 2
+        keys, values = self.enrich.project(difference)
+        enriched = [self.enrich.attend(image, keys, values) for image in (before, after)]  # Eq. 3-4
+        coarse = self.join(torch.cat(enriched, dim=-1))  # Eq. 5: F_c
+        objects = self.object_distilling(coarse)  # Eq. 6-8: F_object^N
+        actions = self.action_distilling(objects)  # the same on the objects: F_action^N
+        tokens = self.fuse(coarse, objects, actions)  # Eq. 9
+        return RddFeatures(
+            tokens=tokens,
+            before=before,
+            after=after,
+            grid=(0, 0),
+            changed_logits=self.changed_head(tokens),
+            objects=objects.mean(1),  # Eq. 10
+            actions=actions.mean(1),
+        )
+
+    def fuse(self, coarse: Tensor, objects: Tensor, actions: Tensor) -> Tensor:
+        """Multi-scale fusion (Eq. 9): (B, HW + k_o + k_a, D)."""
+        x = torch.cat([coarse, objects, actions], dim=1)
+        x = self.fusion_norms[0](x + self.fusion_attention(x, x))
+        return self.fusion_norms[1](x + self.fusion_feed_forward(x))
+
+    def auxiliary_losses(
+        self, features: DifferenceFeatures, decoded: DecoderOutput, batch: PairBatch
+    ) -> dict[str, Tensor]:
+        """Eq. 11-13: nouns to objects (n2o) and verbs to actions (v2a)."""
+        assert (
+            isinstance(features, RddFeatures)
+            and features.objects is not None
+            and features.actions is not None
+        )
+        if self.noun_tokens is None or self.verb_tokens is None:
+            raise ConfigInvalid(
+                "loss.n2o and loss.v2a need a text encoder; give one or set their weights to 0"
+            )
+        if batch.nouns is None or batch.verbs is None:
+            raise ConfigInvalid("loss.n2o and loss.v2a need captions, which this data set does not give")
+        return {
+            "n2o": self._align(self.noun_tokens(batch.nouns), features.objects, batch.nouns),
+            "v2a": self._align(self.verb_tokens(batch.verbs), features.actions, batch.verbs),
+        }
+
+    def _align(self, words: Tensor, regions: Tensor, texts: list[str]) -> Tensor:
+        same = None
+        if not self.options.same_words_are_negatives:
+            numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
+            ids = torch.tensor([numbers[text] for text in texts], device=regions.device)
+            same = ids.unsqueeze(0) == ids.unsqueeze(1)
+        return info_nce(words, regions, temperature=self.options.temperature, same=same)

@@ -1,0 +1,306 @@
+"""From a config and folders to a trained model folder: puts data, model, loop and validation together."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.torch import load_file
+
+from rscc.cards import card_text
+from rscc.config import Config
+from rscc.data.change_masks import ChangeMasks
+from rscc.data.features import FeatureCache, build_feature_cache
+from rscc.data.levir_cc import LevirCC
+from rscc.data.pairs import PairRecord
+from rscc.data.sources import (
+    BatchSource,
+    CaptionText,
+    FeatureCaptionSource,
+    ImageCaptionSource,
+    MaskSource,
+    all_forms,
+)
+from rscc.errors import ConfigInvalid, ModelFolderInvalid
+from rscc.language import segment_texts
+from rscc.models import model_class
+from rscc.models.backbone import build_backbone
+from rscc.models.captioner_base import ChangeCaptioner
+from rscc.text_encoders import TextEncoder, load_text_encoder
+from rscc.train import Trainer, TrainResult, load_best
+from rscc.validation import caption_validation, changed_probabilities, mask_curve, mask_validation
+from rscc.vocabulary import Vocabulary, tokenize
+from rscc.weights import ModelCard, ModelFolder, find_model, save_model_folder
+
+Report = Callable[[str], None]
+MODEL_GSD = 0.5
+
+
+@dataclass(frozen=True)
+class RunPaths:
+    """Where a run reads and writes.
+
+    Attributes:
+        data: root of the captioned data set.
+        output: run folder; the finished model lies in ``output/model``.
+        masks: folders of further pairs with change masks, see :class:`~rscc.data.change_masks.ChangeMasks`.
+        trunk: model folder or name whose trunk and change head are the start.
+        backbone_weights: file of pretrained trunk weights; not together with ``trunk``.
+        text_encoder: text encoder, see :func:`rscc.text_encoders.load_text_encoder`.
+        cache: folder of cached features; None puts it into ``output``.
+    """
+
+    data: Path
+    output: Path
+    masks: tuple[Path, ...] = ()
+    trunk: str | None = None
+    backbone_weights: Path | None = None
+    text_encoder: str = "sentence"
+    cache: Path | None = None
+
+
+def train_model(
+    config: Config,
+    paths: RunPaths,
+    *,
+    name: str,
+    command: str,
+    resume: bool = False,
+    device: str = "cpu",
+    report: Report = print,
+) -> ModelFolder:
+    """Train by a config and write the model folder ``paths.output / "model"``.
+
+    Args:
+        config: the whole run.
+        paths: where things are.
+        name: name of the new model, for its card.
+        command: the command line, for its card.
+        resume: go on with the run that lies in ``paths.output``.
+        device: where to train.
+        report: receives one line per epoch.
+
+    Raises:
+        RsccError: bad config, data set, weights; or a loss that is not finite.
+    """
+    train = LevirCC(paths.data, "train", trust=config.data.trust).records
+    val = LevirCC(paths.data, "val").records
+    captions = [caption for record in train for caption in record.captions]
+    vocabulary = Vocabulary.build(captions, min_count=config.data.min_count)
+    torch.manual_seed(config.train.seed)
+    model = build_model(config, vocabulary, paths).to(device)
+    cache, val_cache = _caches(model, config, paths, train, val, report)
+    source = _source(config, paths, train, vocabulary, cache)
+    select_masks = config.train.select == "mask_f1"
+    size, bf16 = config.data.size, config.train.bf16
+    if select_masks:
+        validate = mask_validation(val, size=size, bf16=bf16)
+    else:
+        validate = caption_validation(val, size=size, cache=val_cache, bf16=bf16)
+    trainer = Trainer(model, source, validate, config=config, folder=paths.output, report=report)
+    result = trainer.run(resume=resume)
+    return finish(
+        load_best(model, result),
+        result,
+        config,
+        val=val,
+        captions=train,
+        name=name,
+        command=command,
+        paths=paths,
+    )
+
+
+def build_model(config: Config, vocabulary: Vocabulary, paths: RunPaths) -> ChangeCaptioner:
+    """Build the untrained model of a config with its pretrained trunk and, if needed, a text encoder.
+
+    Raises:
+        ConfigInvalid: unknown names, or both ``trunk`` and ``backbone_weights``.
+        WeightsNotFound: a file of weights is missing.
+    """
+    if paths.trunk is not None and paths.backbone_weights is not None:
+        raise ConfigInvalid("give either a trunk (a model folder) or backbone weights, not both")
+    kind = model_class(config.model.paper)
+    needs_text = any(config.loss.get(term, 0) > 0 for term in kind.auxiliary_terms)
+    encoder: TextEncoder | None = load_text_encoder(paths.text_encoder) if needs_text else None
+    download = paths.trunk is None and paths.backbone_weights is None and "/" in config.model.backbone
+    backbone = build_backbone(config.model.backbone, weights=paths.backbone_weights, download=download)
+    model = kind(config=config.model, backbone=backbone, vocabulary=vocabulary, text_encoder=encoder)
+    if paths.trunk is not None:
+        load_trunk(model, find_model(paths.trunk))
+    return model
+
+
+def load_trunk(model: ChangeCaptioner, folder: Path) -> None:
+    """Take trunk and change head from another model folder.
+
+    Raises:
+        ModelFolderInvalid: they are of another kind or size.
+    """
+    parts = ("backbone.", "change_head.")
+    state = {k: v.float() for k, v in load_file(folder / "model.safetensors").items() if k.startswith(parts)}
+    own = model.state_dict()
+    for key in own:
+        wanted = key.startswith(parts) and not key.endswith("num_batches_tracked")
+        if wanted and (key not in state or state[key].shape != own[key].shape):
+            raise ModelFolderInvalid(f"{folder}: its trunk or change head does not fit this config ({key})")
+    model.load_state_dict(state, strict=False)
+
+
+def _caches(
+    model: ChangeCaptioner,
+    config: Config,
+    paths: RunPaths,
+    train: Sequence[PairRecord],
+    val: Sequence[PairRecord],
+    report: Report,
+) -> tuple[FeatureCache | None, FeatureCache | None]:
+    if not config.train.cache_features:
+        return None, None
+    folder = paths.cache or paths.output / "features"
+    model.eval()
+
+    def progress(done: int, total: int) -> None:
+        if done == total or done % 160 == 0:
+            report(f"features: {done} of {total} pairs")
+
+    size, bf16 = config.data.size, config.train.bf16
+    one = build_feature_cache(model.backbone, train, folder, size=size, bf16=bf16, progress=progress)
+    other = build_feature_cache(
+        model.backbone, val, folder, size=size, bf16=bf16, flips=("none",), progress=progress
+    )
+    return one, other
+
+
+def _source(
+    config: Config,
+    paths: RunPaths,
+    train: Sequence[PairRecord],
+    vocabulary: Vocabulary,
+    cache: FeatureCache | None,
+) -> BatchSource:
+    settings, data = config.train, config.data
+    if all(weight == 0 or term == "change_mask" for term, weight in config.loss.items()):
+        records = [record for record in train if record.mask is not None]
+        for folder in paths.masks:
+            records += ChangeMasks(folder, datasets=data.mask_datasets, size=data.size).records
+        return MaskSource(
+            records,
+            batch_size=settings.batch_size,
+            size=data.size,
+            gsd=MODEL_GSD,
+            augment=data.augment,
+            seed=settings.seed,
+            workers=settings.workers,
+        )
+    segments = None
+    if any(config.loss.get(term, 0) > 0 for term in ("n2o", "v2a")):
+        segments = segment_texts(all_forms(train))
+    text = CaptionText(vocabulary, max_words=config.model.max_words, segments=segments)
+    if cache is not None:
+        return FeatureCaptionSource(train, cache, text, batch_size=settings.batch_size, seed=settings.seed)
+    return ImageCaptionSource(
+        train, text, batch_size=settings.batch_size, size=data.size, augment=data.augment, seed=settings.seed
+    )
+
+
+def no_change_prefixes(records: Sequence[PairRecord]) -> list[list[str]]:
+    """Find the shortest beginnings that captions of unchanged pairs have and captions of changed ones lack.
+
+    A beginning counts as lacking when fewer than one in a thousand captions of changed pairs has it: the
+    captions are by hand, and a few are wrong.
+    """
+    changed = [tuple(tokenize(c)) for r in records if r.changed for c in r.captions]
+    unchanged = {tuple(tokenize(c)) for r in records if r.changed is False for c in r.captions}
+    beginnings = Counter(words[:length] for words in changed for length in range(1, len(words) + 1))
+    found = set()
+    for words in unchanged:
+        for length in range(1, len(words) + 1):
+            if beginnings[words[:length]] * 1000 < len(changed):
+                found.add(words[:length])
+                break
+    return [list(words) for words in sorted(found)]
+
+
+def best_changed_threshold(probabilities: np.ndarray, changed: np.ndarray) -> float:
+    """Return the threshold of the highest accuracy; among equals the middle of the widest gap."""
+    edges = np.unique(np.concatenate([[0.0], np.sort(probabilities), [1.0]]))
+    middles = (edges[:-1] + edges[1:]) / 2
+    accuracy = np.array([((probabilities >= t) == changed).mean() for t in middles])
+    best = np.flatnonzero(accuracy == accuracy.max())
+    return float(middles[best[np.diff(edges)[best].argmax()]])
+
+
+def finish(
+    model: ChangeCaptioner,
+    result: TrainResult,
+    config: Config,
+    *,
+    val: Sequence[PairRecord],
+    captions: Sequence[PairRecord],
+    name: str,
+    command: str,
+    paths: RunPaths,
+) -> ModelFolder:
+    """Choose the thresholds on the validation split and write the model folder with its card.
+
+    Args:
+        model: with the best weights.
+        result: of the training.
+        config: of the training.
+        val: the validation pairs.
+        captions: the training pairs, for the "no change" beginnings.
+        name, command: for the card.
+        paths: of the run.
+    """
+    size = config.data.size
+    scores = dict(result.best_scores)
+    threshold, changed_threshold = 0.5, 0.5
+    if any(record.mask is not None for record in val):
+        curve = mask_curve(model, val, size=size, bf16=config.train.bf16)
+        threshold = curve.best_threshold()
+        scores["mask_f1"] = float(curve.f1().max())
+    flags = np.array([bool(record.changed) for record in val])
+    if config.loss.get("changed", 0) > 0:
+        probabilities = changed_probabilities(model, val, size=size, bf16=config.train.bf16)
+        changed_threshold = best_changed_threshold(probabilities, flags)
+        scores["flag_accuracy"] = float(((probabilities >= changed_threshold) == flags).mean())
+    card = ModelCard(
+        name=name,
+        version="1",
+        description=f"{config.model.paper.upper()} on {config.model.backbone}, {config.data.name}",
+        paper=config.model.paper,
+        weights_sha256="",
+        gsd=MODEL_GSD,
+        gsd_range=(0.2, 1.2),
+        tile_size=size,
+        threshold=threshold,
+        changed_threshold=changed_threshold,
+        localisation="change head trained on building change masks",
+        licence="Apache-2.0 for the weights; the training data ask for academic, non-commercial use",
+        data=f"{config.data.name}: {len(captions)} training and {len(val)} validation pairs",
+        trained=f"`{command}`, {result.seconds / 60:.0f} minutes on {device_words(model)}",
+        scores={key: round(value, 4) for key, value in scores.items()},
+    )
+    shutil.rmtree(paths.output / "model", ignore_errors=True)
+    return save_model_folder(
+        paths.output / "model",
+        model,
+        card=card,
+        card_text=card_text(card, config),
+        no_change_prefixes=no_change_prefixes(captions),
+    )
+
+
+def device_words(model: ChangeCaptioner) -> str:
+    """Name the device that a model lies on."""
+    device = next(model.parameters()).device
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"{torch.get_num_threads()} threads of a {platform.machine()} CPU"

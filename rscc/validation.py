@@ -1,0 +1,165 @@
+"""Scores on the validation split that choose checkpoints and thresholds; the test split is not read here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import torch
+from rscc.metrics import cider
+from torch import Tensor
+from torch.nn import functional as F
+
+from rscc.data.features import FeatureCache
+from rscc.data.pairs import PairRecord, collate, read_pair, resize
+from rscc.models.captioner_base import ChangeCaptioner
+from rscc.structures import DifferenceFeatures, PairBatch
+
+_BINS = 200
+
+
+def image_batches(records: Sequence[PairRecord], *, size: int, batch_size: int = 16) -> Iterator[PairBatch]:
+    """Yield the pairs in order, unaugmented, images resized to ``size`` and masks as they are.
+
+    Pairs whose masks differ in size from ``size`` are expected to be resized by the reader of the scores.
+    """
+    for start in range(0, len(records), batch_size):
+        samples = [read_pair(record) for record in records[start : start + batch_size]]
+        for sample in samples:
+            assert sample.before.shape[1:] == samples[0].before.shape[1:]
+        batch = collate(samples)
+        if samples[0].before.shape[1:] != (size, size):
+            batch.before, batch.after = (
+                torch.from_numpy(np.stack([resize(image, (size, size)) for image in images]))
+                for images in ([s.before for s in samples], [s.after for s in samples])
+            )
+        yield batch
+
+
+def upsample_logits(logits: Tensor, size: tuple[int, int]) -> Tensor:
+    """Enlarge change logits (B, h, w) bilinearly to (B, H, W)."""
+    return F.interpolate(
+        logits.unsqueeze(1).float(), size=size, mode="bilinear", align_corners=False
+    ).squeeze(1)
+
+
+class MaskCurve:
+    """Counts of changed and unchanged pixels by predicted probability: F1 at any threshold."""
+
+    def __init__(self) -> None:
+        self.changed = np.zeros(_BINS, dtype=np.int64)
+        self.unchanged = np.zeros(_BINS, dtype=np.int64)
+
+    def add(self, probability: np.ndarray, mask: np.ndarray) -> None:
+        """Count pixels: probability in 0..1, mask bool, of one shape."""
+        bins = np.minimum((probability * _BINS).astype(np.int64), _BINS - 1)
+        self.changed += np.bincount(bins[mask], minlength=_BINS)
+        self.unchanged += np.bincount(bins[~mask], minlength=_BINS)
+
+    def f1(self) -> np.ndarray:
+        """Return F1 for the thresholds 0, 1/200, 2/200, ... (0 where nothing is predicted)."""
+        hits = self.changed[::-1].cumsum()[::-1]
+        false = self.unchanged[::-1].cumsum()[::-1]
+        return 2 * hits / np.maximum(1, hits + false + self.changed.sum())
+
+    def best_threshold(self) -> float:
+        """Return the threshold of the highest F1."""
+        return float(self.f1().argmax() / _BINS)
+
+
+@torch.no_grad()
+def mask_curve(
+    model: ChangeCaptioner, records: Sequence[PairRecord], *, size: int, bf16: bool = True
+) -> MaskCurve:
+    """Run trunk and change head over all records that have a mask."""
+    curve = MaskCurve()
+    device = next(model.parameters()).device
+    for batch in image_batches([r for r in records if r.mask is not None], size=size):
+        assert batch.before is not None and batch.after is not None and batch.mask is not None
+        with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
+            logits = model.change_head(*model.trunk(batch.before.to(device), batch.after.to(device)))
+        height, width = batch.mask.shape[-2:]
+        probability = upsample_logits(logits, (height, width)).sigmoid().cpu().numpy()
+        curve.add(probability, batch.mask.numpy() > 0)
+    return curve
+
+
+def mask_validation(
+    records: Sequence[PairRecord], *, size: int, bf16: bool = True
+) -> Callable[[ChangeCaptioner], dict[str, float]]:
+    """Make the validation of a change head: pixel F1 at threshold 0.5 and at the best threshold."""
+
+    def validate(model: ChangeCaptioner) -> dict[str, float]:
+        curve = mask_curve(model, records, size=size, bf16=bf16)
+        f1 = curve.f1()
+        return {
+            "mask_f1": float(f1.max()),
+            "mask_f1_at_half": float(f1[_BINS // 2]),
+            "threshold": curve.best_threshold(),
+        }
+
+    return validate
+
+
+@torch.no_grad()
+def encoded_batches(
+    model: ChangeCaptioner,
+    records: Sequence[PairRecord],
+    *,
+    size: int,
+    cache: FeatureCache | None = None,
+    bf16: bool = True,
+    batch_size: int = 32,
+) -> Iterator[DifferenceFeatures]:
+    """Yield the encoded pairs in order, from cached trunk maps when there are any."""
+    device = next(model.parameters()).device
+    if cache is None:
+        for batch in image_batches(records, size=size, batch_size=batch_size):
+            assert batch.before is not None and batch.after is not None
+            with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
+                yield model.encode(batch.before.to(device), batch.after.to(device))
+        return
+    for start in range(0, len(records), batch_size):
+        indices = np.arange(start, min(start + batch_size, len(records)))
+        maps = torch.from_numpy(cache.read(indices, np.zeros(len(indices), dtype=np.int64))).to(device)
+        with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
+            yield model.encode_last_maps(maps[:, 0], maps[:, 1])
+
+
+def caption_validation(
+    records: Sequence[PairRecord], *, size: int, cache: FeatureCache | None = None, bf16: bool = True
+) -> Callable[[ChangeCaptioner], dict[str, float]]:
+    """Make the validation of a captioner: CIDEr of greedy captions (all, changed), flag accuracy."""
+    references = {record.id: list(record.captions) for record in records}
+    flags = np.array([bool(record.changed) for record in records])
+
+    def validate(model: ChangeCaptioner) -> dict[str, float]:
+        captions: dict[str, str] = {}
+        probabilities: list[float] = []
+        ids = iter(record.id for record in records)
+        device = next(model.parameters()).device
+        for features in encoded_batches(model, records, size=size, cache=cache, bf16=bf16):
+            probabilities.extend(features.changed_logits.float().sigmoid().tolist())
+            with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
+                hypotheses = model.generate_from(features)
+            for one in hypotheses:
+                captions[next(ids)] = model.vocabulary.decode(one[0].ids)
+        changed = {record.id for record in records if record.changed}
+        part = {i: c for i, c in captions.items() if i in changed}
+        return {
+            "cider": cider(captions, references),
+            "cider_changed": cider(part, {i: references[i] for i in part}),
+            "flag_accuracy": float(((np.array(probabilities) >= 0.5) == flags).mean()),
+        }
+
+    return validate
+
+
+def changed_probabilities(
+    model: ChangeCaptioner, records: Sequence[PairRecord], *, size: int, bf16: bool = True
+) -> np.ndarray:
+    """Return P(anything changed) of every record in order, (N,) float64."""
+    found: list[float] = []
+    for features in encoded_batches(model, records, size=size, bf16=bf16):
+        found.extend(features.changed_logits.float().sigmoid().tolist())
+    return np.array(found)

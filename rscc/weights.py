@@ -1,0 +1,210 @@
+"""Model folders: what a trained captioner is on disk, and the models that this installation knows.
+
+A model folder holds ``model.safetensors``, ``vocabulary.json``, ``CARD.md`` for people and ``model.json``
+with the card, the model's sizes, the beginnings of "no change" sentences and the SHA-256 of the others.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rscc.config import ModelConfig, build
+from rscc.errors import ConfigInvalid, ModelFolderInvalid, ModelNotFound
+
+if TYPE_CHECKING:
+    from rscc.models.captioner_base import ChangeCaptioner
+
+DEFAULT_MODEL = "rscc-base"
+SHIPPED = Path(__file__).parent / "folders"
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class ModelCard:
+    """What a user must know of a trained model.
+
+    Attributes:
+        name, version: of the model.
+        description: one line.
+        paper: key of the model it is an instance of.
+        weights_sha256: of ``model.safetensors``.
+        gsd: metres per pixel that scenes are resampled to.
+        gsd_range: finest and coarsest native metres per pixel it is meant for.
+        tile_size: side of its input in pixels.
+        threshold: change probability from which a pixel is changed, chosen on the validation split.
+        changed_threshold: the same for P(anything changed) of a tile.
+        localisation: where the polygons come from.
+        licence: of the weights, and what the training data ask for.
+        data: training and validation data.
+        trained: command, machine and time.
+        limits: what it cannot do, one sentence each.
+        scores: validation scores by name.
+    """
+
+    name: str
+    version: str
+    description: str
+    paper: str
+    weights_sha256: str
+    gsd: float
+    gsd_range: tuple[float, ...]
+    tile_size: int
+    threshold: float
+    changed_threshold: float
+    localisation: str
+    licence: str
+    data: str
+    trained: str
+    limits: tuple[str, ...] = ()
+    scores: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ModelFolder:
+    """A checked model folder.
+
+    Attributes:
+        path: the folder.
+        card: what it says of itself.
+        config: sizes of the model.
+        no_change_prefixes: beginnings, in words, that only "no change" captions have.
+    """
+
+    path: Path
+    card: ModelCard
+    config: ModelConfig
+    no_change_prefixes: tuple[tuple[str, ...], ...]
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file as hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def available_models() -> list[ModelCard]:
+    """Return the cards of the models that come with this installation, by name."""
+    return [
+        open_model_folder(path).card for path in sorted(SHIPPED.glob("*/")) if (path / "model.json").is_file()
+    ]
+
+
+def find_model(model: str | Path) -> Path:
+    """Return the folder of a shipped model's name or of a path.
+
+    Raises:
+        ModelNotFound: neither; the message lists the names.
+    """
+    for path in (SHIPPED / str(model), Path(model)):
+        if (path / "model.json").is_file():
+            return path
+    names = ", ".join(path.parent.name for path in sorted(SHIPPED.glob("*/model.json"))) or "none"
+    raise ModelNotFound(f"{model}: no such model; give a model folder or one of the shipped models: {names}")
+
+
+def open_model_folder(path: Path, *, check_hashes: bool = False) -> ModelFolder:
+    """Read a folder's description.
+
+    Args:
+        path: the folder.
+        check_hashes: also compare every file with its recorded SHA-256.
+
+    Raises:
+        ModelFolderInvalid: a file is missing, unreadable, of an unknown format, or not the recorded one.
+    """
+    file = path / "model.json"
+    try:
+        content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        if content["format"] != _FORMAT:
+            raise ModelFolderInvalid(
+                f"{file}: format {content['format']} is unknown; this rscc reads {_FORMAT}"
+            )
+        card = build(ModelCard, content["card"], "card")
+        config = build(ModelConfig, content["model"], "model")
+        prefixes = tuple(tuple(words) for words in content["no_change_prefixes"])
+        hashes: dict[str, str] = content["sha256"]
+    except (OSError, ValueError, KeyError, TypeError, ConfigInvalid) as error:
+        raise ModelFolderInvalid(f"{file}: not a model description ({error})") from error
+    for name, expected in hashes.items():
+        member = path / Path(name).name
+        if not member.is_file():
+            raise ModelFolderInvalid(f"{path}: {name} is missing; copy the whole folder again")
+        if check_hashes and sha256_of(member) != expected:
+            raise ModelFolderInvalid(f"{member}: not the file that model.json describes (SHA-256 differs)")
+    if "model.safetensors" not in hashes or "vocabulary.json" not in hashes:
+        raise ModelFolderInvalid(f"{file}: must record model.safetensors and vocabulary.json")
+    return ModelFolder(path, card, config, prefixes)
+
+
+def load_model(folder: ModelFolder) -> ChangeCaptioner:
+    """Build the model of a checked folder with its weights, in evaluation mode, in float32.
+
+    Raises:
+        ModelFolderInvalid: the weights are damaged or do not fit the described sizes.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    from rscc.models import model_class
+    from rscc.models.backbone import build_backbone
+    from rscc.vocabulary import Vocabulary
+
+    vocabulary = Vocabulary.load(folder.path / "vocabulary.json")
+    kind = model_class(folder.config.paper)
+    model = kind(config=folder.config, backbone=build_backbone(folder.config.backbone), vocabulary=vocabulary)
+    try:
+        state = load_file(folder.path / "model.safetensors")
+        found = model.load_state_dict({name: value.float() for name, value in state.items()}, strict=False)
+        lacking = [name for name in found.missing_keys if not name.endswith("num_batches_tracked")]
+        if lacking or found.unexpected_keys:
+            raise RuntimeError(f"lacks {lacking[:1]}, does not know {found.unexpected_keys[:1]}")
+    except (SafetensorError, RuntimeError) as error:
+        first = str(error).splitlines()[0]
+        raise ModelFolderInvalid(
+            f"{folder.path / 'model.safetensors'}: does not fit its model.json ({first})"
+        ) from error
+    return model.eval()
+
+
+def save_model_folder(
+    path: Path,
+    model: ChangeCaptioner,
+    *,
+    card: ModelCard,
+    card_text: str,
+    no_change_prefixes: Sequence[Sequence[str]],
+) -> ModelFolder:
+    """Write a model folder; matrices are stored in half precision, the rest in float32.
+
+    Parts that only training needs (``model.training_only``) are left out. ``card.weights_sha256`` is
+    filled in here.
+    """
+    import torch
+    from safetensors.torch import save_file
+
+    path.mkdir(parents=True, exist_ok=True)
+    state = {
+        name: (value.half() if value.ndim >= 2 and value.dtype == torch.float32 else value).contiguous()
+        for name, value in model.state_dict().items()
+        if not name.startswith(model.training_only) and not name.endswith("num_batches_tracked")
+    }
+    save_file(state, path / "model.safetensors")
+    model.vocabulary.save(path / "vocabulary.json")
+    (path / "CARD.md").write_text(card_text, encoding="utf-8")
+    hashes = {name: sha256_of(path / name) for name in ("model.safetensors", "vocabulary.json", "CARD.md")}
+    card = dataclasses.replace(card, weights_sha256=hashes["model.safetensors"])
+    content = {
+        "format": _FORMAT,
+        "card": dataclasses.asdict(card),
+        "model": dataclasses.asdict(model.config),
+        "no_change_prefixes": [list(words) for words in no_change_prefixes],
+        "sha256": hashes,
+    }
+    (path / "model.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    return open_model_folder(path)
