@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import torch
-from rscc.metrics import cider
 from torch import Tensor
 from torch.nn import functional as F
 
 from rscc.data.features import FeatureCache
 from rscc.data.pairs import PairRecord, collate, read_pair, resize
+from rscc.metrics import cider
 from rscc.models.captioner_base import ChangeCaptioner
 from rscc.structures import DifferenceFeatures, PairBatch
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -117,7 +118,7 @@ def flip_words(caption: str, flip: str) -> str:
         swaps |= _LEFT_RIGHT
     if flip in ("vertical", "both"):
         swaps |= _TOP_BOTTOM
-    return " ".join(swaps.get(word, word) for word in caption.split())
+    return re.sub(r"[a-z]+", lambda found: swaps.get(found[0], found[0]), caption)
 
 
 def flip_array(array: np.ndarray, flip: str) -> np.ndarray:
