@@ -183,11 +183,8 @@ class OpenClipTextEncoder(TextEncoder):
     def _project(self, x: Tensor) -> Tensor:
         if self.text_projection is None:
             return x
-        return (
-            self.text_projection(x)
-            if isinstance(self.text_projection, nn.Linear)
-            else x @ self.text_projection
-        )
+        projection: Any = self.text_projection
+        return projection(x) if isinstance(projection, nn.Module) else x @ projection
 
 
 class SentenceEncoder(TextEncoder):
