@@ -2,8 +2,8 @@
 
 All caption scores are in percent, as the papers print them. ``S*m`` is the mean of BLEU-4, METEOR,
 ROUGE-L and CIDEr. pycocoevalcap's CIDEr is the variant called CIDEr-D; its document frequencies come from
-the references that are scored, so a subset's CIDEr is not an average of the whole set's. Where all pairs share
-the same references it would be 0 whatever is said; it is None there, as for the unchanged pairs of LEVIR-CC.
+the references that are scored, so a subset's CIDEr is not an average of the whole set's. Where all pairs
+share the same references, as the unchanged pairs of LEVIR-CC do, it would always be 0; it is None there.
 
 PTB tokenisation and METEOR run Java. Without Java METEOR is None and captions are cut into words by
 :func:`rscc.vocabulary.tokenize`, which gives the same words as long as the captions hold no contractions,

@@ -190,15 +190,14 @@ class OpenClipTextEncoder(TextEncoder):
 class SentenceEncoder(TextEncoder):
     """A BERT-like encoder of transformers; the vector is the mean over all tokens, prompt included."""
 
-    def __init__(self, model: nn.Module, tokenizer: Any):
+    def __init__(self, model: Any, tokenizer: Any):
         """Take a transformers encoder and its tokenizer."""
         super().__init__()
-        self.model: Any = model
+        self.model = model
         self.tokenizer = tokenizer
-        config: Any = model.config
-        self.token_width = int(self.model.get_input_embeddings().weight.shape[1])
-        self.width = int(config.hidden_size)
-        self.max_tokens = min(int(config.max_position_embeddings), int(tokenizer.model_max_length))
+        self.token_width = int(model.get_input_embeddings().weight.shape[1])
+        self.width = int(model.config.hidden_size)
+        self.max_tokens = min(int(model.config.max_position_embeddings), int(tokenizer.model_max_length))
         self.freeze()
 
     @classmethod
