@@ -128,10 +128,19 @@ def _efficientnet_lite0(weights: Path | None) -> Backbone:
 
     model = timm.create_model("tf_efficientnet_lite0", pretrained=False)
     if weights is not None:
-        model.load_state_dict(_read_state(weights))
+        model.load_state_dict(_in_order_of(model, _read_state(weights), weights), strict=False)
     stem = nn.Sequential(model.conv_stem, model.bn1)
     stages, channels = _split_at_strides([stem, *model.blocks])
     return Backbone(stages, channels=channels, mean=(127.5,) * 3, std=(127.5,) * 3)
+
+
+def _in_order_of(model: nn.Module, state: dict[str, Tensor], path: Path) -> dict[str, Tensor]:
+    """Give published weights of the same network the names of ``model``: layer by layer, shapes checked."""
+    own = {k: v for k, v in model.state_dict().items() if not k.endswith("num_batches_tracked")}
+    theirs = [v for k, v in state.items() if not k.endswith("num_batches_tracked")]
+    if [v.shape for v in theirs] != [v.shape for v in own.values()]:
+        raise WeightsNotFound(f"{path}: these weights are of another network")
+    return dict(zip(own, theirs, strict=True))
 
 
 class _TimmTrunk(nn.Module):
