@@ -13,10 +13,8 @@ from torch.nn import functional as F
 from rscc.errors import DeviceUnavailable
 from rscc.models.captioner_base import ChangeCaptioner
 from rscc.models.generation import ForbiddenPrefixes
-from rscc.structures import Caption, ChangePrediction
+from rscc.structures import NO_CHANGE_CAPTION, Caption, ChangePrediction
 from rscc.weights import DEFAULT_MODEL, ModelCard, ModelFolder, find_model, load_model, open_model_folder
-
-NO_CHANGE_CAPTION = "there is no difference"
 
 
 class Captioner:
@@ -31,10 +29,7 @@ class Captioner:
         self.card: ModelCard = folder.card
         self.device = _pick_device(device)
         self._model = model.to(self.device).eval()
-        words = model.vocabulary
-        self._forbidden = ForbiddenPrefixes(
-            [tuple(words.encode(" ".join(prefix), 99)[1:-1]) for prefix in folder.no_change_prefixes]
-        )
+        self._forbidden = ForbiddenPrefixes.of_words(folder.no_change_prefixes, model.vocabulary)
         self._bf16 = _fast_bf16(self.device)
 
     @classmethod

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from rscc.weights import ModelCard
 
 _SCORE_NAMES = {
-    "cider": "CIDEr, all pairs (fraction: 1.0 = 100)",
-    "cider_changed": "CIDEr, changed pairs (fraction)",
+    "cider": "CIDEr, all pairs, greedy",
+    "cider_changed": "CIDEr, changed pairs, greedy",
     "flag_accuracy": "changed or not: accuracy at the chosen threshold",
     "mask_f1": "change mask: pixel F1 at the chosen threshold",
     "mask_f1_at_half": "change mask: pixel F1 at threshold 0.5",

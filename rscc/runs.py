@@ -102,7 +102,9 @@ def train_model(
     if select_masks:
         validate = mask_validation(val, size=size, bf16=bf16)
     else:
-        validate = caption_validation(val, size=size, cache=val_cache, bf16=bf16)
+        validate = caption_validation(
+            val, size=size, no_change_prefixes=no_change_prefixes(train), cache=val_cache, bf16=bf16
+        )
     trainer = Trainer(model, source, validate, config=config, folder=paths.output, report=report)
     result = trainer.run(resume=resume)
     return finish(

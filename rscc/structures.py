@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     import torch
 
 
+NO_CHANGE_CAPTION = "there is no difference"
+
+
 @dataclass(frozen=True)
 class Caption:
     """One sentence about one pair of images.

@@ -13,7 +13,8 @@ from rscc.data.features import FeatureCache
 from rscc.data.pairs import PairRecord, collate, read_pair, resize
 from rscc.metrics import cider
 from rscc.models.captioner_base import ChangeCaptioner
-from rscc.structures import DifferenceFeatures, PairBatch
+from rscc.models.generation import ForbiddenPrefixes
+from rscc.structures import NO_CHANGE_CAPTION, DifferenceFeatures, PairBatch
 
 _BINS = 200
 
@@ -127,13 +128,23 @@ def encoded_batches(
 
 
 def caption_validation(
-    records: Sequence[PairRecord], *, size: int, cache: FeatureCache | None = None, bf16: bool = True
+    records: Sequence[PairRecord],
+    *,
+    size: int,
+    no_change_prefixes: Sequence[Sequence[str]] = (),
+    cache: FeatureCache | None = None,
+    bf16: bool = True,
 ) -> Callable[[ChangeCaptioner], dict[str, float]]:
-    """Make the validation of a captioner: CIDEr of greedy captions (all, changed), flag accuracy."""
+    """Make the validation of a captioner: CIDEr in percent of greedy captions (all, changed), flag accuracy.
+
+    As in use, P(anything changed) decides between the "no change" sentence and a decoded caption that
+    does not begin like one.
+    """
     references = {record.id: list(record.captions) for record in records}
     flags = np.array([bool(record.changed) for record in records])
 
     def validate(model: ChangeCaptioner) -> dict[str, float]:
+        forbidden = ForbiddenPrefixes.of_words(no_change_prefixes, model.vocabulary)
         captions: dict[str, str] = {}
         probabilities: list[float] = []
         ids = iter(record.id for record in records)
@@ -141,9 +152,10 @@ def caption_validation(
         for features in encoded_batches(model, records, size=size, cache=cache, bf16=bf16):
             probabilities.extend(features.changed_logits.float().sigmoid().tolist())
             with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
-                hypotheses = model.generate_from(features)
-            for one in hypotheses:
-                captions[next(ids)] = model.vocabulary.decode(one[0].ids)
+                hypotheses = model.generate_from(features, forbidden=forbidden)
+            for logit, found in zip(features.changed_logits.tolist(), hypotheses, strict=True):
+                words = model.vocabulary.decode(found[0].ids)
+                captions[next(ids)] = words if logit >= 0 else NO_CHANGE_CAPTION
         changed = {record.id for record in records if record.changed}
         part = {i: c for i, c in captions.items() if i in changed}
         return {

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from rscc.models.decoder import CaptionDecoder
+from rscc.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,12 @@ class ForbiddenPrefixes:
         for prefix in prefixes:
             if prefix:
                 self._next.setdefault(prefix[:-1], []).append(prefix[-1])
+
+    @classmethod
+    def of_words(cls, prefixes: Sequence[Sequence[str]], vocabulary: Vocabulary) -> ForbiddenPrefixes:
+        """Translate beginnings given in words; those with a word outside the vocabulary cannot occur."""
+        translated = [tuple(vocabulary.encode(" ".join(words), len(words) + 2)[1:-1]) for words in prefixes]
+        return cls([ids for ids in translated if vocabulary.unk not in ids])
 
     def apply(self, logits: Tensor, sentences: Sequence[tuple[int, ...]]) -> None:
         """Set to minus infinity, in place, the logits (R, V) of words that complete a forbidden beginning."""
