@@ -1,0 +1,83 @@
+"""Captioners that do not look, or hardly look: what a model must beat to have learnt anything."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from rscc.data.pairs import PairRecord
+from rscc.errors import DatasetLayoutInvalid
+from rscc.metrics import NO_CHANGE_SENTENCES, is_no_change
+
+ALWAYS_NO_CHANGE = "always no change"
+FREQUENT_CHANGE = "most frequent change caption"
+NEAREST_PAIR = "nearest training pair"
+
+
+def most_frequent_change_caption(train: Sequence[PairRecord]) -> str:
+    """Return the sentence that the changed training pairs carry most often; ties go by the alphabet.
+
+    Raises:
+        DatasetLayoutInvalid: no training pair has a caption that speaks of change.
+    """
+    counts = Counter(caption for record in train for caption in record.captions if not is_no_change(caption))
+    if not counts:
+        raise DatasetLayoutInvalid("no training caption speaks of change; check the training split")
+    return min(counts, key=lambda caption: (-counts[caption], caption))
+
+
+def nearest_captions(
+    train: Sequence[PairRecord], train_features: np.ndarray, features: np.ndarray
+) -> list[str]:
+    """Return, for each pair, the first caption of the training pair that looks most like it.
+
+    Pairs are compared by the cosine of the vectors [before, after - before], each part scaled to length 1,
+    so that what changed counts as much as what stands there.
+
+    Args:
+        train: N training pairs with captions.
+        train_features: (N, 2, C) pooled trunk features of both dates.
+        features: (M, 2, C) the same of the pairs to be captioned.
+
+    Raises:
+        DatasetLayoutInvalid: shapes do not fit, or there is no training pair.
+    """
+    if not len(train) or len(train) != len(train_features) or train_features.shape[1:] != features.shape[1:]:
+        raise DatasetLayoutInvalid(
+            f"{len(train)} training pairs with features {train_features.shape} cannot serve pairs with "
+            f"features {features.shape}; compute both with one trunk"
+        )
+    similarity = _describe(features) @ _describe(train_features).T  # (M, N)
+    return [train[index].captions[0] for index in similarity.argmax(1)]
+
+
+def _describe(features: np.ndarray) -> np.ndarray:
+    before, after = features[:, 0].astype(np.float64), features[:, 1].astype(np.float64)
+    parts = [before, after - before]
+    return np.concatenate(
+        [part / np.maximum(1e-12, np.linalg.norm(part, axis=1))[:, None] for part in parts], 1
+    )
+
+
+def baseline_captions(
+    train: Sequence[PairRecord],
+    count: int,
+    *,
+    train_features: np.ndarray | None = None,
+    features: np.ndarray | None = None,
+) -> dict[str, list[str]]:
+    """Return the captions of every baseline for ``count`` pairs, by the baseline's name.
+
+    Without training pairs only "always no change" is left; without features there is no nearest pair.
+
+    Raises:
+        DatasetLayoutInvalid: see :func:`nearest_captions` and :func:`most_frequent_change_caption`.
+    """
+    captions = {ALWAYS_NO_CHANGE: [NO_CHANGE_SENTENCES[0]] * count}
+    if train:
+        captions[FREQUENT_CHANGE] = [most_frequent_change_caption(train)] * count
+    if train and train_features is not None and features is not None:
+        captions[NEAREST_PAIR] = nearest_captions(train, train_features, features)
+    return captions
