@@ -66,7 +66,7 @@ def write_together(contents: Mapping[Path, Iterable[str]]) -> None:
         for path in contents:
             temporary[path].replace(path)
     except OSError as error:
-        raise _not_writable(next(reversed(contents)), error) from error
+        raise _not_writable(list(contents)[-1], error) from error
     finally:
         for leftover in temporary.values():
             leftover.unlink(missing_ok=True)

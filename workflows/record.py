@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import rasterio
+
+import rscc
 
 if TYPE_CHECKING:
     from rscc.weights import ModelCard
@@ -73,18 +75,11 @@ def grid_record(pair: ScenePair, grid: TileGrid) -> dict[str, Any]:
 def versions() -> dict[str, str]:
     """Return the versions of what the pixels went through."""
     return {
-        "rscc": _version("rscc"),
-        "torch": _version("torch"),
+        "rscc": rscc.__version__,
+        "torch": version("torch"),
         "rasterio": rasterio.__version__,
         "gdal": rasterio.__gdal_version__,
     }
-
-
-def _version(distribution: str) -> str:
-    try:
-        return version(distribution)
-    except PackageNotFoundError:
-        return "unknown (not installed)"
 
 
 def _crs_name(crs: Any) -> str:

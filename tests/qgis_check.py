@@ -1,0 +1,49 @@
+"""Draw a report in the system's QGIS and look at the picture's pixels."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import rasterio
+
+SYSTEM_PYTHON = Path("/usr/bin/python3")
+SCRIPT = Path(__file__).with_name("qgis_render.py")
+
+
+@cache
+def qgis_is_there() -> bool:
+    """Whether the system's Python can import QGIS."""
+    if not SYSTEM_PYTHON.is_file():
+        return False
+    asked = subprocess.run(
+        [SYSTEM_PYTHON, "-c", "import qgis.core"],
+        capture_output=True,
+        env=_environment(),
+        timeout=120,
+        check=False,
+    )
+    return asked.returncode == 0
+
+
+def draw(report: Path, picture: Path, background: Path | None = None) -> tuple[dict[str, Any], np.ndarray]:
+    """Return what QGIS says of the layer, and the picture as (height, width, 3)."""
+    arguments = [SYSTEM_PYTHON, SCRIPT, report, picture, *([background] if background else [])]
+    done = subprocess.run(
+        arguments, capture_output=True, text=True, env=_environment(), timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    with rasterio.open(picture) as file:
+        image = file.read([1, 2, 3])
+    return json.loads(done.stdout.splitlines()[-1]), np.moveaxis(image, 0, -1)
+
+
+def _environment() -> dict[str, str]:
+    # The virtual environment's packages must not reach the system's Python.
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "VIRTUAL_ENV"))}
+    return {**kept, "QT_QPA_PLATFORM": "offscreen"}

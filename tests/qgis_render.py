@@ -1,0 +1,89 @@
+"""Load a report in QGIS with its style and draw it; run by the system's Python, which has QGIS.
+
+    python3 qgis_render.py REPORT PICTURE [BACKGROUND]
+
+Prints as JSON what QGIS made of the layer; the picture shows its extent with a margin, on white or
+on the background raster.
+"""
+
+import json
+import sys
+
+from qgis.core import (
+    QgsApplication,
+    QgsCoordinateReferenceSystem,
+    QgsCoordinateTransform,
+    QgsMapRendererParallelJob,
+    QgsMapSettings,
+    QgsProject,
+    QgsRasterLayer,
+    QgsRectangle,
+    QgsVectorLayer,
+)
+from qgis.PyQt.QtCore import QSize
+from qgis.PyQt.QtGui import QColor
+
+WIDTH, HEIGHT = 1000, 800
+
+
+def main(report, picture, background=None):
+    """Draw ``report`` to ``picture`` and print what was loaded."""
+    QgsApplication.setPrefixPath("/usr", True)
+    application = QgsApplication([], False)
+    application.initQgis()
+    layer = QgsVectorLayer(report, "changes", "ogr")
+    message, loaded = layer.loadNamedStyle(layer.styleURI())
+    layers = [layer]
+    if background:
+        layers.append(QgsRasterLayer(background, "background"))
+    mercator = QgsCoordinateReferenceSystem("EPSG:3857")
+    settings = QgsMapSettings()
+    settings.setLayers(layers)
+    settings.setDestinationCrs(mercator)
+    settings.setOutputSize(QSize(WIDTH, HEIGHT))
+    settings.setBackgroundColor(QColor(255, 255, 255))
+    to_mercator = QgsCoordinateTransform(layer.crs(), mercator, QgsProject.instance())
+    extent = QgsRectangle(0, 0, 1, 1) if layer.featureCount() == 0 else to_mercator.transform(layer.extent())
+    extent.scale(1.2)
+    settings.setExtent(extent)
+    job = QgsMapRendererParallelJob(settings)
+    job.start()
+    job.waitForFinished()
+    image = job.renderedImage()
+    image.save(picture)
+    # Where the middle of each polygon lies in the picture, so that its colour can be looked at.
+    shown = settings.mapToPixel()
+    points = []
+    for feature in layer.getFeatures():
+        inside = feature.geometry().pointOnSurface()
+        inside.transform(to_mercator)
+        point = shown.transform(inside.asPoint())
+        points.append([point.x(), point.y()])
+    labeling = layer.labeling()
+    text = labeling.settings() if labeling else None
+    print(
+        json.dumps(
+            {
+                "valid": layer.isValid(),
+                "features": layer.featureCount(),
+                "fields": [field.name() for field in layer.fields()],
+                "crs": layer.crs().authid(),
+                "style": layer.styleURI(),
+                "style_loaded": loaded,
+                "message": message,
+                "renderer": layer.renderer().type(),
+                "classified_by": layer.renderer().classAttribute() if loaded else None,
+                "labels": layer.labelsEnabled(),
+                "label": text.fieldName if text else None,
+                "wrapped_after": text.autoWrapLength if text else None,
+                "buffered": text.format().buffer().enabled() if text else None,
+                "points": points,
+                "size": [image.width(), image.height()],
+            }
+        )
+    )
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,209 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from fakes import BrightnessCaptioner
+from rfc7946 import load_valid
+from scene_pairs import make_pair
+
+import rscc
+from rscc.cli import main
+
+CHANGES = [(10, 150, 12, 20, 220), (60, 20, 30, 30, 240), (100, 120, 40, 25, 10)]
+
+
+@pytest.fixture
+def pair(tmp_path, monkeypatch):
+    """A pair with three changes, in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    return make_pair(tmp_path, CHANGES, names=("a_2009-08-18.tif", "b_2019.tif"))
+
+
+@pytest.fixture
+def rscc_command(capfd):
+    """Run the command in this process with a fake model; returns (exit code, stdout, stderr)."""
+
+    def run(*arguments, captioner=None):
+        chosen = []
+
+        def factory(model, device):
+            chosen.append((model, device))
+            return captioner or BrightnessCaptioner()
+
+        with pytest.raises(SystemExit) as ended:
+            main([str(argument) for argument in arguments], captioner_factory=factory)
+        out, err = capfd.readouterr()
+        run.chosen = chosen
+        return ended.value.code or 0, out, err
+
+    return run
+
+
+def test_a_report_in_the_current_folder_by_default(pair, rscc_command, tmp_path):
+    code, out, err = rscc_command("caption", pair.before.name, pair.after.name)
+    assert code == 0
+    assert err == ""
+    report = load_valid(tmp_path / "b_2019_changes.geojson")
+    assert len(report["features"]) == 3
+    assert report["rscc"]["inputs"]["before"]["path"] == "a_2009-08-18.tif"
+    assert (tmp_path / "b_2019_changes.qml").is_file()
+    assert rscc_command.chosen == [("rscc-base", "auto")]
+    lines = out.splitlines()
+    assert lines[0].startswith("3 changes, 49") and "ha)" in lines[0] and lines[0].endswith(" s")
+    assert "a_2009-08-18.tif (2009-08-18) -> b_2019.tif (2019)" in out
+    assert "210 x 150 px at 0.5 m" in out
+    assert "brightness 1.2.3" in out
+    assert "b_2019_changes.geojson" in out
+
+
+def test_options_reach_the_run(pair, rscc_command, tmp_path):
+    code, _, _ = rscc_command(
+        "caption", pair.before, pair.after, "-o", "r.geojson", "--model", "mine", "--device", "cpu",
+        "--bands", "3,2,1", "--threshold", "0.7", "--min-area", "150", "--bbox", "14.9,50,15.1,51",
+        "--gsd", "1", "--batch-size", "2", "--beams", "1", "--date-before", "2001", "--date-after", "2002-02",
+    )  # fmt: skip
+    assert code == 0
+    assert rscc_command.chosen == [("mine", "cpu")]
+    report = load_valid(tmp_path / "r.geojson")
+    settings = report["rscc"]["settings"]
+    assert settings == {
+        "bands": [3, 2, 1],
+        "bounds": [14.9, 50, 15.1, 51],
+        "gsd": 1.0,
+        "threshold": 0.7,
+        "min_area": 150.0,
+        "batch_size": 2,
+        "beams": 1,
+        "simplify": settings["simplify"],
+    }
+    assert {f["properties"]["date_before"] for f in report["features"]} == {"2001"}
+    assert all(f["properties"]["area_m2"] >= 150 for f in report["features"])
+    assert all(f["properties"]["alternatives"] == [] for f in report["features"])
+
+
+def test_json_is_alone_on_stdout(pair, rscc_command):
+    code, out, err = rscc_command("caption", pair.before, pair.after, "-o", "r.geojson", "--json")
+    assert code == 0
+    summary = json.loads(out)
+    report = load_valid(Path("r.geojson"))
+    assert summary["changes"] == len(report["features"]) == 3
+    assert summary["area_m2"] == pytest.approx(
+        sum(f["properties"]["area_m2"] for f in report["features"]), abs=0.1
+    )
+    assert (summary["output"], summary["style"]) == ("r.geojson", "r.qml")
+    assert summary["run"] == report["rscc"]
+    assert "3 changes" in err
+
+
+def test_quiet_says_nothing(pair, rscc_command):
+    assert rscc_command("caption", pair.before, pair.after, "--quiet") == (0, "", "")
+
+
+def test_an_existing_report_is_replaced_when_asked(pair, rscc_command):
+    assert rscc_command("caption", pair.before, pair.after, "-o", "r.geojson", "-q")[0] == 0
+    assert rscc_command("caption", pair.before, pair.after, "-o", "r.geojson", "-q")[0] == 2
+    options = ("-o", "r.geojson", "-q", "--overwrite", "--threshold", "0.99", "--min-area", "1e6")
+    assert rscc_command("caption", pair.before, pair.after, *options)[0] == 0
+    assert load_valid(Path("r.geojson"))["features"] == []
+
+
+def test_nothing_found_is_no_error(tmp_path, rscc_command):
+    pair = make_pair(tmp_path, [])
+    code, out, _ = rscc_command("caption", pair.before, pair.after, "-o", tmp_path / "r.geojson")
+    assert code == 0 and out.startswith("0 changes, 0 m2")
+    assert load_valid(tmp_path / "r.geojson")["features"] == []
+
+
+def test_a_warning_is_shown_even_when_quiet(tmp_path, rscc_command):
+    pair = make_pair(tmp_path, CHANGES, gsd=10.0)
+    code, out, err = rscc_command("caption", pair.before, pair.after, "-o", tmp_path / "r.geojson", "-q")
+    assert (code, out) == (0, "")
+    lines = err.splitlines()
+    assert len(lines) == 2 and all(line.startswith("rscc: warning: ") for line in lines)
+    assert load_valid(tmp_path / "r.geojson")["rscc"]["warnings"] == [line[15:] for line in lines]
+
+
+def test_version(rscc_command):
+    assert rscc_command("--version") == (0, f"rscc {rscc.__version__}\n", "")
+
+
+def test_models_lists_what_is_shipped(rscc_command):
+    from rscc.weights import available_models
+
+    code, out, _ = rscc_command("models")
+    assert code == 0
+    assert [line.split()[0] for line in out.splitlines() if line[:1].strip()] == [
+        card.name for card in available_models()
+    ]
+
+
+@pytest.mark.parametrize("command", ["caption", "models", "train", "evaluate"])
+def test_every_command_explains_itself(rscc_command, command):
+    code, out, err = rscc_command(command, "--help")
+    assert (code, err) == (0, "")
+    assert command in out
+
+
+def test_a_progress_bar_is_drawn_on_a_terminal(pair, repository):
+    import pty
+
+    master, slave = pty.openpty()
+    code = (
+        "import sys; sys.path.insert(0, 'TESTS')\n"
+        "from fakes import BrightnessCaptioner\n"
+        "from rscc.cli import main\n"
+        "main(captioner_factory=lambda model, device: BrightnessCaptioner())"
+    ).replace("TESTS", str(repository / "tests"))
+    arguments = [sys.executable, "-c", code, "caption", pair.before, pair.after, "-o", "r.geojson", "--json"]
+    environment = {**os.environ, "PYTHONPATH": str(repository), "TERM": "xterm", "COLUMNS": "80"}
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=slave, env=environment) as process:
+        os.close(slave)
+        drawn = b""
+        while True:
+            try:
+                part = os.read(master, 4096)
+            except OSError:  # the other end is closed
+                break
+            if not part:
+                break
+            drawn += part
+        out = process.stdout.read()
+    os.close(master)
+    assert process.returncode == 0
+    assert json.loads(out)["changes"] == 3
+    assert b"tiles" in drawn and b"captions" in drawn
+
+
+def test_an_interrupt_ends_with_130_and_leaves_nothing(pair, repository, tmp_path):
+    code = (
+        "import sys, time; sys.path.insert(0, 'TESTS')\n"
+        "from fakes import BrightnessCaptioner\n"
+        "from rscc.cli import main\n"
+        "class Slow(BrightnessCaptioner):\n"
+        "    def predict_change(self, before, after):\n"
+        "        print('working', flush=True); time.sleep(60)\n"
+        "main(captioner_factory=lambda model, device: Slow())"
+    ).replace("TESTS", str(repository / "tests"))
+    files = {path.name for path in tmp_path.iterdir()}
+    with subprocess.Popen(
+        [sys.executable, "-c", code, "caption", pair.before, pair.after, "-o", "r.geojson"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(repository)},
+        text=True,
+    ) as process:
+        assert process.stdout.readline() == "working\n"
+        started = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert time.monotonic() - started < 20
+    assert "Traceback" not in err
+    assert {path.name for path in tmp_path.iterdir()} == files

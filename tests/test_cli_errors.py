@@ -1,0 +1,175 @@
+"""Everything a user can get wrong: one line, an exit code, and nothing left behind."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from fakes import BrightnessCaptioner
+from rasterio.transform import from_origin
+from scene_pairs import make_pair, write_raster
+
+from rscc.cli import main
+from rscc.errors import ModelNotFound
+
+UTM = from_origin(500_000.0, 5_600_000.0, 0.5, 0.5)
+
+
+@pytest.fixture
+def scenes(tmp_path, monkeypatch):
+    """A good pair and files that cannot be used, in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    make_pair(tmp_path, [(20, 20, 30, 30, 240)])
+    gray = np.full((3, 80, 90), 100, np.uint8)
+    write_raster(tmp_path / "one_band.tif", gray[:1], transform=UTM, crs="EPSG:32633")
+    write_raster(tmp_path / "no_crs.tif", gray, transform=UTM, crs=None)
+    elsewhere = from_origin(600_000.0, 5_600_000.0, 0.5, 0.5)
+    write_raster(tmp_path / "elsewhere.tif", gray, transform=elsewhere, crs="EPSG:32633")
+    write_raster(tmp_path / "all_nodata.tif", gray * 0, transform=UTM, crs="EPSG:32633", nodata=0)
+    (tmp_path / "text.tif").write_text("not a picture")
+    (tmp_path / "folder.geojson").mkdir()
+    (tmp_path / "existing.geojson").write_text("mine")
+    (tmp_path / "styled.qml").write_text("mine")
+    return tmp_path
+
+
+def content(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+def run(capfd, *arguments, captioner=None):
+    with pytest.raises(SystemExit) as ended:
+        main([str(a) for a in arguments], captioner_factory=lambda *_: captioner or BrightnessCaptioner())
+    out, err = capfd.readouterr()
+    return ended.value.code, out, err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["missing.tif", "after.tif"], 2, ["missing.tif"]),
+        (["before.tif", "missing.tif"], 2, ["missing.tif"]),
+        (["text.tif", "after.tif"], 2, ["text.tif"]),
+        (["before.tif", "folder.geojson"], 2, ["folder.geojson"]),
+        (["before.tif", "one_band.tif"], 2, ["one_band.tif", "band"]),
+        (["no_crs.tif", "after.tif"], 2, ["no_crs.tif"]),
+        (["before.tif", "elsewhere.tif"], 2, ["elsewhere.tif"]),
+        (["all_nodata.tif", "after.tif"], 2, ["all_nodata.tif"]),
+        (["before.tif", "after.tif", "--bands", "1,2,9"], 2, ["9"]),
+        (["before.tif", "after.tif", "--bands", "1,2"], 2, ["--bands", "3,2,1"]),
+        (["before.tif", "after.tif", "--bands", "r,g,b"], 2, ["--bands", "3,2,1"]),
+        (["before.tif", "after.tif", "--bbox", "1,2,3"], 2, ["--bbox", "west,south,east,north"]),
+        (["before.tif", "after.tif", "--bbox", "100,10,101,11"], 2, []),
+        (["before.tif", "after.tif", "--bbox", "15.1,51,14.9,50"], 2, []),
+        (["before.tif", "after.tif", "--threshold", "1.5"], 2, ["threshold", "1.5"]),
+        (["before.tif", "after.tif", "--min-area", "-1"], 2, ["min-area"]),
+        (["before.tif", "after.tif", "--gsd", "0"], 2, ["gsd"]),
+        (["before.tif", "after.tif", "--batch-size", "0"], 2, ["batch-size"]),
+        (["before.tif", "after.tif", "--beams", "0"], 2, ["beams"]),
+        (["before.tif", "after.tif", "--date-after", "soon"], 2, ["soon", "2019-08-31"]),
+        (["before.tif", "after.tif", "-o", "missing/r.geojson"], 2, ["missing"]),
+        (["before.tif", "after.tif", "-o", "text.tif/r.geojson"], 2, ["text.tif"]),
+        (["before.tif", "after.tif", "-o", "/proc/r.geojson"], 1, ["/proc/r.geojson"]),
+        (["before.tif", "after.tif", "-o", "r.gpkg"], 2, ["r.gpkg", ".geojson"]),
+        (["before.tif", "after.tif", "-o", "existing.geojson"], 2, ["existing.geojson", "--overwrite"]),
+        (["before.tif", "after.tif", "-o", "styled.geojson"], 2, ["styled.qml", "--overwrite"]),
+        (["before.tif", "after.tif", "-o", "folder.geojson", "--overwrite"], 2, ["folder.geojson"]),
+    ],
+)
+def test_one_line_an_exit_code_and_nothing_written(scenes, capfd, arguments, code, words):
+    files = content(scenes)
+    found, out, err = run(capfd, "caption", *arguments)
+    assert found == code, err
+    assert out == ""
+    assert err.startswith("rscc: error: ")
+    assert err.count("\n") == 1 and err.endswith("\n")
+    for word in words:
+        assert word in err
+    assert content(scenes) == files
+
+
+def test_the_output_is_checked_before_the_model_is_loaded_and_the_work_starts(scenes, capfd):
+    def never(model, device):
+        raise AssertionError("the model was loaded")
+
+    for arguments in (["before.tif", "after.tif", "-o", "existing.geojson"], ["before.tif", "missing.tif"]):
+        with pytest.raises(SystemExit) as ended:
+            main(["caption", *arguments], captioner_factory=never)
+        assert ended.value.code == 2
+    assert "existing.geojson" in capfd.readouterr().err
+
+
+def test_an_unknown_model(scenes, capfd):
+    with pytest.raises(SystemExit) as ended:
+        main(["caption", "before.tif", "after.tif", "--model", "no-such-model"])
+    assert ended.value.code == ModelNotFound.exit_code == 2
+    err = capfd.readouterr().err
+    assert err.startswith("rscc: error: no-such-model") and err.count("\n") == 1
+
+
+class Broken(BrightnessCaptioner):
+    def predict_change(self, before, after):
+        raise ZeroDivisionError("boom\nand more")
+
+
+def test_an_unexpected_error_is_one_line_that_says_how_to_see_more(scenes, capfd):
+    files = content(scenes)
+    code, out, err = run(capfd, "caption", "before.tif", "after.tif", captioner=Broken())
+    assert (code, out) == (1, "")
+    assert (
+        err == "rscc: unexpected ZeroDivisionError: boom and more; run again with --debug for the traceback\n"
+    )
+    assert content(scenes) == files
+
+
+@pytest.mark.parametrize("place", [["--debug", "caption"], ["caption", "--debug"]])
+def test_debug_shows_the_traceback(scenes, capfd, place):
+    code, _, err = run(capfd, *place, "before.tif", "after.tif", captioner=Broken())
+    assert code == 1
+    assert "Traceback" in err and "predict_change" in err
+    assert err.splitlines()[-1] == "rscc: unexpected ZeroDivisionError: boom and more"
+
+
+def test_a_folder_that_disappears_during_the_work(scenes, capfd):
+    class Removing(BrightnessCaptioner):
+        def predict_change(self, before, after):
+            (scenes / "out").rmdir()
+            self.predict_change = super().predict_change
+            return self.predict_change(before, after)
+
+    (scenes / "out").mkdir()
+    code, _, err = run(
+        capfd, "caption", "before.tif", "after.tif", "-o", "out/r.geojson", captioner=Removing()
+    )
+    assert code in (1, 2)
+    assert err.startswith("rscc: error: out") and err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "arguments", [["caption"], ["caption", "one.tif"], ["nonsense"], ["caption", "--nonsense"]]
+)
+def test_a_wrong_command_line_exits_with_2(capfd, arguments):
+    code, out, err = run(capfd, *arguments)
+    assert (code, out) == (2, "")
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("command", [["train", "--output", "run"], ["evaluate"]])
+def test_a_missing_extra_says_what_to_install(capfd, tmp_path, command, run_python):
+    # In a fresh process where a package of the extra is hidden.
+    arguments = [*command, "--data", str(tmp_path)]
+    seen = run_python(
+        "import contextlib, io, json, sys\n"
+        "for name in ('spacy', 'pycocoevalcap', 'transformers', 'open_clip'):\n"
+        "    sys.modules[name] = None\n"
+        "from rscc.cli import main\n"
+        "err = io.StringIO()\n"
+        "code = None\n"
+        "with contextlib.redirect_stderr(err):\n"
+        "    try:\n"
+        f"        main({arguments!r})\n"
+        "    except SystemExit as ended:\n"
+        "        code = ended.code\n"
+        "print(json.dumps([code, err.getvalue()]))\n"
+    )
+    assert seen[0] == 2
+    assert "pip install 'rscc[train]'" in seen[1] and seen[1].count("\n") == 1

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import pytest
+
+from workflows.dates import parse_date, scene_date
+from workflows.errors import DateInvalid
+
+
+@pytest.mark.parametrize(
+    ("name", "date"),
+    [
+        ("m_4709963_se_14_1_20090818.tif", "2009-08-18"),
+        ("scenes/2009-08-18.tif", "2009-08-18"),
+        ("place_2009_08_18_rgb.tif", "2009-08-18"),
+        ("S2A_MSIL1C_20150820T081006_N0204_R078.tif", "2015-08-20"),
+        ("LC08_L1TP_006066_20150820_20170405_01_T1.tif", "2015-08-20"),
+        ("20150820081006.tif", "2015-08-20"),
+        ("1985.tif", "1985"),
+        ("before_1985_30m.tif", "1985"),
+        ("2019/after.tif", None),
+        ("20091318.tif", None),
+        ("2009-02-30.tif", "2009"),
+        ("2009-0818.tif", "2009"),
+        ("tile_1024_2048.tif", None),
+        ("from_1985_to_2020.tif", None),
+        ("scene120090818.tif", None),
+        ("before.tif", None),
+    ],
+)
+def test_dates_in_file_names(name, date):
+    found = scene_date(name, {})
+    assert found.value == date
+    assert found.source == (None if date is None else "file name")
+
+
+@pytest.mark.parametrize(
+    ("tags", "date"),
+    [
+        ({"ACQUISITIONDATETIME": "20150820"}, "2015-08-20"),
+        ({"ACQUISITIONDATETIME": "2015-08-20T10:11:12Z"}, "2015-08-20"),
+        ({"acquisition_date": "2015/08/20"}, "2015-08-20"),
+        ({"TIFFTAG_DATETIME": "2015:08:20 10:11:12"}, "2015-08-20"),
+        ({"TIFFTAG_DATETIME": "never"}, None),
+    ],
+)
+def test_dates_in_tags(tags, date):
+    assert scene_date("scene.tif", tags).value == date
+
+
+def test_what_stands_first():
+    tags = {"ACQUISITION_DATE": "2001-01-01", "TIFFTAG_DATETIME": "2004:04:04 00:00:00"}
+    assert scene_date("2003-03-03.tif", tags, "2000").value == "2000"
+    assert scene_date("2003-03-03.tif", tags).value == "2001-01-01"
+    del tags["ACQUISITION_DATE"]
+    assert scene_date("2003-03-03.tif", tags).value == "2003-03-03"
+    assert scene_date("2003.tif", tags).value == "2004-04-04"
+
+
+@pytest.mark.parametrize("text", ["2019", "2019-08", "2019-08-31", " 2019 "])
+def test_a_date_given_by_a_person(text):
+    assert parse_date(text) == text.strip()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "19", "2019-13", "2019-02-30", "31.08.2019", "2019-8", "20190831", "yesterday"]
+)
+def test_a_wrong_date_is_refused(text):
+    with pytest.raises(DateInvalid, match="2019-08-31"):
+        parse_date(text)
