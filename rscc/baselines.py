@@ -33,8 +33,8 @@ def nearest_captions(
 ) -> list[str]:
     """Return, for each pair, the first caption of the training pair that looks most like it.
 
-    Pairs are compared by the cosine of the vectors [before, after - before], each part scaled to length 1,
-    so that what changed counts as much as what stands there.
+    Pairs are compared by the Euclidean distance of the vectors [before, after, after - before], every
+    dimension brought to mean 0 and deviation 1 over the training pairs.
 
     Args:
         train: N training pairs with captions.
@@ -49,16 +49,16 @@ def nearest_captions(
             f"{len(train)} training pairs with features {train_features.shape} cannot serve pairs with "
             f"features {features.shape}; compute both with one trunk"
         )
-    similarity = _describe(features) @ _describe(train_features).T  # (M, N)
-    return [train[index].captions[0] for index in similarity.argmax(1)]
+    known, asked = _describe(train_features), _describe(features)
+    mean, deviation = known.mean(0), known.std(0) + 1e-6
+    known, asked = (known - mean) / deviation, (asked - mean) / deviation
+    distance = (known**2).sum(1) - 2 * asked @ known.T  # (M, N), without the asked vector's own length
+    return [train[index].captions[0] for index in distance.argmin(1)]
 
 
 def _describe(features: np.ndarray) -> np.ndarray:
     before, after = features[:, 0].astype(np.float64), features[:, 1].astype(np.float64)
-    parts = [before, after - before]
-    return np.concatenate(
-        [part / np.maximum(1e-12, np.linalg.norm(part, axis=1))[:, None] for part in parts], 1
-    )
+    return np.concatenate([before, after, after - before], axis=1)
 
 
 def baseline_captions(

@@ -103,6 +103,7 @@ class CaptionScorer:
 
     def __init__(self, *, java: bool = True):
         self._java = shutil.which("java") if java else None
+        self._why_not = NO_JAVA
         self._meteor: Any = None
         self._words: dict[str, str] = {}
 
@@ -133,8 +134,14 @@ class CaptionScorer:
         captions = [" ".join(caption.split()) for caption in captions]
         new = [caption for caption in dict.fromkeys(captions) if caption not in self._words]
         if new and self._java:
-            self._words.update(zip(new, _ptb(self._java, new), strict=True))
-        elif new:
+            try:
+                self._words.update(zip(new, _ptb(self._java, new), strict=True))
+            except (OSError, ValueError, subprocess.CalledProcessError) as error:
+                self._java = None
+                self._why_not = f"Java does not run here, so that METEOR and S*m are not computed ({error})"
+                self._words.clear()  # all captions are to be cut by one rule
+                new = list(dict.fromkeys(captions))
+        if not self._java:
             self._words.update((caption, " ".join(tokenize(caption))) for caption in new)
         return [self._words[caption] for caption in captions]
 
@@ -152,9 +159,10 @@ class CaptionScorer:
         bleu, rouge, cider_class = _scorers()
         _check_ids(hypotheses, references)
         ids = list(hypotheses)
-        said = dict(zip(ids, ([one] for one in self.tokenize(hypotheses.values())), strict=True))
+        self.tokenize([*hypotheses.values(), *(one for i in ids for one in references[i])])  # Java runs once
+        said = {i: self.tokenize([hypotheses[i]]) for i in ids}
         truth = {i: self.tokenize(references[i]) for i in ids}
-        notes = [] if self._java else [NO_JAVA, *_fallback_note(hypotheses, references)]
+        notes = [] if self._java else [self._why_not, _fallback_note(hypotheses, references)]
         bleus, bleu_pairs = bleu.Bleu(4).compute_score(truth, said, verbose=0)
         rouge_l, rouge_pairs = rouge.Rouge().compute_score(truth, said)
         pairs = {"bleu4": bleu_pairs[3], "rouge_l": rouge_pairs}
@@ -244,11 +252,11 @@ def _check_ids(hypotheses: Mapping[str, str], references: Mapping[str, Sequence[
         raise DatasetLayoutInvalid(f"pair {odd[0]!r} lacks a caption or a reference; give one for every pair")
 
 
-def _fallback_note(hypotheses: Mapping[str, str], references: Mapping[str, Sequence[str]]) -> list[str]:
+def _fallback_note(hypotheses: Mapping[str, str], references: Mapping[str, Sequence[str]]) -> str:
     sentences = [*hypotheses.values(), *(one for several in references.values() for one in several)]
     doubtful = sum("'" in one or "’" in one for one in sentences)
     rule = "captions were cut into words without the PTB tokenizer, which splits contractions"
-    return [f"{rule} and spells American; {doubtful} of {len(sentences)} sentences hold an apostrophe"]
+    return f"{rule} and spells American; {doubtful} of {len(sentences)} sentences hold an apostrophe"
 
 
 def _package_folder(part: str) -> Path:

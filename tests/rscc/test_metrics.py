@@ -1,0 +1,305 @@
+import gzip
+import json
+import os
+import shutil
+import subprocess
+import threading
+
+import numpy as np
+import pytest
+
+from rscc.errors import DatasetLayoutInvalid
+from rscc.mask_metrics import MaskCounter, bootstrap_interval, flag_accuracy
+from rscc.metrics import (
+    ALIKE,
+    NO_CHANGE_SENTENCES,
+    NO_JAVA,
+    SPICE_ABSENT,
+    CaptionScorer,
+    caption_scores,
+    cider,
+    is_no_change,
+)
+
+pytest.importorskip("pycocoevalcap")
+needs_java = pytest.mark.skipif(
+    shutil.which("java") is None, reason="no Java for METEOR and the PTB tokenizer"
+)
+
+REFERENCES = {
+    "one": ["two villas are built along the road", "some villas appear near a road"],
+    "two": ["many trees are removed", "the trees disappear and a parking lot is built"],
+    "three": ["there is no difference", "no change has occurred"],
+}
+PERFECT = {i: sentences[0] for i, sentences in REFERENCES.items()}
+
+
+def test_perfect_captions_get_full_marks() -> None:
+    scores = caption_scores(PERFECT, REFERENCES, java=False)
+    assert scores.count == 3
+    assert scores.bleu1 == scores.bleu4 == pytest.approx(100, abs=1e-3)
+    assert scores.rouge_l == pytest.approx(100)
+    assert scores.cider > 200
+    assert scores.per_pair["rouge_l"] == pytest.approx(dict.fromkeys(REFERENCES, 100.0))
+
+
+def test_bleu_and_rouge_agree_with_a_count_by_hand() -> None:
+    scores = caption_scores({"x": "two villas are removed"}, {"x": ["two villas are built"]}, java=False)
+    assert scores.bleu1 == pytest.approx(75, abs=1e-3)  # 3 of 4 words
+    assert scores.bleu2 == pytest.approx(100 * (3 / 4 * 2 / 3) ** 0.5, abs=1e-3)  # 2 of 3 word pairs
+    assert scores.rouge_l == pytest.approx(75)  # common subsequence of 3 words of 4
+
+
+def test_worse_captions_score_lower_and_punctuation_and_case_do_not_count() -> None:
+    worse = {**PERFECT, "one": "many trees are removed"}
+    assert cider(worse, REFERENCES) < cider(PERFECT, REFERENCES)
+    dressed = {i: f" {sentence.capitalize()} ." for i, sentence in PERFECT.items()}
+    assert cider(dressed, REFERENCES) == pytest.approx(cider(PERFECT, REFERENCES))
+
+
+def test_the_quick_cider_is_the_cider_of_the_table_and_the_mean_of_its_pairs() -> None:
+    scores = caption_scores(PERFECT, REFERENCES, java=False)
+    assert cider(PERFECT, REFERENCES) == pytest.approx(scores.cider)
+    assert np.mean(list(scores.per_pair["cider"].values())) == pytest.approx(scores.cider)
+
+
+def test_document_frequencies_come_from_the_scored_subset() -> None:
+    part = {"one": "two villas appear", "two": "many trees appear"}
+    truth = {i: REFERENCES[i] for i in part}
+    whole = caption_scores({**part, "three": "no change"}, REFERENCES, java=False).per_pair["cider"]
+    assert cider(part, truth) != pytest.approx((whole["one"] + whole["two"]) / 2)
+
+
+def test_cider_is_left_out_where_all_references_are_alike() -> None:
+    same = {name: list(NO_CHANGE_SENTENCES) for name in ("a", "b")}
+    scores = caption_scores(dict.fromkeys(same, "there is no difference"), same, java=False)
+    assert scores.cider is None
+    assert "cider" not in scores.per_pair
+    assert ALIKE in scores.notes
+    assert scores.bleu4 == pytest.approx(100, abs=1e-3)
+
+
+def test_without_java_meteor_is_none_and_the_notes_say_why(monkeypatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    scores = caption_scores({"one": "a road's end"}, {"one": ["a road is built"]})
+    assert scores.meteor is None
+    assert scores.s_m is None
+    assert NO_JAVA in scores.notes
+    assert any("1 of 2 sentences hold an apostrophe" in note for note in scores.notes)
+
+
+def test_absent_spice_is_said_and_nothing_is_fetched(monkeypatch) -> None:
+    spice = pytest.importorskip("pycocoevalcap.spice.spice")
+    monkeypatch.setattr("rscc.metrics._SPICE_JARS", ("no-such.jar",))
+    monkeypatch.setattr(spice, "get_stanford_models", lambda: pytest.fail("tried to download"))
+    scores = caption_scores(PERFECT, REFERENCES, java=False)
+    assert scores.spice is None
+    assert SPICE_ABSENT in scores.notes
+
+
+@needs_java
+def test_with_java_meteor_and_s_m_are_there_and_no_process_is_left() -> None:
+    with CaptionScorer() as scorer:
+        scores = scorer.score(PERFECT, REFERENCES)
+        process = scorer._meteor.meteor_p
+        again = scorer.score(PERFECT, REFERENCES)
+        empty = scorer.score(dict.fromkeys(REFERENCES, "..."), REFERENCES)
+        assert scorer._meteor.meteor_p is process, "one process serves all sets"
+    assert process.poll() is not None
+    assert process.stdin.closed and process.stdout.closed and process.stderr.closed
+    assert scores.meteor == pytest.approx(100)
+    assert again == scores
+    assert empty.meteor == empty.rouge_l == empty.cider == 0
+    assert NO_JAVA not in scores.notes
+    mean = (scores.bleu4 + scores.meteor + scores.rouge_l + scores.cider) / 4
+    assert scores.s_m == scores.as_dict()["s_m"] == pytest.approx(mean)
+
+
+@needs_java
+def test_java_and_own_words_agree_on_captions_of_plain_words() -> None:
+    said = {"one": "a T-shaped road , and 2 villas.", "two": "trees; removed?", "three": "no change!"}
+    assert CaptionScorer().tokenize(said.values()) == CaptionScorer(java=False).tokenize(said.values())
+
+
+@needs_java
+def test_words_are_those_of_pycocoevalcaps_own_tokenizer() -> None:
+    from pycocoevalcap.tokenizer.ptbtokenizer import PTBTokenizer
+
+    sentences = ["The colour isn't  the same .", "a road's end", "villas (two), trees - removed...", "café"]
+    given = {i: [{"caption": sentence}] for i, sentence in enumerate(sentences)}
+    with CaptionScorer() as scorer:
+        own = scorer.tokenize(sentences)
+        theirs = [words[0] for words in PTBTokenizer().tokenize(given).values()]
+    assert own == theirs
+
+
+class DeadMeteor:
+    """Stands for a METEOR whose process ends in the middle of a call, its lock held."""
+
+    started = 0
+
+    def __init__(self) -> None:
+        type(self).started += 1
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        self.meteor_p = subprocess.Popen(["sleep", "60"], **pipes)
+        self.lock = threading.Lock()
+
+    def compute_score(self, gts, res):
+        self.lock.acquire()
+        float("")
+
+
+def test_a_meteor_process_that_dies_is_noted_and_ended(monkeypatch) -> None:
+    meteor = pytest.importorskip("pycocoevalcap.meteor.meteor")
+    monkeypatch.setattr(meteor, "Meteor", DeadMeteor)
+    scorer = CaptionScorer(java=False)
+    scorer._java = "java"
+    scorer._words = {one: one for sentences in REFERENCES.values() for one in sentences}
+    for count in (1, 2):
+        scores = scorer.score(PERFECT, REFERENCES)
+        assert scores.meteor is None
+        assert any("METEOR is not computed" in note for note in scores.notes)
+        assert DeadMeteor.started == count, "the next set starts a new process"
+
+
+def test_no_process_outlives_an_error() -> None:
+    meteor = DeadMeteor()
+    with pytest.raises(RuntimeError), CaptionScorer(java=False) as scorer:
+        scorer._meteor = meteor
+        raise RuntimeError
+    assert meteor.meteor_p.poll() is not None
+    assert all(
+        pipe.closed for pipe in (meteor.meteor_p.stdin, meteor.meteor_p.stdout, meteor.meteor_p.stderr)
+    )
+
+
+def test_a_java_that_does_not_run_is_named(tmp_path, monkeypatch) -> None:
+    broken = tmp_path / "java"
+    broken.write_text("#!/bin/sh\nexit 3\n")
+    broken.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/bin")
+    scores = caption_scores(PERFECT, REFERENCES)
+    assert scores.meteor is None
+    assert any("Java" in note for note in scores.notes)
+    assert scores.bleu4 == pytest.approx(100, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("said", "truth"),
+    [
+        ({}, {}),
+        ({"a": "x"}, {"a": ["x"], "b": ["y"]}),
+        ({"a": "x", "b": "y"}, {"a": ["x"]}),
+        ({"a": "x"}, {"a": []}),
+    ],
+)
+def test_sets_that_do_not_fit_are_refused(said, truth) -> None:
+    with pytest.raises(DatasetLayoutInvalid):
+        caption_scores(said, truth, java=False)
+    with pytest.raises(DatasetLayoutInvalid):
+        cider(said, truth)
+
+
+@pytest.mark.parametrize(
+    "caption",
+    [*NO_CHANGE_SENTENCES, "There is no difference .", "there is no change", "the scenes seem the same"],
+)
+def test_no_change_is_recognised(caption: str) -> None:
+    assert is_no_change(caption)
+
+
+@pytest.mark.parametrize(
+    "caption",
+    [
+        "a house of the same kind is built",
+        "the trees are no longer lush",
+        "the scene has changed",
+        "",
+        "road",
+    ],
+)
+def test_change_is_not_taken_for_no_change(caption: str) -> None:
+    assert not is_no_change(caption)
+
+
+@pytest.mark.real
+def test_no_change_agrees_with_the_pairs_of_the_training_corpus(shared_data) -> None:
+    path = shared_data / "data" / "annotations" / "levir_cc_caption_corpus.json.gz"
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        pairs = json.load(file)["train"]
+    unchanged = 0
+    for pair in pairs:
+        flags = {is_no_change(sentence) for sentence in pair["sentences"]}
+        assert len(flags) == 1, pair
+        unchanged += flags.pop()
+    assert unchanged == 3408
+
+
+@pytest.mark.real
+@needs_java
+def test_own_words_are_ptb_words_on_the_training_corpus(shared_data) -> None:
+    path = shared_data / "data" / "annotations" / "levir_cc_caption_corpus.json.gz"
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        pairs = json.load(file)["train"]
+    sentences = sorted({sentence for pair in pairs for sentence in pair["sentences"]})
+    with CaptionScorer() as java:
+        ptb = java.tokenize(sentences)
+    own = CaptionScorer(java=False).tokenize(sentences)
+    different = [s for s, a, b in zip(sentences, ptb, own, strict=True) if a != b]
+    assert all("'" in sentence for sentence in different)
+    assert len(different) <= 1
+
+
+def test_mask_scores_are_counted_over_the_whole_set() -> None:
+    counter = MaskCounter()
+    truth = np.zeros((4, 6), bool)
+    truth[1:3, 1:4] = True  # 6 pixels
+    found = np.zeros((4, 6), bool)
+    found[1:3, 2:6] = True  # 8 pixels, 4 of them right
+    counter.add(found, truth)
+    counter.add(np.ones((2, 2), bool), np.ones((2, 2), bool))
+    scores = counter.scores()
+    assert (scores.pairs, scores.pixels) == (2, 28)
+    assert scores.precision == pytest.approx(8 / 12)
+    assert scores.recall == pytest.approx(8 / 10)
+    assert scores.f1 == pytest.approx(16 / 22)
+    assert scores.iou == pytest.approx(8 / 14)
+    assert scores.changed == pytest.approx(10 / 28)
+
+
+def test_undefined_mask_scores_are_none() -> None:
+    counter = MaskCounter()
+    assert counter.scores() is None
+    nothing = np.zeros((3, 5), bool)
+    counter.add(nothing, nothing)
+    assert counter.scores().f1 is None
+    counter.add(~nothing, nothing)
+    scores = counter.scores()
+    assert (scores.precision, scores.recall, scores.f1) == (0, None, 0)
+
+
+def test_masks_of_different_size_are_refused() -> None:
+    with pytest.raises(DatasetLayoutInvalid, match="differ in size"):
+        MaskCounter().add(np.zeros((3, 5), bool), np.zeros((5, 3), bool))
+
+
+def test_flag_accuracy() -> None:
+    assert flag_accuracy([True, False, True, True], [True, False, False, True]) == 0.75
+    with pytest.raises(DatasetLayoutInvalid):
+        flag_accuracy([True], [True, False])
+    with pytest.raises(DatasetLayoutInvalid):
+        flag_accuracy([], [])
+
+
+def test_bootstrap_intervals_are_seeded_and_cover_the_mean_of_normal_draws() -> None:
+    values = np.random.default_rng(2).normal(5, 2, 200)
+    low, high = bootstrap_interval(values)
+    assert (low, high) == bootstrap_interval(values)
+    assert (low, high) != bootstrap_interval(values, seed=2)
+    assert low < values.mean() < high
+    assert high - low == pytest.approx(2 * 1.96 * values.std() / 200**0.5, rel=0.1)
+    wide = bootstrap_interval(values, level=0.99)
+    assert wide[0] < low and high < wide[1]
+    assert bootstrap_interval([3.0]) == (3.0, 3.0)
+    with pytest.raises(DatasetLayoutInvalid):
+        bootstrap_interval([])
