@@ -1,0 +1,313 @@
+import importlib.util
+import json
+import tomllib
+from dataclasses import replace
+from importlib import resources
+
+import numpy as np
+import pytest
+import torch
+from fakes import card
+from PIL import Image
+from torch import nn
+
+from rscc.baselines import (
+    ALWAYS_NO_CHANGE,
+    FREQUENT_CHANGE,
+    NEAREST_PAIR,
+    baseline_captions,
+    most_frequent_change_caption,
+    nearest_captions,
+)
+from rscc.data.pairs import PairRecord
+from rscc.errors import DatasetLayoutInvalid
+from rscc.evaluate import (
+    PairPrediction,
+    caption_predictions,
+    captioner_predictions,
+    enlarge,
+    evaluate_records,
+    pooled_features,
+    score_predictions,
+    truly_changed,
+)
+from rscc.evaluation_report import SUBSETS, paper_rows, run_record
+from rscc.metrics import NO_CHANGE_SENTENCES, CaptionScorer, is_no_change
+from rscc.structures import Caption, ChangePrediction
+
+pytest.importorskip("pycocoevalcap")
+
+VILLAS = ("two villas are built", "some villas appear", "villas are built near the road")
+TREES = ("many trees are removed", "the trees disappear", "trees are cut down")
+SIDE = 32
+
+
+def write_pair(folder, name, *, changed, captions, size=(24, 40)) -> PairRecord:
+    """Write a pair whose upper half turns bright when it changed, and its mask."""
+    before = np.full((*size, 3), 60, np.uint8)
+    after, mask = before.copy(), np.zeros(size, np.uint8)
+    if changed:
+        after[: size[0] // 2], mask[: size[0] // 2] = 200, 255
+    paths = [folder / f"{name}_{part}.png" for part in ("before", "after", "mask")]
+    for path, array in zip(paths, (before, after, mask), strict=True):
+        Image.fromarray(array).save(path)
+    return PairRecord(name, paths[0], paths[1], mask=paths[2], captions=captions, changed=changed)
+
+
+@pytest.fixture
+def records(tmp_path) -> list[PairRecord]:
+    return [
+        write_pair(tmp_path, "one", changed=True, captions=VILLAS),
+        write_pair(tmp_path, "two", changed=False, captions=NO_CHANGE_SENTENCES),
+        write_pair(tmp_path, "three", changed=True, captions=TREES, size=(SIDE, SIDE)),
+        write_pair(tmp_path, "four", changed=False, captions=NO_CHANGE_SENTENCES),
+    ]
+
+
+@pytest.fixture
+def train() -> list[PairRecord]:
+    def pair(name, captions):
+        return PairRecord(name, name, name, captions=captions, changed=not is_no_change(captions[0]))
+
+    return [
+        pair("a", ("a house is built", *VILLAS)),
+        pair("b", NO_CHANGE_SENTENCES),
+        pair("c", ("two villas are built", "a road appears")),
+        pair("d", NO_CHANGE_SENTENCES),
+    ]
+
+
+class BrightnessCaptioner:
+    """Sees a change where the brightness differs; says so in fixed words."""
+
+    def __init__(self, **values):
+        self.card = replace(card(name="brightness", tile_size=SIDE), **values)
+        self.batches: list[int] = []
+
+    def predict_change(self, before, after):
+        self.batches.append(len(before))
+        probability = np.minimum(np.abs(after.astype(np.float32) - before).mean(1) / 100, 1)
+        return ChangePrediction(probability, probability.max((1, 2)))
+
+    def caption(self, before, after, *, beams):
+        differs = (before != after).any((1, 2, 3))
+        texts = ["two villas are built" if one else "there is no difference" for one in differs]
+        return [
+            Caption(text=text, score=0.5, changed=bool(one)) for text, one in zip(texts, differs, strict=True)
+        ]
+
+
+def report_of(records, train, **options):
+    captioner = options.pop("captioner", None) or BrightnessCaptioner()
+    run = {"data": "made up", "split": "test"}
+    return evaluate_records(captioner, records, train, run=run, java=False, **options)
+
+
+def features_of(records):
+    """Features that bring each asked pair next to one training pair."""
+    values = {"a": 0, "b": 10, "c": 20, "d": 30, "one": 19, "two": 11, "three": 1, "four": 29}
+    return np.array(
+        [[[values[record.id]] * 3, [2 * values[record.id]] * 3] for record in records], np.float32
+    )
+
+
+def test_a_perfect_eye_gets_perfect_flags_and_masks(records, train) -> None:
+    row = report_of(records, train).row("brightness", "all")
+    assert row.flag_accuracy == 1
+    assert row.flag_interval == (1, 1)
+    assert (row.mask.precision, row.mask.recall) == pytest.approx((1, 1), abs=0.06)
+    assert row.mask.pixels == 3 * 24 * 40 + SIDE * SIDE, "counted at the size of the images"
+
+
+def test_rows_come_for_all_changed_and_unchanged_pairs_of_every_captioner(records, train) -> None:
+    report = report_of(records, train, features=features_of)
+    names = ["brightness", ALWAYS_NO_CHANGE, FREQUENT_CHANGE, NEAREST_PAIR]
+    assert [(row.name, row.subset) for row in report.rows] == [(n, s) for n in names for s in SUBSETS]
+    assert [row.captions.count for row in report.rows[:3]] == [4, 2, 2]
+    assert report.run["counts"] == {"all": 4, "changed": 2, "unchanged": 2}
+
+
+def test_baselines_are_right_where_they_must_be(records, train) -> None:
+    report = report_of(records, train, features=features_of)
+    assert [report.row(ALWAYS_NO_CHANGE, subset).flag_accuracy for subset in SUBSETS] == [0.5, 0, 1]
+    assert [report.row(FREQUENT_CHANGE, subset).flag_accuracy for subset in SUBSETS] == [0.5, 1, 0]
+    assert report.row(NEAREST_PAIR, "all").flag_accuracy == 1
+    assert report.row(ALWAYS_NO_CHANGE, "unchanged").captions.bleu4 == pytest.approx(100, abs=1e-3)
+    assert report.row(ALWAYS_NO_CHANGE, "all").mask is None
+    assert report.row("brightness", "unchanged").captions.cider is None
+    assert report.row("brightness", "unchanged").cider_interval is None
+
+
+def test_the_interval_holds_the_score(records, train) -> None:
+    row = report_of(records, train).row("brightness", "all")
+    low, high = row.cider_interval
+    assert low < row.captions.cider < high
+
+
+def test_a_wrong_flag_counts_against_the_model(records, train) -> None:
+    blind = BrightnessCaptioner(changed_threshold=1.1)
+    report = report_of(records, train, captioner=blind)
+    assert [report.row("brightness", subset).flag_accuracy for subset in SUBSETS] == [0.5, 0, 1]
+
+
+def test_the_mask_threshold_of_the_card_is_used(records, train) -> None:
+    report = report_of(records, train, captioner=BrightnessCaptioner(threshold=1.1))
+    mask = report.row("brightness", "all").mask
+    assert (mask.precision, mask.recall, mask.f1) == (None, 0, 0)
+
+
+def test_pairs_are_read_in_batches_and_keep_their_order(records) -> None:
+    captioner = BrightnessCaptioner()
+    together = list(captioner_predictions(captioner, records, batch_size=3))
+    assert captioner.batches == [3, 1]
+    alone = list(captioner_predictions(captioner, records, batch_size=1))
+    assert [one.caption for one in together] == [one.caption for one in alone]
+    assert [one.mask.shape for one in together] == [(24, 40), (24, 40), (SIDE, SIDE), (24, 40)]
+    for one, other in zip(together, alone, strict=True):
+        assert (one.mask == other.mask).all()
+
+
+def test_without_training_pairs_only_the_first_baseline_is_left(records) -> None:
+    report = report_of(records, [], features=features_of)
+    assert {row.name for row in report.rows} == {"brightness", ALWAYS_NO_CHANGE}
+    assert report.run["training_pairs_of_baselines"] == 0
+
+
+def test_pairs_without_references_are_left_out(records, train) -> None:
+    records[0] = replace(records[0], captions=())
+    assert report_of(records, train).run["counts"] == {"all": 3, "changed": 1, "unchanged": 2}
+    with pytest.raises(DatasetLayoutInvalid, match="no pair of this split"):
+        report_of([replace(record, captions=()) for record in records], train)
+
+
+def test_one_prediction_per_pair_is_asked_for(records) -> None:
+    with pytest.raises(ValueError, match="shorter"), CaptionScorer(java=False) as scorer:
+        score_predictions("x", records, caption_predictions(["a road"]), scorer)
+
+
+def test_masks_of_another_size_are_refused(records) -> None:
+    said = [PairPrediction("a road", True, np.zeros((3, 3), bool)) for _ in records]
+    with pytest.raises(DatasetLayoutInvalid, match="differ in size"), CaptionScorer(java=False) as scorer:
+        score_predictions("x", records, said, scorer)
+
+
+def test_the_flag_comes_from_the_references_where_there_is_none(records) -> None:
+    unknown = [replace(record, changed=None) for record in records]
+    assert [truly_changed(record) for record in unknown] == [True, False, True, False]
+
+
+def test_the_most_frequent_change_caption_ignores_no_change_and_breaks_ties_by_alphabet(train) -> None:
+    assert most_frequent_change_caption(train) == "two villas are built"
+    assert most_frequent_change_caption(train[2:]) == "a road appears"
+    with pytest.raises(DatasetLayoutInvalid, match="no training caption"):
+        most_frequent_change_caption([train[1]])
+
+
+def test_the_nearest_pair_gives_its_first_caption(train, records) -> None:
+    captions = nearest_captions(train, features_of(train), features_of(records))
+    assert captions == [
+        train[2].captions[0],
+        train[1].captions[0],
+        train[0].captions[0],
+        train[3].captions[0],
+    ]
+    assert nearest_captions(train, features_of(train), features_of(train)) == [r.captions[0] for r in train]
+
+
+def test_what_changed_counts_for_the_nearest_pair() -> None:
+    def pair(name):
+        return PairRecord(name, name, name, captions=(name,))
+
+    same, built = [[1, 0], [1, 0]], [[1, 0], [1, 4]]
+    known = np.array([same, built], np.float32)
+    asked = np.array([[[1.2, 0], [1.2, 3.5]], [[1.2, 0.1], [1.2, 0.2]]], np.float32)
+    assert nearest_captions([pair("same"), pair("built")], known, asked) == ["built", "same"]
+
+
+def test_features_that_do_not_fit_are_refused(train) -> None:
+    with pytest.raises(DatasetLayoutInvalid, match="one trunk"):
+        nearest_captions(train, np.zeros((4, 2, 8)), np.zeros((1, 2, 7)))
+    with pytest.raises(DatasetLayoutInvalid, match="one trunk"):
+        nearest_captions(train, np.zeros((3, 2, 8)), np.zeros((1, 2, 8)))
+
+
+def test_baselines_without_features_have_no_nearest_pair(train) -> None:
+    assert list(baseline_captions(train, 2)) == [ALWAYS_NO_CHANGE, FREQUENT_CHANGE]
+
+
+def test_pooled_features_are_the_means_of_the_last_map_of_both_dates(records) -> None:
+    class Trunk(nn.Module):
+        def forward(self, images):
+            return [images.float(), images.float()[:, :, ::2, ::2]]
+
+    features = pooled_features(Trunk(), records, side=SIDE, device=torch.device("cpu"), batch_size=3)
+    assert features.shape == (4, 2, 3)
+    assert features[1] == pytest.approx(np.full((2, 3), 60))
+    assert features[0, 0] == pytest.approx(np.full(3, 60))
+    assert (features[0, 1] > 120).all()
+
+
+def test_probabilities_are_enlarged_to_height_by_width() -> None:
+    grid = np.array([[0.0, 1.0]], np.float32)
+    large = enlarge(grid, (3, 8))
+    assert large.shape == (3, 8)
+    assert (np.diff(large[0]) >= 0).all()
+    assert enlarge(large, (3, 8)) is large
+
+
+def test_the_text_has_a_table_per_subset_and_the_papers_beside(records, train) -> None:
+    text = report_of(records, train).as_text()
+    for subset in SUBSETS:
+        assert f"| {subset} pairs" in text
+    assert "RDD+ACR (AAAI 2025)" in text
+    assert "1929 pairs" in text
+    assert "Note: no Java found" in text
+    assert "Note: unchanged pairs: all pairs share the same references" in text
+    tables = [part for part in text.split("\n\n") if part.startswith("|")]
+    assert len(tables) == 4
+    for table in tables:
+        assert len({line.count("|") for line in table.splitlines()}) == 1
+        assert len({len(line) for line in table.splitlines()}) == 1
+
+
+def test_the_dictionary_is_json_with_the_run_record(records, train) -> None:
+    run = {**run_record("rscc evaluate --data x"), "data": "x", "split": "test"}
+    report = evaluate_records(BrightnessCaptioner(), records, train, run=run, java=False)
+    values = json.loads(json.dumps(report.as_dict()))
+    assert values["run"]["command"] == "rscc evaluate --data x"
+    assert {"date", "machine", "versions", "data", "split", "counts", "model", "beams"} <= set(values["run"])
+    assert len(values["rows"]) == 9
+    assert values["rows"][0]["mask"]["f1"] > 0.9
+    assert values["papers"]["rows"][-1]["method"] == "DAVIR"
+
+
+def test_every_row_of_the_papers_is_complete_and_names_its_source() -> None:
+    rows, split = paper_rows("levir_cc")
+    assert "1929" in split
+    assert len(rows) == len({row.method for row in rows}) == 12
+    for row in rows:
+        assert "Table" in row.source
+        assert 50 < row.bleu4 < row.rouge_l < 80 < row.cider < 150
+        assert 35 < row.meteor < 42
+    assert paper_rows("no such data set") == ([], "")
+    table = tomllib.loads(resources.files("rscc").joinpath("data", "papers.toml").read_text("utf-8"))
+    assert list(table) == ["levir_cc"]
+
+
+@pytest.mark.real
+@pytest.mark.skipif(importlib.util.find_spec("torchgeo") is None, reason="the reader needs torchgeo")
+def test_fixed_captions_score_on_the_public_test_split_as_documented(shared_data) -> None:
+    from rscc.data.levir_cc import LevirCC
+
+    records = LevirCC(shared_data / "data" / "levir_cc", "test").records
+    expected = {
+        "there is no difference": (113.8, 0.2, 0.52),
+        "many houses are built along the road": (19.2, 27.2, 0.48),
+    }
+    with CaptionScorer(java=False) as scorer:
+        for caption, (whole, changed, flags) in expected.items():
+            said = caption_predictions([caption] * len(records))
+            rows = {row.subset: row for row in score_predictions(caption, records, said, scorer)}
+            assert rows["all"].captions.cider == pytest.approx(whole, abs=0.05)
+            assert rows["changed"].captions.cider == pytest.approx(changed, abs=0.05)
+            assert rows["all"].flag_accuracy == pytest.approx(flags, abs=0.005)
