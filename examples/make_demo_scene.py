@@ -4,9 +4,8 @@ Usage: python examples/make_demo_scene.py [FOLDER] [--seed 7]
 
 Writes ``before_2016.tif`` and ``after_2019.tif`` (uint8 RGB, 0.5 m, UTM zone 14 north), ``truth.tif`` (uint8:
 0 unchanged, 1 villa, 2 road or driveway, 3 clearing) and ``truth.geojson`` (the same as WGS84 polygons).
-Light,
-season, cars and the lawns of the new lots differ between the dates too: no change of the kind that is looked
-for, and not in the truth.
+Light, season, cars and the gardens of the new lots differ between the dates too: no change of the kind that
+is looked for, and not in the truth.
 """
 
 from __future__ import annotations
@@ -132,7 +131,8 @@ def _truth_collection(truth: np.ndarray) -> dict[str, object]:
         if polygon.area < SMALLEST_TRUTH_PX * GSD**2:
             continue
         lonlat = shape(transform_geom(CRS, "OGC:CRS84", geometry))
-        oriented = shapely.set_precision(shapely.geometry.polygon.orient(lonlat), 1e-7)
+        rounded = shapely.set_precision(lonlat, 1e-7, mode="pointwise")
+        oriented = shapely.geometry.polygon.orient(rounded)
         features.append(
             {
                 "type": "Feature",

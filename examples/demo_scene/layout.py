@@ -41,6 +41,7 @@ class House:
         wings: the roof's parts; together they are the footprint.
         pitch: rise over run of every face.
         tone: RGB reflectance of the shingles, 0..1.
+        pool_u: where along the back yard a pool lies, in metres from the centre; None without one.
         driveway_u: where along the front the driveway starts, in metres from the centre.
     """
 
@@ -51,6 +52,7 @@ class House:
     pitch: float
     tone: tuple[float, float, float]
     driveway_u: float
+    pool_u: float | None
 
     def place(self, shape: Polygon) -> Polygon:
         """Bring a shape from the house's own axes to the scene."""
@@ -89,6 +91,7 @@ class Layout:
     width: float
     height: float
     roads: tuple[LineString, ...]
+    track: LineString
     new_road: LineString
     old_houses: tuple[House, ...]
     villas: tuple[House, ...]
@@ -116,15 +119,16 @@ def make_layout(rng: np.random.Generator, width: float, height: float) -> Layout
         raise ValueError(f"the demo scene needs at least {SMALLEST[0]:.0f} x {SMALLEST[1]:.0f} m")
     main = _curve((-20, 0.74 * height), (width + 20, 0.66 * height), 0.035 * height)
     junction = main.interpolate(main.project(Point(0.36 * width, 0.7 * height)))
-    new_road = _curve((junction.x, junction.y), (junction.x - 0.03 * width, 0.22 * height), 0.012 * width)
+    new_road = _curve((junction.x, junction.y), (junction.x - 0.03 * width, 0.25 * height), 0.010 * width)
     fork = main.interpolate(main.project(Point(0.80 * width, 0.66 * height)))
     side = _curve((fork.x, fork.y), (fork.x + 0.04 * width, height + 20), 0.015 * width)
     roads = (main, side)
+    track = _curve((0.60 * width, -20), (0.745 * width, 0.655 * height), 0.03 * width)
 
     villas = _along(rng, new_road, -1, 26.0, new_road.length)
     villas += _along(rng, new_road, 1, 26.0, new_road.length)
     start = main.project(junction)
-    villas += _along(rng, main, -1, start + 0.085 * width, start + 0.36 * width)
+    villas += _along(rng, main, -1, start + 0.085 * width, start + 0.40 * width)
     old = _along(rng, main, 1, 0.08 * width, 0.42 * width) + _along(rng, side, 1, 26.0, side.length)
     villas = _without_overlaps(villas, [line.buffer(ROAD_WIDTH / 2 + 3) for line in roads])
     old = _without_overlaps(old, [new_road.buffer(12.0)])
@@ -132,17 +136,19 @@ def make_layout(rng: np.random.Generator, width: float, height: float) -> Layout
     lots = unary_union([villa.lot() for villa in villas] + [new_road.buffer(NEW_ROAD_WIDTH)])
     kept_free = unary_union(
         [line.buffer(ROAD_WIDTH / 2 + 3.5) for line in roads]
+        + [track.buffer(2.0)]
         + [house.footprint().buffer(2.5) for house in old]
         + [house.driveway().buffer(1.5) for house in old]
     )
-    trees = _trees(rng, width, height, lots, kept_free)
+    grove = new_road.interpolate(0.7, normalized=True).buffer(0.045 * width)
+    trees = _trees(rng, width, height, grove, lots, kept_free)
     fallen = unary_union(
         [villa.footprint().buffer(1.5) for villa in villas]
         + [villa.driveway() for villa in villas]
         + [new_road.buffer(NEW_ROAD_WIDTH / 2 + 1)]
     )
     left = tuple(tree for tree in trees if not Point(tree.x, tree.y).buffer(tree.radius).intersects(fallen))
-    return Layout(width, height, roads, new_road, tuple(old), tuple(villas), tuple(trees), left)
+    return Layout(width, height, roads, track, new_road, tuple(old), tuple(villas), tuple(trees), left)
 
 
 def _curve(start: tuple[float, float], end: tuple[float, float], bend: float) -> LineString:
@@ -176,6 +182,7 @@ def _along(rng: np.random.Generator, line: LineString, side: int, first: float, 
                 pitch=float(rng.uniform(0.5, 0.72)),
                 tone=_tone(rng),
                 driveway_u=float(rng.choice([-1, 1]) * (wings[0].half_u - 3.4)),
+                pool_u=float(rng.uniform(-5, 5)) if rng.random() < 0.15 else None,
             )
         )
     return houses
@@ -215,9 +222,9 @@ def _without_overlaps(houses: list[House], barriers: list[Polygon]) -> list[Hous
 
 
 def _trees(
-    rng: np.random.Generator, width: float, height: float, lots: Polygon, kept_free: Polygon
+    rng: np.random.Generator, width: float, height: float, grove: Polygon, lots: Polygon, kept_free: Polygon
 ) -> list[Tree]:
-    """Woods at two edges, scattered trees elsewhere, few where the lots will be."""
+    """Woods at two edges, a grove that the estate will cut into, scattered trees elsewhere."""
     trees = []
     bends = rng.uniform(0, 2 * np.pi, 3)
     for _ in range(int(0.030 * width * height)):
@@ -231,8 +238,10 @@ def _trees(
         radius = float(np.clip(rng.gamma(9.0, 0.33), 1.4, 5.6))
         seed, shade, draw = int(rng.integers(1 << 31)), float(rng.random()), rng.random()
         crown = Point(x, y).buffer(0.85 * radius)
-        if crown.intersects(lots):
-            chance = 0.30 if wooded else 0.02
+        if grove.contains(crown):
+            chance = 0.8
+        elif crown.intersects(lots):
+            chance = 0.55 if wooded else 0.03
         if draw < chance and not crown.intersects(kept_free):
             trees.append(Tree(x, y, radius, seed, shade))
     return trees

