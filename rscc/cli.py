@@ -197,7 +197,7 @@ def train(
     debug: Debug = False,
 ) -> None:
     """Train a model and write it as a model folder."""
-    with _extra("train"):
+    with extra("train"):
         from dataclasses import replace
 
         from rscc.config import load_config
@@ -235,17 +235,21 @@ def evaluate(
     debug: Debug = False,
 ) -> None:
     """Score a model beside simple baselines: all, changed and unchanged pairs, and the change mask."""
-    with _extra("train"):
+    from workflows.output import check_folder, write_together
+
+    if as_json is not None:
+        check_folder(as_json)
+    with extra("train"):
         from rscc.evaluate import evaluate as score
 
         table = score(model, data, split=split, beams=beams, device=device)
     typer.echo(table.as_text())
     if as_json is not None:
-        as_json.write_text(json.dumps(table.as_dict(), indent=1) + "\n", encoding="utf-8")
+        write_together({as_json: [json.dumps(table.as_dict(), indent=1), "\n"]})
 
 
 @contextmanager
-def _extra(name: str) -> Iterator[None]:
+def extra(name: str) -> Iterator[None]:
     """Say which extra to install when a package outside this distribution is missing."""
     from rscc.errors import ExtraNotInstalled
 

@@ -59,8 +59,11 @@ def main(report, picture, background=None):
         inside.transform(to_mercator)
         point = shown.transform(inside.asPoint())
         points.append([point.x(), point.y()])
+    renderer = layer.renderer()  # None without features: a table has no symbols
     labeling = layer.labeling()
     text = labeling.settings() if labeling else None
+    # Kept in a name of its own: the buffer is only valid while its format lives.
+    written = text.format() if text else None
     print(
         json.dumps(
             {
@@ -71,12 +74,12 @@ def main(report, picture, background=None):
                 "style": layer.styleURI(),
                 "style_loaded": loaded,
                 "message": message,
-                "renderer": layer.renderer().type(),
-                "classified_by": layer.renderer().classAttribute() if loaded else None,
+                "renderer": renderer.type() if renderer else None,
+                "classified_by": renderer.classAttribute() if renderer and loaded else None,
                 "labels": layer.labelsEnabled(),
                 "label": text.fieldName if text else None,
                 "wrapped_after": text.autoWrapLength if text else None,
-                "buffered": text.format().buffer().enabled() if text else None,
+                "buffered": written.buffer().enabled() if text else None,
                 "points": points,
                 "size": [image.width(), image.height()],
             }

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import rasterio
-from rasterio.transform import Affine, from_origin
+from affine import Affine
 from shapely.geometry import Polygon, box
 
 GROUND = 100
@@ -24,6 +24,11 @@ class MadePair:
     truth: list[Polygon]
 
 
+def north_up(west: float, north: float, gsd: float) -> Affine:
+    """The transform of a grid whose upper left corner is (west, north)."""
+    return Affine(gsd, 0, west, 0, -gsd, north)
+
+
 def make_pair(
     folder: Path,
     rectangles: list[Rectangle],
@@ -37,18 +42,23 @@ def make_pair(
     tags: tuple[dict[str, str], dict[str, str]] = ({}, {}),
 ) -> MadePair:
     """Write two GeoTIFFs of ``size`` (height, width); the top ``nodata_rows`` of the second are nodata 0."""
-    transform = from_origin(*origin, gsd, gsd)
+    transform = north_up(*origin, gsd)
     noise = np.random.default_rng(5).integers(-8, 9, (3, *size))
     images = [(GROUND + noise).astype(np.uint8) for _ in range(2)]
     truth = []
     for row, col, height, width, brightness in rectangles:
         images[1][:, row : row + height, col : col + width] = brightness
-        truth.append(box(*transform * (col, row + height), *transform * (col + width, row)))
+        truth.append(_ground(transform, row, col, height, width))
     images[1][:, :nodata_rows] = 0
     paths = [folder / name for name in names]
     for path, image, tag in zip(paths, images, tags, strict=True):
         write_raster(path, image, transform=transform, crs=crs, nodata=0 if nodata_rows else None, tags=tag)
     return MadePair(paths[0], paths[1], truth)
+
+
+def _ground(transform: Affine, row: int, col: int, height: int, width: int) -> Polygon:
+    west, north = transform.c + transform.a * col, transform.f + transform.e * row
+    return box(west, north + transform.e * height, west + transform.a * width, north)
 
 
 def write_raster(

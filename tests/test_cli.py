@@ -56,7 +56,7 @@ def test_a_report_in_the_current_folder_by_default(pair, rscc_command, tmp_path)
     assert (tmp_path / "b_2019_changes.qml").is_file()
     assert rscc_command.chosen == [("rscc-base", "auto")]
     lines = out.splitlines()
-    assert lines[0].startswith("3 changes, 49") and "ha)" in lines[0] and lines[0].endswith(" s")
+    assert lines[0].startswith("3 changes, 53") and "ha)" in lines[0] and lines[0].endswith(" s")
     assert "a_2009-08-18.tif (2009-08-18) -> b_2019.tif (2019)" in out
     assert "210 x 150 px at 0.5 m" in out
     assert "brightness 1.2.3" in out

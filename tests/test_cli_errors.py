@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
+
 import numpy as np
 import pytest
 from fakes import BrightnessCaptioner
-from rasterio.transform import from_origin
-from scene_pairs import make_pair, write_raster
+from scene_pairs import make_pair, north_up, write_raster
 
-from rscc.cli import main
-from rscc.errors import ModelNotFound
+from rscc.cli import extra, main
+from rscc.errors import ExtraNotInstalled, ModelNotFound
 
-UTM = from_origin(500_000.0, 5_600_000.0, 0.5, 0.5)
+UTM = north_up(500_000.0, 5_600_000.0, 0.5)
 
 
 @pytest.fixture
@@ -22,7 +23,7 @@ def scenes(tmp_path, monkeypatch):
     gray = np.full((3, 80, 90), 100, np.uint8)
     write_raster(tmp_path / "one_band.tif", gray[:1], transform=UTM, crs="EPSG:32633")
     write_raster(tmp_path / "no_crs.tif", gray, transform=UTM, crs=None)
-    elsewhere = from_origin(600_000.0, 5_600_000.0, 0.5, 0.5)
+    elsewhere = north_up(600_000.0, 5_600_000.0, 0.5)
     write_raster(tmp_path / "elsewhere.tif", gray, transform=elsewhere, crs="EPSG:32633")
     write_raster(tmp_path / "all_nodata.tif", gray * 0, transform=UTM, crs="EPSG:32633", nodata=0)
     (tmp_path / "text.tif").write_text("not a picture")
@@ -153,23 +154,28 @@ def test_a_wrong_command_line_exits_with_2(capfd, arguments):
     assert "Traceback" not in err
 
 
+def test_a_missing_extra_says_what_to_install():
+    with pytest.raises(
+        ExtraNotInstalled, match=r"needs no_such_parser: pip install 'rscc\[train\]'"
+    ) as caught:
+        with extra("train"):
+            importlib.import_module("no_such_parser.words")
+    assert caught.value.exit_code == 2
+
+
+def test_a_slip_in_our_own_imports_is_not_taken_for_a_missing_extra():
+    with pytest.raises(ModuleNotFoundError), extra("train"):
+        importlib.import_module("rscc.no_such_module")
+
+
 @pytest.mark.parametrize("command", [["train", "--output", "run"], ["evaluate"]])
-def test_a_missing_extra_says_what_to_install(capfd, tmp_path, command, run_python):
-    # In a fresh process where a package of the extra is hidden.
-    arguments = [*command, "--data", str(tmp_path)]
-    seen = run_python(
-        "import contextlib, io, json, sys\n"
-        "for name in ('spacy', 'pycocoevalcap', 'transformers', 'open_clip'):\n"
-        "    sys.modules[name] = None\n"
-        "from rscc.cli import main\n"
-        "err = io.StringIO()\n"
-        "code = None\n"
-        "with contextlib.redirect_stderr(err):\n"
-        "    try:\n"
-        f"        main({arguments!r})\n"
-        "    except SystemExit as ended:\n"
-        "        code = ended.code\n"
-        "print(json.dumps([code, err.getvalue()]))\n"
-    )
-    assert seen[0] == 2
-    assert "pip install 'rscc[train]'" in seen[1] and seen[1].count("\n") == 1
+def test_training_and_evaluating_without_data(scenes, capfd, command):
+    code, out, err = run(capfd, *command, "--data", "missing")
+    assert (code, out) == (2, "")
+    assert err.startswith("rscc: error: missing") and err.count("\n") == 1
+
+
+def test_scores_that_cannot_be_written_are_refused_before_the_work(scenes, capfd):
+    code, _, err = run(capfd, "evaluate", "--data", "missing", "--json", "nowhere/scores.json")
+    assert code == 2
+    assert err.startswith("rscc: error: nowhere") and err.count("\n") == 1

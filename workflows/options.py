@@ -22,7 +22,7 @@ class SceneOptions:
         gsd: metres per pixel to work at; None takes the model's.
         threshold: probability from which a pixel counts as changed, 0..1; None takes the model's.
         min_area: square metres; smaller polygons are left out.
-        overlap: pixels that neighbouring tiles share.
+        overlap: pixels that neighbouring tiles share, less than a tile; None takes a quarter of a tile.
         batch_size: tiles or crops that the model gets at once.
         beams: width of the caption search.
         simplify: tolerance in pixels when outlines are simplified.
@@ -34,7 +34,7 @@ class SceneOptions:
     gsd: float | None = None
     threshold: float | None = None
     min_area: float = 20.0
-    overlap: int = 64
+    overlap: int | None = None
     batch_size: int = 16
     beams: int = 3
     simplify: float = 1.0
@@ -51,7 +51,7 @@ class SceneOptions:
             ),
             ("gsd", self.gsd, "metres above 0", self.gsd is None or 0 < self.gsd < float("inf")),
             ("min-area", self.min_area, "square metres from 0", 0 <= self.min_area < float("inf")),
-            ("overlap", self.overlap, "pixels from 0", self.overlap >= 0),
+            ("overlap", self.overlap, "pixels from 0", self.overlap is None or self.overlap >= 0),
             ("batch-size", self.batch_size, "at least 1", self.batch_size >= 1),
             ("beams", self.beams, "at least 1", self.beams >= 1),
             ("simplify", self.simplify, "pixels from 0", 0 <= self.simplify < float("inf")),
@@ -61,6 +61,19 @@ class SceneOptions:
         for text in (self.date_before, self.date_after):
             if text is not None:
                 parse_date(text)
+
+    def overlap_for(self, card: ModelCard) -> int:
+        """Return the pixels that neighbouring tiles share: the option, else a quarter of the model's tile.
+
+        Raises:
+            OptionInvalid: the option is not less than a tile.
+        """
+        overlap = card.tile_size // 4 if self.overlap is None else self.overlap
+        if overlap >= card.tile_size:
+            raise OptionInvalid(
+                f"overlap is {overlap}; it must be below the model's tile of {card.tile_size}"
+            )
+        return overlap
 
     def threshold_for(self, card: ModelCard) -> float:
         """Return the probability from which a pixel counts as changed: the option, else the model's own."""

@@ -31,20 +31,30 @@ def check_output(path: str | Path, overwrite: bool = False) -> Path:
         raise FormatUnsupported(
             f"{path}: reports are written as {', '.join(SUPPORTED_SUFFIXES)}; give the output such a name"
         )
-    if not path.parent.is_dir():
-        raise OutputFolderMissing(f"{path}: the folder {path.parent} does not exist; create it first")
+    check_folder(path)
     for target in (path, style_path(path)):
         if target.is_dir():
             raise OutputExists(f"{target}: a folder has this name; choose another output name")
         if target.exists() and not overwrite:
             raise OutputExists(f"{target}: exists already; add --overwrite or choose another output name")
+    return path
+
+
+def check_folder(path: Path) -> None:
+    """Make sure that the folder of ``path`` is there and takes files, without leaving anything there.
+
+    Raises:
+        OutputFolderMissing: it does not exist, or is no folder.
+        OutputNotWritable: no file can be made in it.
+    """
+    if not path.parent.is_dir():
+        raise OutputFolderMissing(f"{path}: the folder {path.parent} does not exist; create it first")
     probe = _temporary(path)
     try:
         probe.touch(exist_ok=False)
         probe.unlink()
     except OSError as error:
         raise _not_writable(path, error) from error
-    return path
 
 
 def write_together(contents: Mapping[Path, Iterable[str]]) -> None:

@@ -71,7 +71,9 @@ def caption_scene(
     with ScenePair.open(
         before, after, bands=options.bands, gsd=working_gsd(infos[0], card, options), bounds=options.bounds
     ) as pair:
-        grid = TileGrid(pair.grid.width, pair.grid.height, tile=card.tile_size, overlap=options.overlap)
+        grid = TileGrid(
+            pair.grid.width, pair.grid.height, tile=card.tile_size, overlap=options.overlap_for(card)
+        )
         regions, tiles = find_changes(pair, grid, captioner, options, progress)
         places = _places(regions, pair, options.min_area)
         described = describe_regions(

@@ -16,16 +16,17 @@ LABEL_WRAP = 28
 _TEXT = {
     "fieldName": "caption",
     "isExpression": "0",
-    "fontSize": "8",
+    "fontSize": "9",
+    "fontWeight": "63",
     "fontSizeUnit": "Point",
-    "textColor": "30,30,30,255",
+    "textColor": "0,0,0,255",
     "textOpacity": "1",
     "multilineHeight": "0.9",
     "allowHtml": "0",
 }
 _BUFFER = {
     "bufferDraw": "1",
-    "bufferSize": "0.8",
+    "bufferSize": "0.7",
     "bufferSizeUnits": "MM",
     "bufferColor": "255,255,255,255",
     "bufferOpacity": "0.85",
