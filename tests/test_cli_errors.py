@@ -155,11 +155,13 @@ def test_a_wrong_command_line_exits_with_2(capfd, arguments):
 
 
 def test_a_missing_extra_says_what_to_install():
-    with pytest.raises(
-        ExtraNotInstalled, match=r"needs no_such_parser: pip install 'rscc\[train\]'"
-    ) as caught:
-        with extra("train"):
-            importlib.import_module("no_such_parser.words")
+    with (
+        pytest.raises(
+            ExtraNotInstalled, match=r"needs no_such_parser: pip install 'rscc\[train\]'"
+        ) as caught,
+        extra("train"),
+    ):
+        importlib.import_module("no_such_parser.words")
     assert caught.value.exit_code == 2
 
 

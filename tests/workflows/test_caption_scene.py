@@ -313,7 +313,7 @@ def test_errors_of_reading_and_of_the_model_come_through(tmp_path):
 def test_memory_does_not_grow_with_the_height_of_the_scene(tmp_path):
     def peak(height):
         folder = tmp_path / str(height)
-        folder.mkdir()
+        folder.mkdir(exist_ok=True)
         pair = make_pair(
             folder, [(row, 100, 30, 30, 240) for row in range(50, height - 50, 400)], size=(height, 640)
         )
