@@ -179,11 +179,13 @@ def pooled_features(
     """Return (N, 2, C) float32: the mean of the trunk's last map of both dates of each pair."""
     import torch
 
+    from rscc.captioner import _fast_bf16
+
     parts = []
     for start in range(0, len(records), batch_size):
         before, after, sizes = read_batch(records[start : start + batch_size], side)
         images = torch.from_numpy(np.concatenate([before, after])).to(device)
-        with torch.inference_mode(), torch.autocast(device.type, torch.bfloat16):
+        with torch.inference_mode(), torch.autocast(device.type, torch.bfloat16, enabled=_fast_bf16(device)):
             pooled = backbone(images)[-1].float().mean((2, 3)).cpu().numpy()
         parts.append(pooled.reshape(2, len(sizes), -1).transpose(1, 0, 2))
     return np.concatenate(parts)

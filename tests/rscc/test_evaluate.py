@@ -311,3 +311,69 @@ def test_fixed_captions_score_on_the_public_test_split_as_documented(shared_data
             assert rows["all"].captions.cider == pytest.approx(whole, abs=0.05)
             assert rows["changed"].captions.cider == pytest.approx(changed, abs=0.05)
             assert rows["all"].flag_accuracy == pytest.approx(flags, abs=0.005)
+
+
+def write_levir_cc(root) -> None:
+    """Write a small data set in the official layout: two training pairs, two test pairs."""
+    entries = []
+    for split in ("train", "test"):
+        for part in ("A", "B", "label"):
+            (root / "images" / split / part).mkdir(parents=True)
+        for changed, captions in ((1, VILLAS), (0, NO_CHANGE_SENTENCES)):
+            name = f"{split}_{changed}.png"
+            record = write_pair(root, name, changed=bool(changed), captions=captions, size=(SIDE, SIDE))
+            for part, path in (("A", record.before), ("B", record.after), ("label", record.mask)):
+                path.rename(root / "images" / split / part / name)
+            sentences = [{"tokens": caption.split()} for caption in captions]
+            entries.append(
+                {
+                    "filename": name,
+                    "filepath": split,
+                    "split": split,
+                    "changeflag": changed,
+                    "sentences": sentences,
+                }
+            )
+    (root / "LevirCCcaptions.json").write_text(json.dumps({"images": entries}))
+
+
+def test_a_model_folder_is_scored_on_a_data_set_folder(tmp_path, monkeypatch) -> None:
+    pytest.importorskip("torchgeo")
+    from rscc.config import ModelConfig
+    from rscc.evaluate import evaluate
+    from rscc.models.backbone import Backbone
+    from rscc.models.rdd import Rdd
+    from rscc.vocabulary import Vocabulary
+    from rscc.weights import save_model_folder
+
+    class Untrained(Backbone):
+        """Three strided convolutions."""
+
+        def __init__(self) -> None:
+            sizes = (3, 4, 6, 8)
+            strides = (4, 2, 2)
+            super().__init__(
+                [nn.Conv2d(a, b, s, s) for a, b, s in zip(sizes, sizes[1:], strides, strict=False)],
+                channels=sizes[1:],
+            )
+
+    monkeypatch.setattr("rscc.models.backbone.build_backbone", lambda *_, **__: Untrained())
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    torch.manual_seed(7)
+    vocabulary = Vocabulary.build([*VILLAS, *NO_CHANGE_SENTENCES], min_count=1)
+    config = ModelConfig(width=16, heads=2, word_width=8, decoder_layers=1, max_words=8, head_width=8)
+    model = Rdd(config=config, backbone=Untrained(), vocabulary=vocabulary)
+    folder = save_model_folder(
+        tmp_path / "model",
+        model,
+        card=card(name="untrained", paper="rdd", tile_size=SIDE),
+        card_text="For tests.",
+        no_change_prefixes=[],
+    )
+    write_levir_cc(tmp_path / "data")
+    report = evaluate(folder.path, tmp_path / "data", split="test", beams=2, device="cpu")
+    assert {row.name for row in report.rows} == {"untrained", ALWAYS_NO_CHANGE, FREQUENT_CHANGE, NEAREST_PAIR}
+    assert report.run["counts"] == {"all": 2, "changed": 1, "unchanged": 1}
+    assert report.run["model"]["weights_sha256"] == folder.card.weights_sha256
+    assert report.row(NEAREST_PAIR, "all").flag_accuracy == 1
+    assert report.row("untrained", "all").mask.pixels == 2 * SIDE * SIDE
