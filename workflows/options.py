@@ -22,7 +22,7 @@ class SceneOptions:
         gsd: metres per pixel to work at; None takes the model's.
         threshold: probability from which a pixel counts as changed, 0..1; None takes the model's.
         min_area: square metres; smaller polygons are left out.
-        overlap: pixels that neighbouring tiles share, less than a tile; None takes a quarter of a tile.
+        overlap: pixels that neighbouring tiles share, below half a tile; None takes a quarter.
         batch_size: tiles or crops that the model gets at once.
         beams: width of the caption search.
         simplify: tolerance in pixels when outlines are simplified.
@@ -66,12 +66,12 @@ class SceneOptions:
         """Return the pixels that neighbouring tiles share: the option, else a quarter of the model's tile.
 
         Raises:
-            OptionInvalid: the option is not less than a tile.
+            OptionInvalid: the option is not below half of the model's tile.
         """
         overlap = card.tile_size // 4 if self.overlap is None else self.overlap
-        if overlap >= card.tile_size:
+        if 2 * overlap >= card.tile_size:
             raise OptionInvalid(
-                f"overlap is {overlap}; it must be below the model's tile of {card.tile_size}"
+                f"overlap is {overlap}; it must be below half of the model's tile of {card.tile_size}"
             )
         return overlap
 

@@ -96,7 +96,7 @@ def test_scenes_smaller_than_a_tile_are_not_skipped(tmp_path, size):
 def test_tiled_equals_whole(tmp_path):
     pair = make_pair(tmp_path, [*THREE, (40, 90, 5, 115, 200)])
     whole = caption_scene(pair.before, pair.after, BrightnessCaptioner(tile_size=256))
-    for tile, overlap in ((64, 16), (64, 0), (96, 48), (64, 63)):
+    for tile, overlap in ((64, 16), (64, 0), (96, 40), (64, 31)):
         options = SceneOptions(overlap=overlap)
         tiled = caption_scene(pair.before, pair.after, BrightnessCaptioner(tile_size=tile), options)
         assert [c.geometry for c in tiled.changes] == [c.geometry for c in whole.changes]
@@ -291,6 +291,12 @@ def test_options_out_of_range_are_refused(values):
     name = next(iter(values)).replace("_", "-")
     with pytest.raises(OptionInvalid, match=name):
         SceneOptions(**values)
+
+
+def test_an_overlap_of_half_a_tile_is_refused(tmp_path):
+    pair = make_pair(tmp_path, [])
+    with pytest.raises(OptionInvalid, match="below half of the model's tile of 64"):
+        caption_scene(pair.before, pair.after, BrightnessCaptioner(), SceneOptions(overlap=32))
 
 
 def test_a_wrong_date_is_refused_before_any_work():
