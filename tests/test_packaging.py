@@ -1,4 +1,4 @@
-"""What an installation holds, read from the project file: nothing a user needs stays behind in the source tree."""
+"""What an installation holds, by the project file: nothing a user needs stays behind in the source tree."""
 
 import re
 import stat
