@@ -322,7 +322,7 @@ def _summary(report: ChangeReport, target: Path) -> str:
             f"{count} change{'' if count == 1 else 's'}, {area:,.0f} m2 ({area / 10_000:,.2f} ha), "
             f"in {run['seconds']:.1f} s",
             f"scenes  {scenes}",
-            f"grid    {grid['width']} x {grid['height']} px at {grid['gsd']:g} m, {grid['tiles']} tiles",
+            f"grid    {grid['width']} x {grid['height']} px at {grid['gsd']:.3g} m, {grid['tiles']} tiles",
             f"model   {model['name']} {model['version']}",
             f"report  {target} (open it in QGIS; the style lies beside it)",
         )

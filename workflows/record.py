@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,9 +19,9 @@ if TYPE_CHECKING:
 
 
 def scene_record(path: str | Path, info: SceneInfo, taken: SceneDate) -> dict[str, Any]:
-    """Describe one input; ``path`` is recorded as the user gave it."""
+    """Describe one input; ``path`` is recorded as given, but for what a URL may hold of secrets."""
     return {
-        "path": str(path),
+        "path": public_path(path),
         "driver": info.driver,
         "width": info.width,
         "height": info.height,
@@ -31,6 +32,14 @@ def scene_record(path: str | Path, info: SceneInfo, taken: SceneDate) -> dict[st
         "date": taken.value,
         "date_source": taken.source,
     }
+
+
+def public_path(path: str | Path) -> str:
+    """Return ``path`` without the user, password and query of a URL: signed addresses are passwords."""
+    text = str(path)
+    if "://" not in text:
+        return text
+    return re.sub(r"://[^/@]*@", "://", re.sub(r"[?#].*", "", text))
 
 
 def model_record(card: ModelCard) -> dict[str, Any]:

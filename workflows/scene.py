@@ -9,14 +9,15 @@ from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
-from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from tiling import (
     ChangeMosaic,
     ChangeRegion,
+    NothingValid,
     PairTile,
     Polygonizer,
     SceneInfo,
@@ -32,7 +33,7 @@ from workflows.crops import CropPlanner, best_caption
 from workflows.dates import SceneDate, scene_date
 from workflows.geojson import rounded
 from workflows.options import SceneOptions
-from workflows.record import grid_record, model_record, scene_record, settings_record, versions
+from workflows.record import grid_record, model_record, public_path, scene_record, settings_record, versions
 from workflows.report import Change, ChangeReport
 
 if TYPE_CHECKING:
@@ -75,11 +76,13 @@ def caption_scene(
             pair.grid.width, pair.grid.height, tile=card.tile_size, overlap=options.overlap_for(card)
         )
         regions, tiles = find_changes(pair, grid, captioner, options, progress)
+        if tiles["blank"] == len(grid):
+            raise NothingValid(f"{before} and {after}: every pixel is nodata on one date or the other")
         places = _places(regions, pair, options.min_area)
         described = describe_regions(
             pair, grid, [place.region for place in places], captioner, options, progress
         )
-        names = (Path(before).name, Path(after).name)
+        names = (PurePath(public_path(before)).name, PurePath(public_path(after)).name)
         changes = [
             _change(number, place, words, card, names, dates)
             for number, (place, words) in enumerate(zip(places, described, strict=True), start=1)
@@ -145,8 +148,9 @@ def find_changes(
     polygons = Polygonizer(options.threshold_for(captioner.card))
     counts = Counter(blank=0, changed=0)
     done = 0
+    reader: Any = read_tiles(pair, grid)
     # Closed also when the model fails, so that the reader threads end.
-    with closing(read_tiles(pair, grid)) as tiles:
+    with closing(reader) as tiles:
         for batch in _batches(tiles, options.batch_size):
             seen = [tile for tile in batch if tile.valid.any()]
             probabilities, changed = _predict(seen, captioner)
