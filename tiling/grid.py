@@ -1,0 +1,134 @@
+"""Tiles over a scene: pure arithmetic on pixels, rows and columns counted from the top left.
+
+What holds for every grid: the cores of the tiles cover each pixel exactly once, each core lies in its window,
+and only a scene smaller than a tile has windows that stick out.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Window:
+    """A rectangle of pixels: first column and row (may be negative), width and height."""
+
+    col_off: int
+    row_off: int
+    width: int
+    height: int
+
+    @property
+    def col_end(self) -> int:
+        """The first column right of the window."""
+        return self.col_off + self.width
+
+    @property
+    def row_end(self) -> int:
+        """The first row below the window."""
+        return self.row_off + self.height
+
+    def intersection(self, other: Window) -> Window:
+        """Return the pixels in both; width or height is 0 where there are none."""
+        col, row = max(self.col_off, other.col_off), max(self.row_off, other.row_off)
+        width = max(0, min(self.col_end, other.col_end) - col)
+        height = max(0, min(self.row_end, other.row_end) - row)
+        return Window(col, row, width, height)
+
+    def shifted(self, cols: int, rows: int) -> Window:
+        """Return the window moved right by ``cols`` and down by ``rows``."""
+        return Window(self.col_off + cols, self.row_off + rows, self.width, self.height)
+
+    def slices(self, origin: Window) -> tuple[slice, slice]:
+        """Return the rows and columns of this window in an array that holds ``origin``."""
+        row, col = self.row_off - origin.row_off, self.col_off - origin.col_off
+        return slice(row, row + self.height), slice(col, col + self.width)
+
+    def __bool__(self) -> bool:
+        return self.width > 0 and self.height > 0
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One tile: its place in the order and in the grid, the pixels it sees and those it alone answers for."""
+
+    index: int
+    row: int
+    col: int
+    window: Window
+    core: Window
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """The starts of the tiles along one axis and the edges of their cores (one more than tiles)."""
+
+    starts: tuple[int, ...]
+    edges: tuple[int, ...]
+
+    @classmethod
+    def cut(cls, size: int, tile: int, overlap: int) -> _Axis:
+        starts = (*range(0, max(0, size - tile), tile - overlap), max(0, size - tile))
+        # A core ends in the middle of what a tile shares with the next.
+        middles = (
+            (before + tile + after) // 2 for before, after in zip(starts[:-1], starts[1:], strict=True)
+        )
+        return cls(starts, (0, *middles, size))
+
+
+class TileGrid:
+    """Square tiles of ``tile`` pixels with at least ``overlap`` shared pixels, in row-major order.
+
+    The last tile of a row or column is moved back to end at the edge of the scene, so it shares more.
+
+    Raises:
+        ValueError: a size is not positive, or ``overlap`` is not in 0..tile-1.
+    """
+
+    def __init__(self, width: int, height: int, tile: int = 256, overlap: int = 64) -> None:
+        if min(width, height, tile) < 1:
+            raise ValueError(f"sizes must be positive, got {width} x {height} with tiles of {tile}")
+        if not 0 <= overlap < tile:
+            raise ValueError(f"overlap must be in 0..{tile - 1}, got {overlap}")
+        self.width, self.height, self.tile, self.overlap = width, height, tile, overlap
+        self.columns = _Axis.cut(width, tile, overlap)
+        self.rows = _Axis.cut(height, tile, overlap)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The number of rows and of columns of tiles."""
+        return len(self.rows.starts), len(self.columns.starts)
+
+    def __len__(self) -> int:
+        rows, columns = self.shape
+        return rows * columns
+
+    def __getitem__(self, index: int) -> Tile:
+        if not 0 <= index < len(self):
+            raise IndexError(f"tile {index} of {len(self)}")
+        row, col = divmod(index, self.shape[1])
+        top, bottom = self.rows.edges[row : row + 2]
+        left, right = self.columns.edges[col : col + 2]
+        return Tile(
+            index,
+            row,
+            col,
+            Window(self.columns.starts[col], self.rows.starts[row], self.tile, self.tile),
+            Window(left, top, right - left, bottom - top),
+        )
+
+    def __iter__(self) -> Iterator[Tile]:
+        return (self[index] for index in range(len(self)))
+
+    def tile_of(self, row: int, col: int) -> Tile:
+        """Return the tile whose core holds the pixel.
+
+        Raises:
+            IndexError: the pixel lies outside the scene.
+        """
+        if not (0 <= row < self.height and 0 <= col < self.width):
+            raise IndexError(f"pixel ({row}, {col}) of a scene of {self.height} rows, {self.width} columns")
+        tile_row, tile_col = bisect_right(self.rows.edges, row) - 1, bisect_right(self.columns.edges, col) - 1
+        return self[tile_row * self.shape[1] + tile_col]
