@@ -59,7 +59,8 @@ def test_continuous_integration_lints_and_tests(repository):
     script = repository / ".ci" / "run"
     assert script.stat().st_mode & stat.S_IXUSR
     lines = [line.strip() for line in script.read_text(encoding="utf-8").splitlines()]
-    assert lines[-2:] == ["make lint", "make --no-print-directory test"]
+    ending = ["make lint || status=$?", "make --no-print-directory test || status=$?", 'exit "$status"']
+    assert lines[-3:] == ending
     assert "set -euo pipefail" in lines
 
 

@@ -207,7 +207,7 @@ def _wings(rng: np.random.Generator) -> tuple[Wing, ...]:
 def _tone(rng: np.random.Generator) -> tuple[float, float, float]:
     """Shingles: mostly greys, some brown."""
     grey = rng.uniform(0.30, 0.43)
-    warm = rng.uniform(-0.01, 0.03) if rng.random() < 0.75 else rng.uniform(0.04, 0.08)
+    warm = rng.uniform(-0.01, 0.03) if rng.random() < 0.87 else rng.uniform(0.04, 0.08)
     return (grey + warm, grey + 0.4 * warm, grey - 0.6 * warm)
 
 
