@@ -1,0 +1,318 @@
+"""RDD+ACR against slow, literal transcriptions of the paper's equations, index by index."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from tiny_models import CAPTIONS, TinyTextEncoder, full_batch, random_images, randomise, tiny_model
+from torch import nn
+
+from rscc.errors import ConfigInvalid
+from rscc.models.blocks import Attention, Positions2d
+from rscc.models.losses import caption_cross_entropy, info_nce
+from rscc.models.rdd import Distilling, DistillingBlock
+
+WIDTH, HEADS = 8, 2
+
+
+def values(tensor: torch.Tensor) -> np.ndarray:
+    return tensor.detach().double().numpy()
+
+
+def slow_linear(layer: nn.Linear, x: np.ndarray) -> np.ndarray:
+    """y[m, j] = sum_i W[j, i] x[m, i] + b[j]."""
+    weight, bias = values(layer.weight), values(layer.bias)
+    y = np.zeros((len(x), len(weight)))
+    for m in range(len(x)):
+        for j in range(len(weight)):
+            y[m, j] = bias[j] + sum(weight[j, i] * x[m, i] for i in range(x.shape[1]))
+    return y
+
+
+def slow_attention(attention: Attention, asking: np.ndarray, asked: np.ndarray) -> np.ndarray:
+    """Eq. 3 per head, softmax over the keys; heads are consecutive slices of the width."""
+    q, k = slow_linear(attention.query, asking), slow_linear(attention.key, asked)
+    v = slow_linear(attention.value, asked)
+    d_k = q.shape[1] // attention.heads
+    joined = np.zeros_like(q)
+    for head in range(attention.heads):
+        part = range(head * d_k, (head + 1) * d_k)
+        for m in range(len(q)):
+            powers = [math.exp(sum(q[m, i] * k[n, i] for i in part) / math.sqrt(d_k)) for n in range(len(k))]
+            for i in part:
+                joined[m, i] = sum(p * v[n, i] for n, p in enumerate(powers)) / sum(powers)
+    return slow_linear(attention.out, joined)
+
+
+def slow_norm(norm: nn.LayerNorm, x: np.ndarray) -> np.ndarray:
+    y = np.zeros_like(x)
+    for m in range(len(x)):
+        mean = sum(x[m]) / len(x[m])
+        variance = sum((one - mean) ** 2 for one in x[m]) / len(x[m])
+        for i in range(len(x[m])):
+            scaled = (x[m, i] - mean) / math.sqrt(variance + norm.eps)
+            y[m, i] = scaled * values(norm.weight)[i] + values(norm.bias)[i]
+    return y
+
+
+def slow_ffn(net: nn.Sequential, x: np.ndarray) -> np.ndarray:
+    hidden = slow_linear(net[0], x)
+    gelu = np.vectorize(lambda one: one * 0.5 * (1 + math.erf(one / math.sqrt(2))))
+    return slow_linear(net[3], gelu(hidden))
+
+
+def slow_block(block: DistillingBlock, vectors: np.ndarray, source: np.ndarray) -> tuple:
+    source = slow_norm(block.norms[0], slow_attention(block.self_attention, source, source))
+    raw = slow_norm(block.norms[1], slow_attention(block.cross_attention, vectors, source))
+    return slow_norm(block.norms[2], slow_ffn(block.feed_forward, raw) + raw), source
+
+
+def slow_distilling(module: Distilling, source: np.ndarray, steps: int) -> np.ndarray:
+    vectors = values(module.vectors)
+    for _ in range(steps):
+        vectors, source = slow_block(module.block, vectors, source)
+    return vectors
+
+
+def slow_info_nce(one: np.ndarray, other: np.ndarray, tau: float, left_out: set = frozenset()) -> float:
+    """Eq. 11-13; ``left_out`` holds the (k, r) that are no negatives."""
+
+    def cos(a, b):
+        return sum(a * b) / math.sqrt(sum(a * a)) / math.sqrt(sum(b * b))
+
+    count, total = len(one), 0.0
+    for a, b, out in ((one, other, left_out), (other, one, {(r, k) for k, r in left_out})):
+        for k in range(count):
+            sums = sum(math.exp(cos(a[k], b[r]) / tau) for r in range(count) if (k, r) not in out)
+            total -= math.log(math.exp(cos(a[k], b[k]) / tau) / sums) / count
+    return total / 2
+
+
+def randoms(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.fixture
+def attention() -> Attention:
+    module = Attention(width=WIDTH, heads=HEADS).eval()
+    randomise(module, 3, 0.5)
+    return module
+
+
+def test_cross_attention_is_equation_3_and_4(attention) -> None:
+    asking, asked = randoms(2, 5, WIDTH), randoms(2, 7, WIDTH, seed=1)
+    fast = values(attention(asking, asked))
+    for sample in range(2):
+        slow = slow_attention(attention, values(asking[sample]), values(asked[sample]))
+        np.testing.assert_allclose(fast[sample], slow, atol=1e-5)
+
+
+def test_causal_attention_sees_the_past_only(attention) -> None:
+    x = randoms(1, 6, WIDTH)
+    fast = values(attention(x, x, causal=True))[0]
+    for length in range(1, 7):
+        slow = slow_attention(attention, values(x[0, :length]), values(x[0, :length]))[-1]
+        np.testing.assert_allclose(fast[length - 1], slow, atol=1e-5)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_distilling_is_equations_6_to_8_with_one_block_for_all_steps(steps) -> None:
+    module = Distilling(vectors=4, steps=steps, width=WIDTH, heads=HEADS, dropout=0.0).eval()
+    randomise(module, 5, 0.5)
+    source = randoms(2, 6, WIDTH)
+    fast = values(module(source))
+    assert fast.shape == (2, 4, WIDTH)
+    for sample in range(2):
+        slow = slow_distilling(module, values(source[sample]), steps)
+        np.testing.assert_allclose(fast[sample], slow, atol=1e-5)
+    count = sum(p.numel() for p in module.parameters())
+    single = Distilling(vectors=4, steps=1, width=WIDTH, heads=HEADS, dropout=0.0)
+    assert count == sum(p.numel() for p in single.parameters()), "weights are shared over the steps"
+
+
+def test_vectors_start_gaussian() -> None:
+    torch.manual_seed(0)
+    vectors = Distilling(vectors=64, steps=1, width=64, heads=2, dropout=0.0).vectors.detach()
+    assert abs(float(vectors.mean())) < 0.05
+    assert abs(float(vectors.std()) - 1) < 0.05
+
+
+@pytest.fixture
+def rdd():
+    options = {"object_vectors": 4, "action_vectors": 3, "distilling_steps": 2, "temperature": 0.5}
+    return tiny_model(
+        width=WIDTH, heads=HEADS, options=options, text_encoder=TinyTextEncoder(), dropout=0.0, max_words=13
+    )
+
+
+def test_encoding_is_equations_2_to_10(rdd) -> None:
+    before, after = randoms(2, 6, WIDTH), randoms(2, 6, WIDTH, seed=1)
+    features = rdd.encode_maps(before, after)
+    assert features.tokens.shape == (2, 6 + 4 + 3, WIDTH)
+    for sample in range(2):
+        f_bef, f_aft = values(before[sample]), values(after[sample])
+        difference = f_bef - f_aft
+        enriched = [slow_attention(rdd.enrich, image, difference) for image in (f_bef, f_aft)]
+        coarse = slow_linear(rdd.join, np.concatenate(enriched, axis=1))
+        objects = slow_distilling(rdd.object_distilling, coarse, 2)
+        actions = slow_distilling(rdd.action_distilling, objects, 2)
+        x = np.concatenate([coarse, objects, actions])
+        x = slow_norm(rdd.fusion_norms[0], x + slow_attention(rdd.fusion_attention, x, x))
+        x = slow_norm(rdd.fusion_norms[1], x + slow_ffn(rdd.fusion_feed_forward, x))
+        np.testing.assert_allclose(values(features.tokens[sample]), x, atol=2e-5)
+        pooled = [sum(part) / len(part) for part in (objects, actions)]
+        np.testing.assert_allclose(values(features.objects[sample]), pooled[0], atol=2e-5)
+        np.testing.assert_allclose(values(features.actions[sample]), pooled[1], atol=2e-5)
+
+
+def test_the_images_get_one_position_vector_per_place(rdd) -> None:
+    """Eq. 1: F_x = encoder(I_x) + PE, the same for both dates, rows first."""
+    before, _ = random_images(1, 32, 48)
+    features = rdd.encode(before, before)
+    assert features.grid == (2, 3)
+    last = rdd.backbone(before)[-1]
+    positions = values(rdd.positions(2, 3))[0]
+    for row in range(2):
+        for column in range(3):
+            place = row * 3 + column
+            expected = slow_linear(rdd.project, values(last[:, :, row, column]))[0] + positions[place]
+            np.testing.assert_allclose(values(features.before[0, place]), expected, atol=2e-4, rtol=1e-4)
+    np.testing.assert_array_equal(values(features.before), values(features.after))
+
+
+def test_positions_are_a_row_plus_a_column() -> None:
+    module = Positions2d(width=4, size=5)
+    randomise(module, 2)
+    grid = values(module(5, 5))[0]
+    for row in range(5):
+        for column in range(5):
+            expected = values(module.rows)[0, :, row] + values(module.columns)[0, :, column]
+            np.testing.assert_allclose(grid[row * 5 + column], expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("tau", [0.07, 0.5, 2.0])
+def test_info_nce_is_equations_11_to_13(tau) -> None:
+    words, regions = randoms(5, 7), randoms(5, 7, seed=1) * 3
+    fast = float(info_nce(words, regions, temperature=tau))
+    assert fast == pytest.approx(slow_info_nce(values(words), values(regions), tau), rel=1e-5)
+    assert fast == pytest.approx(float(info_nce(regions, words, temperature=tau)), rel=1e-5)
+
+
+def test_info_nce_leaves_out_pairs_with_the_same_words() -> None:
+    words, regions = randoms(4, 6), randoms(4, 6, seed=1)
+    same = torch.eye(4, dtype=torch.bool)
+    same[0, 2] = same[2, 0] = True
+    slow = slow_info_nce(values(words), values(regions), 0.3, {(0, 2), (2, 0)})
+    fast = float(info_nce(words, regions, temperature=0.3, same=same))
+    assert fast == pytest.approx(slow, rel=1e-5)
+    assert fast < float(info_nce(words, regions, temperature=0.3)), "fewer negatives"
+    everything = torch.ones(4, 4, dtype=torch.bool)
+    assert float(info_nce(words, regions, temperature=0.3, same=everything)) == pytest.approx(0, abs=1e-6)
+
+
+def slow_cross_entropy(logits: np.ndarray, tokens: np.ndarray, pad: int) -> list[list[float]]:
+    """-log p of every word of every caption, Eq. 14 inside Eq. 15."""
+    words = []
+    for sample in range(len(tokens)):
+        words.append([])
+        for j in range(1, tokens.shape[1]):
+            if tokens[sample, j] != pad:
+                powers = [math.exp(one) for one in logits[sample, j - 1]]
+                words[-1].append(-math.log(powers[tokens[sample, j]] / sum(powers)))
+    return words
+
+
+def test_caption_loss_is_equation_15_for_captions_of_one_length() -> None:
+    logits = randoms(3, 5, 9)
+    tokens = torch.tensor([[1, 4, 5, 6, 7, 2], [1, 8, 8, 4, 5, 2], [1, 3, 4, 3, 6, 2]])
+    per_word = slow_cross_entropy(values(logits), tokens.numpy(), pad=0)
+    expected = sum(sum(one) / len(one) for one in per_word) / 3
+    assert float(caption_cross_entropy(logits, tokens, pad=0)) == pytest.approx(expected, rel=1e-5)
+
+
+def test_caption_loss_of_mixed_lengths_is_the_mean_over_words_and_skips_padding() -> None:
+    logits = randoms(2, 5, 9)
+    tokens = torch.tensor([[1, 4, 5, 6, 7, 2], [1, 8, 2, 0, 0, 0]])
+    words = [one for caption in slow_cross_entropy(values(logits), tokens.numpy(), pad=0) for one in caption]
+    assert len(words) == 7
+    loss = caption_cross_entropy(logits, tokens, pad=0)
+    assert float(loss) == pytest.approx(sum(words) / 7, rel=1e-5)
+    other = logits.clone()
+    other[1, 2:] += 5 * randoms(3, 9, seed=4)
+    assert float(caption_cross_entropy(other, tokens, pad=0)) == float(loss)
+
+
+def test_joint_loss_takes_nouns_with_objects_and_verbs_with_actions(rdd) -> None:
+    """The terms of Eq. 16 from a whole batch."""
+    batch = full_batch(rdd, CAPTIONS)
+    weights = {"caption": 1.0, "n2o": 0.1, "v2a": 0.1, "changed": 0, "change_mask": 0}
+    with torch.no_grad():
+        terms = rdd.losses(batch, weights)
+        features = rdd.encode(batch.before, batch.after)
+        nouns, verbs = rdd.noun_tokens(batch.nouns), rdd.verb_tokens(batch.verbs)
+        logits = rdd.decode(features, batch.tokens[:, :-1]).logits
+    assert set(terms) == {"caption", "n2o", "v2a"}
+    n2o = slow_info_nce(values(nouns), values(features.objects), 0.5)
+    v2a = slow_info_nce(values(verbs), values(features.actions), 0.5)
+    assert float(terms["n2o"]) == pytest.approx(n2o, rel=1e-4)
+    assert float(terms["v2a"]) == pytest.approx(v2a, rel=1e-4)
+    assert n2o != pytest.approx(v2a, rel=1e-2)
+    words = [w for one in slow_cross_entropy(values(logits), batch.tokens.numpy(), 0) for w in one]
+    assert float(terms["caption"]) == pytest.approx(sum(words) / len(words), rel=1e-4)
+
+
+def test_equal_segments_are_no_negatives_when_asked() -> None:
+    captions = ("a house appears", "there is no difference", "a house is built", "there is no difference")
+    losses = {}
+    for negatives in (True, False):
+        model = tiny_model(
+            text_encoder=TinyTextEncoder(),
+            options={"same_words_are_negatives": negatives, "temperature": 1.0},
+        )
+        batch = full_batch(model, captions)
+        assert batch.nouns == ["a and house", "there and is", "a and house", "there and is"]
+        weights = dict.fromkeys(model.loss_terms(), 0.0) | {"n2o": 1.0}
+        with torch.no_grad():
+            losses[negatives] = float(model.losses(batch, weights)["n2o"])
+            features = model.encode(batch.before, batch.after)
+            words, regions = values(model.noun_tokens(batch.nouns)), values(features.objects)
+        left_out = set() if negatives else {(0, 2), (2, 0), (1, 3), (3, 1)}
+        assert losses[negatives] == pytest.approx(slow_info_nce(words, regions, 1.0, left_out), rel=1e-4)
+    assert losses[False] < losses[True]
+
+
+@pytest.mark.parametrize("prompt", ["none", "fixed", "learnable"])
+def test_every_kind_of_prompt_trains(prompt) -> None:
+    encoder = TinyTextEncoder()
+    model = tiny_model(text_encoder=encoder, options={"prompt": prompt})
+    weights = dict.fromkeys(model.loss_terms(), 0.0) | {"n2o": 1.0, "v2a": 1.0}
+    sum(model.losses(full_batch(model, CAPTIONS), weights).values()).backward()
+    for tokens in (model.noun_tokens, model.verb_tokens):
+        assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in tokens.parameters())
+        assert (tokens.prompt_vectors is not None) == (prompt == "learnable")
+    assert all(p.grad is None for p in encoder.parameters())
+    assert any(text.startswith("a satellite photo of") for text in encoder.asked) == (prompt == "fixed")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"prompt": "both"},
+        {"temperature": 0},
+        {"object_vectors": 0},
+        {"distilling_steps": 0},
+        {"vectors": 3},
+        {"action_vectors": 2.5},
+    ],
+)
+def test_bad_options_are_refused(options) -> None:
+    with pytest.raises(ConfigInvalid, match="model.options"):
+        tiny_model(options=options)
+
+
+def test_without_a_text_encoder_alignment_is_refused() -> None:
+    model = tiny_model()
+    weights = dict.fromkeys(model.loss_terms(), 1.0)
+    with pytest.raises(ConfigInvalid, match="text encoder"):
+        model.losses(full_batch(model, CAPTIONS), weights)

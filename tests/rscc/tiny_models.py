@@ -1,0 +1,135 @@
+"""Small captioners for tests: a trunk of three convolutions, a text encoder of one layer, made-up words."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from rscc.config import ModelConfig
+from rscc.models import MODELS
+from rscc.models.backbone import Backbone
+from rscc.models.captioner_base import ChangeCaptioner
+from rscc.structures import PairBatch
+from rscc.text_encoders import TextEncoder
+from rscc.vocabulary import SPECIAL, Vocabulary
+
+WORDS = (
+    *("there", "is", "no", "difference", "a", "house", "appears", "near", "the", "road", "many", "trees"),
+    *("are", "removed", "on", "left", "right", "top", "bottom", "side", "of", "scene", "villas", "built"),
+)
+
+
+def tiny_backbone(weights: object = None) -> Backbone:
+    """Build a trunk with maps at strides 4, 8 and 16; takes a file of weights as the registry asks, unused."""
+    sizes = ((3, 6, 4), (6, 8, 2), (8, 12, 2))
+    stages = [
+        nn.Sequential(nn.Conv2d(a, b, stride + 1, stride, 1 if stride == 2 else 0), nn.ReLU())
+        for a, b, stride in sizes
+    ]
+    stages[0][0] = nn.Conv2d(3, 6, 4, 4)
+    return Backbone(stages, channels=(6, 8, 12))
+
+
+class TinyTextEncoder(TextEncoder):
+    """Words to vectors by a checksum, one tanh layer with positions, mean over the real tokens."""
+
+    token_width, width, max_tokens = 6, 5, 16
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(64, self.token_width)
+        self.layer = nn.Linear(self.token_width, self.width)
+        self.asked: list[str] = []
+        self.freeze()
+
+    def embed_tokens(self, texts: Sequence[str], *, room: int = 0) -> tuple[Tensor, Tensor]:
+        self.asked.extend(texts)
+        rows = [[0, *(1 + zlib.crc32(word.encode()) % 63 for word in text.split())] for text in texts]
+        rows = [row[: self.max_tokens - room] for row in rows]
+        longest = max(map(len, rows))
+        ids = torch.tensor([row + [0] * (longest - len(row)) for row in rows], device=self.device)
+        lengths = torch.tensor([len(row) for row in rows], device=self.device)
+        return self.table(ids), torch.arange(longest, device=self.device) < lengths.unsqueeze(1)
+
+    def encode_embeddings(self, embeddings: Tensor, mask: Tensor) -> Tensor:
+        positions = torch.linspace(0.5, 1.5, embeddings.shape[1], device=embeddings.device).view(1, -1, 1)
+        weights = mask.unsqueeze(-1).to(embeddings.dtype)
+        return (torch.tanh(self.layer(embeddings)) * positions * weights).sum(1) / weights.sum(1)
+
+
+@torch.no_grad()
+def randomise(module: nn.Module, seed: int, scale: float = 0.3) -> None:
+    """Give every parameter, biases and norms too, values that make each of them matter."""
+    generator = torch.Generator().manual_seed(seed)
+    for name, parameter in module.named_parameters():
+        values = torch.randn(parameter.shape, generator=generator) * scale
+        parameter.copy_(1 + values if "norm" in name and name.endswith("weight") else values)
+
+
+def tiny_config(paper: str = "rdd", **values: Any) -> ModelConfig:
+    fields: dict[str, Any] = {
+        **{"paper": paper, "backbone": "tiny", "width": 16, "heads": 2, "word_width": 7},
+        **{"decoder_layers": 2, "max_words": 10, "dropout": 0.0, "head_width": 8},
+    }
+    return ModelConfig(**{**fields, **values})
+
+
+def tiny_vocabulary() -> Vocabulary:
+    return Vocabulary((*SPECIAL, *WORDS))
+
+
+def tiny_model(
+    paper: str = "rdd", *, seed: int = 1, text_encoder: TextEncoder | None = None, **values: Any
+) -> ChangeCaptioner:
+    """Build a model in evaluation mode with the same non-trivial weights for the same seed."""
+    model = MODELS[paper](
+        config=tiny_config(paper, **values),
+        backbone=tiny_backbone(),
+        vocabulary=tiny_vocabulary(),
+        text_encoder=text_encoder,
+    )
+    randomise(model, seed)
+    return model.eval()
+
+
+def random_images(
+    batch: int, height: int = 64, width: int = 64, *, seed: int = 0
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Two dates, each (B, 3, H, W) uint8."""
+    generator = torch.Generator().manual_seed(seed)
+    before, after = (
+        torch.randint(0, 256, (batch, 3, height, width), generator=generator, dtype=torch.uint8)
+        for _ in range(2)
+    )
+    return before, after
+
+
+def full_batch(model: ChangeCaptioner, captions: Sequence[str], *, seed: int = 0) -> PairBatch:
+    """A batch of random images in which everything is known."""
+    before, after = random_images(len(captions), 64, 64, seed=seed)
+    generator = torch.Generator().manual_seed(seed + 1)
+    ids = [model.vocabulary.encode(caption, model.config.max_words) for caption in captions]
+    longest = max(map(len, ids))
+    return PairBatch(
+        before=before,
+        after=after,
+        tokens=torch.tensor([one + [model.vocabulary.pad] * (longest - len(one)) for one in ids]),
+        nouns=[" and ".join(caption.split()[:2]) for caption in captions],
+        verbs=[" and ".join(caption.split()[-2:]) for caption in captions],
+        mask=(torch.rand(len(captions), 64, 64, generator=generator) > 0.7).float(),
+        mask_known=torch.ones(len(captions), dtype=torch.bool),
+        changed=torch.tensor([float(i % 2) for i in range(len(captions))]),
+        changed_known=torch.ones(len(captions), dtype=torch.bool),
+    )
+
+
+CAPTIONS = (
+    "a house appears near the road",
+    "there is no difference",
+    "many trees are removed on the left side of the scene",
+    "villas are built",
+)
