@@ -11,7 +11,6 @@ from pyproj import Transformer
 from rfc7946 import load_valid
 from scene_pairs import make_pair, north_up, write_raster
 from shapely.geometry import box
-from shapely.ops import transform
 
 from rscc.errors import DeviceUnavailable
 from tiling import NothingValid, TilingError
@@ -22,8 +21,13 @@ from workflows.errors import DateInvalid, OptionInvalid
 THREE = [(30, 150, 12, 20, 220), (60, 20, 30, 30, 240), (100, 120, 40, 25, 10)]
 
 
+def moved(geometry, source, target):
+    transformer = Transformer.from_crs(source, target, always_xy=True)
+    return shapely.transform(geometry, lambda xy: np.column_stack(transformer.transform(*xy.T)))
+
+
 def on_the_map(geometry, crs="EPSG:32633"):
-    return transform(Transformer.from_crs("EPSG:4326", crs, always_xy=True).transform, geometry)
+    return moved(geometry, "EPSG:4326", crs)
 
 
 def iou(first, second):
@@ -156,16 +160,12 @@ def test_a_scene_coarser_than_the_model_knows_is_not_enlarged_and_warned_of(tmp_
 
 def test_only_the_box_that_was_asked_for(tmp_path):
     pair = make_pair(tmp_path, THREE)
-    west, south, east, north = on_the_map_inverse(pair.truth[1].buffer(4))
+    west, south, east, north = moved(pair.truth[1].buffer(4), "EPSG:32633", "EPSG:4326").bounds
     report = caption_scene(
         pair.before, pair.after, BrightnessCaptioner(), SceneOptions(bounds=(west, south, east, north))
     )
     assert [change.caption for change in report.changes] == ["brightness 240 appears"]
     assert report.run["settings"]["bounds"] == [west, south, east, north]
-
-
-def on_the_map_inverse(geometry, crs="EPSG:32633"):
-    return transform(Transformer.from_crs(crs, "EPSG:4326", always_xy=True).transform, geometry).bounds
 
 
 def test_dates_come_from_options_tags_and_names(tmp_path):
