@@ -16,8 +16,6 @@ import typer
 
 if TYPE_CHECKING:
     from rscc.captioner import Captioner
-    from workflows import ChangeReport
-    from workflows.scene import Progress
 
 INTERRUPTED = 130
 
@@ -116,6 +114,7 @@ def caption(
     debug: Debug = False,
 ) -> None:
     """Find what changed between BEFORE and AFTER, say it in words, write a map layer."""
+    from rscc.terminal import progress_bar, summary
     from tiling import describe
     from workflows import SceneOptions, caption_scene
     from workflows.output import check_output
@@ -136,22 +135,22 @@ def caption(
     for scene in (before, after):
         describe(scene)
     captioner = context.obj.load_captioner(model, device)
-    with _progress(shown=not quiet and sys.stderr.isatty()) as progress:
+    with progress_bar(shown=not quiet and sys.stderr.isatty()) as progress:
         report = caption_scene(before, after, captioner, options, progress)
     report.write(target, overwrite)
     for warning in report.run["warnings"]:
         typer.echo(f"rscc: warning: {warning}", err=True)
     if not quiet:
-        typer.echo(_summary(report, target), err=as_json)
+        typer.echo(summary(report.run, len(report.changes), report.area_m2, target), err=as_json)
     if as_json:
-        summary = {
+        found = {
             "output": str(target),
             "style": str(target.with_suffix(".qml")),
             "changes": len(report.changes),
             "area_m2": round(report.area_m2, 2),
             "run": report.run,
         }
-        typer.echo(json.dumps(summary, ensure_ascii=False))
+        typer.echo(json.dumps(found, ensure_ascii=False))
 
 
 @app.command()
@@ -286,47 +285,6 @@ def _bounds(text: str | None) -> tuple[float, float, float, float] | None:
     except ValueError:
         raise OptionInvalid(f"--bbox {text!r}: give west,south,east,north in degrees") from None
     return west, south, east, north
-
-
-@contextmanager
-def _progress(shown: bool) -> Iterator[Progress | None]:
-    """Yield what ``caption_scene`` reports to: a bar on stderr, or None when nobody would see it."""
-    if not shown:
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        tasks = {}
-
-        def update(stage: str, done: int, total: int) -> None:
-            if stage not in tasks:
-                tasks[stage] = bar.add_task(stage, total=total)
-            bar.update(tasks[stage], completed=done)
-
-        yield update
-
-
-def _summary(report: ChangeReport, target: Path) -> str:
-    run = report.run
-    grid, model = run["tiling"], run["model"]
-    count, area = len(report.changes), report.area_m2
-    scenes = " -> ".join(
-        f"{scene['path']} ({scene['date'] or 'no date'})"
-        for scene in (run["inputs"]["before"], run["inputs"]["after"])
-    )
-    return "\n".join(
-        (
-            f"{count} change{'' if count == 1 else 's'}, {area:,.0f} m2 ({area / 10_000:,.2f} ha), "
-            f"in {run['seconds']:.1f} s",
-            f"scenes  {scenes}",
-            f"grid    {grid['width']} x {grid['height']} px at {grid['gsd']:.3g} m, {grid['tiles']} tiles",
-            f"model   {model['name']} {model['version']}",
-            f"report  {target} (open it in QGIS; the style lies beside it)",
-        )
-    )
 
 
 def main(
