@@ -307,7 +307,7 @@ def test_every_kind_of_prompt_trains(prompt) -> None:
     ],
 )
 def test_bad_options_are_refused(options) -> None:
-    with pytest.raises(ConfigInvalid, match="model.options"):
+    with pytest.raises(ConfigInvalid, match=r"model\.options"):
         tiny_model(options=options)
 
 

@@ -24,7 +24,10 @@ WORDS = (
 
 
 def tiny_backbone(weights: object = None) -> Backbone:
-    """Build a trunk with maps at strides 4, 8 and 16; takes a file of weights as the registry asks, unused."""
+    """Build a trunk with maps at strides 4, 8 and 16.
+
+    ``weights`` is what the registry passes; there are none to read.
+    """
     sizes = ((3, 6, 4), (6, 8, 2), (8, 12, 2))
     stages = [
         nn.Sequential(nn.Conv2d(a, b, stride + 1, stride, 1 if stride == 2 else 0), nn.ReLU())
