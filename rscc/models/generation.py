@@ -68,6 +68,8 @@ def greedy_search(
         max_words: tokens decoded at most, end token included.
         banned: ids that are never produced (padding, begin, unknown).
         forbidden: sentence beginnings that are never produced.
+
+    No sentence is empty: the end token is never the first.
     """
     batch = memory.shape[0]
     cache = decoder.start(memory)
@@ -76,9 +78,10 @@ def greedy_search(
     total = [0.0] * batch
     counts = [0] * batch
     done = [False] * batch
-    for _ in range(max_words):
+    for step in range(max_words):
         logits = decoder.step(words, cache).float()
-        log_probabilities = _masked_log_softmax(logits, sentences, banned, forbidden)
+        never = banned if step else (*banned, eos)
+        log_probabilities = _masked_log_softmax(logits, sentences, never, forbidden)
         best, words = log_probabilities.max(dim=-1)
         for row, (value, word) in enumerate(zip(best.tolist(), words.tolist(), strict=True)):
             if done[row]:
@@ -119,7 +122,8 @@ def beam_search(
     finished: list[list[Hypothesis]] = [[] for _ in range(batch)]
     for step in range(1, max_words + 1):
         logits = decoder.step(words, cache).float()
-        log_probabilities = _masked_log_softmax(logits, sentences, banned, forbidden)
+        never = banned if step > 1 else (*banned, eos)
+        log_probabilities = _masked_log_softmax(logits, sentences, never, forbidden)
         vocabulary = log_probabilities.shape[-1]
         candidates = totals.unsqueeze(2) + log_probabilities.view(batch, beams, vocabulary)
         values, flat = candidates.flatten(1).topk(2 * beams, dim=1)
@@ -130,12 +134,12 @@ def beam_search(
         for sample in range(batch):
             kept = 0
             for value, position in zip(values[sample].tolist(), flat[sample].tolist(), strict=True):
+                if kept == beams:  # what is less likely than all beams, an end too, is no candidate
+                    break
                 parent, word = sample * beams + position // vocabulary, position % vocabulary
                 if word == eos:
                     if value > float("-inf") and len(finished[sample]) < beams:
                         finished[sample].append(Hypothesis(sentences[parent], value / step))
-                    continue
-                if kept == beams:
                     continue
                 kept += 1
                 rows.append(parent)
