@@ -54,6 +54,9 @@ class ModelConfig:
     options: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        for name in ("width", "heads", "word_width", "decoder_layers", "head_width"):
+            _check(getattr(self, name) >= 1, f"model.{name} {getattr(self, name)} is below 1")
+        _check(self.head_width % 8 == 0, f"model.head_width {self.head_width} is no multiple of 8")
         _check(self.width % self.heads == 0, f"model.width {self.width} is no multiple of heads {self.heads}")
         _check(0 <= self.dropout < 1, f"model.dropout {self.dropout} is not in 0..1")
         _check(self.max_words >= 4, f"model.max_words {self.max_words} is below 4")

@@ -128,8 +128,8 @@ def open_model_folder(path: Path, *, check_hashes: bool = False) -> ModelFolder:
         card = build(ModelCard, content["card"], "card")
         config = build(ModelConfig, content["model"], "model")
         prefixes = tuple(tuple(words) for words in content["no_change_prefixes"])
-        hashes: dict[str, str] = content["sha256"]
-    except (OSError, ValueError, KeyError, TypeError, ConfigInvalid) as error:
+        hashes: dict[str, str] = dict(content["sha256"].items())
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, ConfigInvalid) as error:
         raise ModelFolderInvalid(f"{file}: not a model description ({error})") from error
     for name, expected in hashes.items():
         member = path / Path(name).name
@@ -156,8 +156,11 @@ def load_model(folder: ModelFolder) -> ChangeCaptioner:
     from rscc.vocabulary import Vocabulary
 
     vocabulary = Vocabulary.load(folder.path / "vocabulary.json")
-    kind = model_class(folder.config.paper)
-    model = kind(config=folder.config, backbone=build_backbone(folder.config.backbone), vocabulary=vocabulary)
+    try:
+        kind, backbone = model_class(folder.config.paper), build_backbone(folder.config.backbone)
+        model = kind(config=folder.config, backbone=backbone, vocabulary=vocabulary)
+    except ConfigInvalid as error:
+        raise ModelFolderInvalid(f"{folder.path / 'model.json'}: {error}") from error
     try:
         state = load_file(folder.path / "model.safetensors")
         found = model.load_state_dict({name: value.float() for name, value in state.items()}, strict=False)

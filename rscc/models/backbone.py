@@ -150,16 +150,24 @@ class _TimmTrunk(nn.Module):
         super().__init__()
         import timm
 
-        self.extractor = timm.create_model(name, pretrained=pretrained, features_only=True)
-        reductions = self.extractor.feature_info.reduction()
-        if any(stride not in reductions for stride in STRIDES):
-            raise ConfigInvalid(f"timm model {name!r} has no maps at strides {STRIDES}; it has {reductions}")
-        self.indices = [reductions.index(stride) for stride in STRIDES]
-        self.channels = tuple(self.extractor.feature_info.channels()[i] for i in self.indices)
+        try:
+            whole = timm.create_model(name, pretrained=False, features_only=True)
+            reductions = whole.feature_info.reduction()
+            if any(stride not in reductions for stride in STRIDES):
+                raise ConfigInvalid(
+                    f"timm model {name!r} has no maps at strides {STRIDES}; it has {reductions}"
+                )
+            # What lies behind stride 16 is not built: nothing reads it, so it could not be trained.
+            indices = tuple(reductions.index(stride) for stride in STRIDES)
+            self.extractor = timm.create_model(
+                name, pretrained=pretrained, features_only=True, out_indices=indices
+            )
+        except (RuntimeError, AttributeError, ValueError) as error:
+            raise ConfigInvalid(f"timm has no trunk {name!r} that gives feature maps ({error})") from error
+        self.channels = tuple(self.extractor.feature_info.channels())
 
     def forward(self, x: Tensor) -> list[Tensor]:
-        maps = self.extractor(x)
-        return [maps[i] for i in self.indices]
+        return list(self.extractor(x))
 
 
 class _TimmBackbone(Backbone):
@@ -212,6 +220,8 @@ def build_backbone(name: str, *, weights: str | Path | None = None, download: bo
         WeightsNotFound: ``weights`` is not a file.
     """
     source, _, rest = name.partition("/")
+    if ":" in rest and not download:
+        raise ConfigInvalid(f"backbone {name!r} is looked up on the network, which is not allowed here")
     if source == "timm" and rest:
         return _TimmBackbone(rest, pretrained=download)
     if source == "torchvision" and rest:
