@@ -1,7 +1,7 @@
 """Errors a user can act on; each class is named by the fact it states.
 
-The message is one line: the file, what is wrong, what to do. ``exit_code`` is what the command returns: 2 when
-a scene or an option is wrong, 1 when they were right but the run failed.
+The message is one line: the file, what is wrong, what to do. ``exit_code`` is what the command returns: 2
+when a scene or an option is wrong, 1 when they were right but the run failed.
 """
 
 

@@ -78,6 +78,12 @@ def _metres_per_unit(crs: Any) -> float | None:
     )
 
 
+def is_earthly(crs: Any) -> bool:
+    """Tell whether a CRS is a projected or geographic one, and not that of a plan of a building."""
+    known = CRS.from_user_input(crs)
+    return bool(known.is_projected or known.is_geographic)
+
+
 def utm_crs(lon: float, lat: float) -> str:
     """Return the UTM zone of a place as "EPSG:n"; near the poles, where there is none, the polar grid."""
     if lat >= 84:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 
 @dataclass(frozen=True)
@@ -72,9 +73,7 @@ class _Axis:
     def cut(cls, size: int, tile: int, overlap: int) -> _Axis:
         starts = (*range(0, max(0, size - tile), tile - overlap), max(0, size - tile))
         # A core ends in the middle of what a tile shares with the next.
-        middles = (
-            (before + tile + after) // 2 for before, after in zip(starts[:-1], starts[1:], strict=True)
-        )
+        middles = ((before + tile + after) // 2 for before, after in pairwise(starts))
         return cls(starts, (0, *middles, size))
 
 

@@ -221,7 +221,7 @@ def _pieces(labels: np.ndarray, changed: np.ndarray, row_off: int) -> Iterator[t
             owners.append(number)
     if not values:
         return
-    coordinates = np.array(points) + (0, row_off)
+    coordinates = np.array(points) + np.array([0, row_off])
     ring_ends = np.concatenate([[0], np.cumsum(sizes)])
     # How many rings each polygon has: the first is its outer one.
     polygon_ends = np.concatenate([[0], np.cumsum(np.bincount(owners))])

@@ -1,0 +1,105 @@
+"""Virtual rasters: refuse those of strangers that reach out of their folder, write our own.
+
+A VRT is a text that may name any file, any address and even code to run. Only the plain mosaic that
+``gdalbuildvrt`` writes passes: known elements, and sources that are ordinary rasters in or under its folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from xml.etree import ElementTree
+
+from tiling.errors import SceneTooLarge, UnsafeReference
+
+MAX_BYTES = 16 * 2**20
+MAX_SOURCES = 10_000
+_REMEDY = "rebuild it with gdalbuildvrt beside its sources, or convert it with gdal_translate to a GeoTIFF"
+_DATASET = {"VRTDataset", "SRS", "GeoTransform", "Metadata", "MDI", "BlockXSize", "BlockYSize"}
+_BAND = {
+    "VRTRasterBand", "MaskBand", "NoDataValue", "HideNoDataValue", "ColorInterp", "ColorTable", "Entry",
+    "Description", "UnitType", "Offset", "Scale", "CategoryNames", "Category", "Histograms", "HistItem",
+    "HistMin", "HistMax", "BucketCount", "IncludeOutOfRange", "Approximate", "HistCounts",
+}  # fmt: skip
+_SOURCE = {
+    "SimpleSource", "ComplexSource", "SourceFilename", "SourceBand", "SourceProperties", "SrcRect", "DstRect",
+    "NODATA", "UseMaskBand", "ScaleOffset", "ScaleRatio",
+}  # fmt: skip
+_ALLOWED = _DATASET | _BAND | _SOURCE
+
+
+def looks_like_vrt(head: bytes) -> bool:
+    """Tell whether GDAL would take a file that starts with ``head`` for a VRT."""
+    return b"<vrtdataset" in head.lower()
+
+
+def checked_sources(path: Path) -> list[Path]:
+    """Return the files a VRT is made of, each once, all of them in or under its folder.
+
+    Raises:
+        UnsafeReference: it names something elsewhere, or holds an element that is not checked.
+        SceneTooLarge: the file is larger than 16 MiB or names more than 10,000 sources.
+    """
+    if path.stat().st_size > MAX_BYTES:
+        raise SceneTooLarge(f"{path}: a VRT of more than {MAX_BYTES // 2**20} MiB; convert it to a GeoTIFF")
+    text = path.read_bytes()
+    if b"<!" in text.replace(b"<!--", b"").replace(b"<![CDATA[", b""):
+        raise UnsafeReference(f"{path}: the VRT declares a document type or entities; {_REMEDY}")
+    try:
+        root = ElementTree.fromstring(text)
+    except ElementTree.ParseError as error:
+        raise UnsafeReference(f"{path}: the VRT is not well-formed ({error}); {_REMEDY}") from error
+    folder = path.resolve().parent
+    sources = {}
+    for element in root.iter():
+        # GDAL does not mind upper and lower case; an element spelt otherwise is unknown here and refused.
+        if element.tag not in _ALLOWED or "subclass" in {name.lower() for name in element.attrib}:
+            kind = next((v for n, v in element.attrib.items() if n.lower() == "subclass"), element.tag)
+            raise UnsafeReference(f"{path}: the VRT uses {kind}, which is not allowed; {_REMEDY}")
+        if element.tag == "SourceFilename":
+            sources[_source(path, folder, element)] = None
+    if len(sources) > MAX_SOURCES:
+        raise SceneTooLarge(f"{path}: the VRT names {len(sources)} sources, more than {MAX_SOURCES}; merge some")
+    return list(sources)
+
+
+def _source(path: Path, folder: Path, element: ElementTree.Element) -> Path:
+    name = (element.text or "").strip()
+    relative = element.get("relativeToVRT", element.get("relativetoVRT", "0")) == "1"
+    source = (folder / name if relative else Path(name)).resolve()
+    plain = name and ":" not in source.as_posix()[len(source.drive) :] and "<" not in name
+    if not plain or not source.is_relative_to(folder):
+        raise UnsafeReference(f"{path}: the VRT names '{name}', which is not in or under its folder; {_REMEDY}")
+    return source
+
+
+def selection_vrt(
+    path: Path,
+    *,
+    size: tuple[int, int],
+    srs: str,
+    geotransform: Sequence[float],
+    bands: Sequence[tuple[int, str]],
+    masks: Sequence[str],
+) -> str:
+    """Return a VRT text of some bands of a raster, then some masks as bands, one source pixel to one pixel.
+
+    Args:
+        path: the raster.
+        size: width and height.
+        srs: its CRS as WKT.
+        geotransform: its six numbers in GDAL's order.
+        bands: number and GDAL type name of each band.
+        masks: what to take as masks: "mask,1" is the mask of band 1, "4" is band 4.
+    """
+    root = ElementTree.Element("VRTDataset", rasterXSize=str(size[0]), rasterYSize=str(size[1]))
+    ElementTree.SubElement(root, "SRS").text = srs
+    ElementTree.SubElement(root, "GeoTransform").text = ", ".join(repr(float(v)) for v in geotransform)
+    wanted = [(str(number), kind) for number, kind in bands] + [(mask, "Byte") for mask in masks]
+    for number, (band, kind) in enumerate(wanted, start=1):
+        node = ElementTree.SubElement(root, "VRTRasterBand", dataType=kind, band=str(number))
+        source = ElementTree.SubElement(node, "SimpleSource")
+        # Not shared: a handle must not serve two threads.
+        ElementTree.SubElement(source, "SourceFilename", relativeToVRT="0", shared="0").text = str(path)
+        ElementTree.SubElement(source, "SourceBand").text = band
+    return ElementTree.tostring(root, encoding="unicode")
