@@ -116,7 +116,7 @@ def test_loss_tables_must_name_every_term_and_no_other(paper) -> None:
     batch = full_batch(model, CAPTIONS)
     for term in model.loss_terms():
         lacking = {name: 1.0 for name in model.loss_terms() if name != term}
-        with pytest.raises(ConfigInvalid, match=f"loss.{term} has no weight"):
+        with pytest.raises(ConfigInvalid, match=rf"loss\.{term} has no weight"):
             model.losses(batch, lacking)
     with pytest.raises(ConfigInvalid, match=r"loss\.spelling is no term"):
         model.losses(batch, all_weights(model) | {"spelling": 1.0})
