@@ -6,6 +6,7 @@ An unknown key, a missing loss weight or a value out of range is a :class:`~rscc
 from __future__ import annotations
 
 import dataclasses
+import math
 import tomllib
 import types
 import typing
@@ -83,6 +84,9 @@ class DataConfig:
     mask_datasets: tuple[str, ...] = ()
     augment: bool = True
 
+    def __post_init__(self) -> None:
+        _check(self.size >= 32 and self.size % 16 == 0, f"data.size {self.size} is no multiple of 16 from 32")
+
 
 @dataclass(frozen=True)
 class TrainConfig:
@@ -133,7 +137,8 @@ class TrainConfig:
         )
         _check(self.select in ("cider", "mask_f1"), f"train.select {self.select!r}: use 'cider' or 'mask_f1'")
         _check(
-            self.batch_size >= 1 and self.epochs >= 1, "train.batch_size and train.epochs must be at least 1"
+            min(self.batch_size, self.epochs, self.patience) >= 1,
+            "train.batch_size, train.epochs and train.patience must be at least 1",
         )
         _check(0 <= self.ema < 1, f"train.ema {self.ema} is not in 0..1")
         _check(
@@ -150,6 +155,11 @@ class Config:
     data: DataConfig = field(default_factory=DataConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
     loss: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, weight in self.loss.items():
+            number = isinstance(weight, int | float) and not isinstance(weight, bool)
+            _check(number and math.isfinite(weight), f"loss.{name} is {weight!r}; expected a finite number")
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that :func:`config_from_dict` reads back."""

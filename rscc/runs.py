@@ -27,7 +27,7 @@ from rscc.data.sources import (
     MaskSource,
     all_forms,
 )
-from rscc.errors import ConfigInvalid, ModelFolderInvalid
+from rscc.errors import ConfigInvalid, DatasetLayoutInvalid, ModelFolderInvalid
 from rscc.language import segment_texts
 from rscc.models import model_class
 from rscc.models.backbone import build_backbone
@@ -100,6 +100,10 @@ def train_model(
     select_masks = config.train.select == "mask_f1"
     size, bf16 = config.data.size, config.train.bf16
     if select_masks:
+        if all(record.mask is None for record in val):
+            raise ConfigInvalid(
+                f"train.select is 'mask_f1', but no validation pair of {paths.data} has a mask"
+            )
         validate = mask_validation(val, size=size, bf16=bf16)
     else:
         validate = caption_validation(
@@ -192,6 +196,10 @@ def _source(
         records = [record for record in train if record.mask is not None]
         for folder in paths.masks:
             records += ChangeMasks(folder, datasets=data.mask_datasets, size=data.size).records
+        if not records:
+            raise DatasetLayoutInvalid(
+                f"{paths.data}: no training pair has a mask; give folders of change masks"
+            )
         return MaskSource(
             records,
             batch_size=settings.batch_size,

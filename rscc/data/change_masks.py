@@ -38,7 +38,7 @@ class ChangeMasks(NonGeoDataset):
             try:
                 crops = (int(row["width"]) // size) * (int(row["height"]) // size)
                 gsd, name = float(row["gsd_m"]), row["file"]
-            except (KeyError, ValueError) as error:
+            except (KeyError, ValueError, TypeError) as error:
                 raise DatasetLayoutInvalid(f"{index}: a row lacks a column or a number ({error})") from error
             self.records.append(
                 PairRecord(

@@ -45,11 +45,11 @@ class LevirCC(NonGeoDataset):
 
     def _record(self, entry: dict[str, Any]) -> PairRecord:
         try:
-            name = entry["filename"]
+            name = str(entry["filename"])
             captions = tuple(" ".join(sentence["tokens"]).lower() for sentence in entry["sentences"])
         except (KeyError, TypeError) as error:
             raise DatasetLayoutInvalid(
-                f"{self.root / 'LevirCCcaptions.json'}: an entry lacks {error}"
+                f"{self.root / 'LevirCCcaptions.json'}: an entry lacks a file name or sentences ({error!r})"
             ) from error
         folder = self.root / "images" / entry.get("filepath", self.split)
         label = folder / "label" / name
@@ -81,4 +81,6 @@ def _read_entries(root: Path) -> list[dict[str, Any]]:
         entries = json.loads(path.read_text(encoding="utf-8"))["images"]
     except (ValueError, KeyError, TypeError) as error:
         raise DatasetLayoutInvalid(f"{path}: not a LEVIR-CC captions file ({error!r})") from error
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise DatasetLayoutInvalid(f"{path}: not a LEVIR-CC captions file ('images' is no list of entries)")
     return entries

@@ -69,7 +69,7 @@ def all_forms(records: Sequence[PairRecord]) -> list[str]:
 def _batches(order: np.ndarray, size: int) -> list[np.ndarray]:
     """Cut into batches; the last, smaller one stays unless it would be a single pair (InfoNCE needs two)."""
     cut = [order[i : i + size] for i in range(0, len(order), size)]
-    return cut if len(cut) == 1 or len(cut[-1]) > 1 else cut[:-1]
+    return cut if len(cut) <= 1 or len(cut[-1]) > 1 else cut[:-1]
 
 
 class _MaskCrops(Dataset[PairSample]):
