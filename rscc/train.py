@@ -165,8 +165,10 @@ class Trainer:
                 )
             self._load()
         else:
+            # What an earlier run left here must not be taken for this run's by a later resume.
+            for name in ("checkpoint.pt", "best.safetensors", "log.jsonl"):
+                (self.folder / name).unlink(missing_ok=True)
             config_file.write_text(json.dumps(self.config.to_dict(), indent=1))
-            (self.folder / "log.jsonl").unlink(missing_ok=True)
         settings = self.config.train
         while self.epoch < settings.epochs and self.epoch - self.best_epoch < settings.patience:
             began = time.monotonic()
