@@ -1,1 +1,71 @@
 """Two scenes on one grid, read as tiles, and change maps turned into polygons; knows no network."""
+
+from tiling.errors import (
+    BandNotFound,
+    BoundsInvalid,
+    MissingCRS,
+    MissingGeoreferencing,
+    NoOverlap,
+    NotARaster,
+    NothingValid,
+    PixelTypeUnsupported,
+    ReprojectionFailed,
+    ResolutionInvalid,
+    RotatedGrid,
+    SceneDamaged,
+    SceneIsFolder,
+    SceneNotFound,
+    SceneTooLarge,
+    SceneUnreadable,
+    TilingError,
+    TooFewBands,
+    UnsafeReference,
+)
+from tiling.frame import Grid
+from tiling.geodesy import geodesic_area_m2, to_wgs84
+from tiling.grid import Tile, TileGrid, Window
+from tiling.mosaic import Band, ChangeMosaic
+from tiling.pair import ScenePair
+from tiling.polygons import ChangeRegion, Polygonizer, polygonize
+from tiling.radiometry import Stretch
+from tiling.reader import PairTile, read_tiles
+from tiling.scene import SceneInfo, describe
+
+__all__ = [
+    "Band",
+    "BandNotFound",
+    "BoundsInvalid",
+    "ChangeMosaic",
+    "ChangeRegion",
+    "Grid",
+    "MissingCRS",
+    "MissingGeoreferencing",
+    "NoOverlap",
+    "NotARaster",
+    "NothingValid",
+    "PairTile",
+    "PixelTypeUnsupported",
+    "Polygonizer",
+    "ReprojectionFailed",
+    "ResolutionInvalid",
+    "RotatedGrid",
+    "SceneDamaged",
+    "SceneInfo",
+    "SceneIsFolder",
+    "SceneNotFound",
+    "ScenePair",
+    "SceneTooLarge",
+    "SceneUnreadable",
+    "Stretch",
+    "Tile",
+    "TileGrid",
+    "TilingError",
+    "TooFewBands",
+    "UnsafeReference",
+    "Window",
+    "describe",
+    "geodesic_area_m2",
+    "polygonize",
+    "read_tiles",
+    "to_wgs84",
+]

@@ -116,7 +116,9 @@ def open_scene(path: str | Path) -> Iterator[DatasetReader]:
         with _opened(path, drivers) as file:
             _check_limits(path, file)
             if "OVERVIEW_FILE" in file.tags(ns="OVERVIEWS"):
-                raise UnsafeReference(f"{path}: it names a file of overviews; remove that entry with gdal_edit")
+                raise UnsafeReference(
+                    f"{path}: it names a file of overviews; remove that entry with gdal_edit"
+                )
             yield file
 
 
@@ -134,7 +136,9 @@ def _head(path: Path) -> bytes:
         with path.open("rb") as file:
             return file.read(1024)
     except OSError as error:
-        raise SceneUnreadable(f"{path}: it cannot be opened ({error.strerror}); check its permissions") from error
+        raise SceneUnreadable(
+            f"{path}: it cannot be opened ({error.strerror}); check its permissions"
+        ) from error
 
 
 @contextmanager
@@ -155,9 +159,13 @@ def _opened(path: Path, drivers: list[str]) -> Iterator[DatasetReader]:
 
 def _check_source(path: Path, source: Path) -> None:
     if not source.is_file():
-        raise SceneNotFound(f"{path}: the VRT names {source.name}, which is not there; put it back or rebuild the VRT")
+        raise SceneNotFound(
+            f"{path}: the VRT names {source.name}, which is not there; put it back or rebuild the VRT"
+        )
     if looks_like_vrt(_head(source)):
-        raise UnsafeReference(f"{path}: the VRT names another VRT, {source.name}; build it from rasters directly")
+        raise UnsafeReference(
+            f"{path}: the VRT names another VRT, {source.name}; build it from rasters directly"
+        )
     _check_sidecars(source)
     with _opened(source, list(DRIVERS)) as file:
         _check_limits(source, file)
@@ -173,9 +181,13 @@ def _check_sidecars(path: Path) -> None:
 
 def _check_limits(path: Path, file: DatasetReader) -> None:
     if file.width * file.height > MAX_PIXELS:
-        raise SceneTooLarge(f"{path}: {file.width} x {file.height} pixels are more than {MAX_PIXELS:.0e}; cut it")
+        raise SceneTooLarge(
+            f"{path}: {file.width} x {file.height} pixels are more than {MAX_PIXELS:.0e}; cut it"
+        )
     if file.count > MAX_BANDS:
-        raise SceneTooLarge(f"{path}: {file.count} bands are more than {MAX_BANDS}; keep three with gdal_translate -b")
+        raise SceneTooLarge(
+            f"{path}: {file.count} bands are more than {MAX_BANDS}; keep three with gdal_translate -b"
+        )
     together = file.count if file.interleaving is not None and file.interleaving.name == "pixel" else 1
     for (rows, cols), dtype in zip(file.block_shapes, file.dtypes, strict=True):
         size = rows * cols * _item_size(dtype) * together
@@ -198,7 +210,9 @@ def _described(path: Path, file: DatasetReader) -> SceneInfo:
             "or, if it has ground control points, with gdalwarp"
         )
     if not file.crs or not is_earthly(file.crs):
-        raise MissingCRS(f"{path}: it has no coordinate reference system; set it with gdal_edit -a_srs EPSG:...")
+        raise MissingCRS(
+            f"{path}: it has no coordinate reference system; set it with gdal_edit -a_srs EPSG:..."
+        )
     if transform.b != 0 or transform.d != 0 or transform.a < 0 or transform.e > 0:
         raise RotatedGrid(f"{path}: its grid is rotated or flipped; bring it north-up with gdalwarp")
     try:

@@ -25,6 +25,8 @@ _SOURCE = {
     "SimpleSource", "ComplexSource", "SourceFilename", "SourceBand", "SourceProperties", "SrcRect", "DstRect",
     "NODATA", "UseMaskBand", "ScaleOffset", "ScaleRatio",
 }  # fmt: skip
+# Written in place of a mask: there are data wherever there are pixels.
+EVERYWHERE = "255"
 _ALLOWED = _DATASET | _BAND | _SOURCE
 
 
@@ -59,7 +61,9 @@ def checked_sources(path: Path) -> list[Path]:
         if element.tag == "SourceFilename":
             sources[_source(path, folder, element)] = None
     if len(sources) > MAX_SOURCES:
-        raise SceneTooLarge(f"{path}: the VRT names {len(sources)} sources, more than {MAX_SOURCES}; merge some")
+        raise SceneTooLarge(
+            f"{path}: the VRT names {len(sources)} sources, more than {MAX_SOURCES}; merge some"
+        )
     return list(sources)
 
 
@@ -69,7 +73,9 @@ def _source(path: Path, folder: Path, element: ElementTree.Element) -> Path:
     source = (folder / name if relative else Path(name)).resolve()
     plain = name and ":" not in source.as_posix()[len(source.drive) :] and "<" not in name
     if not plain or not source.is_relative_to(folder):
-        raise UnsafeReference(f"{path}: the VRT names '{name}', which is not in or under its folder; {_REMEDY}")
+        raise UnsafeReference(
+            f"{path}: the VRT names '{name}', which is not in or under its folder; {_REMEDY}"
+        )
     return source
 
 
@@ -90,7 +96,7 @@ def selection_vrt(
         srs: its CRS as WKT.
         geotransform: its six numbers in GDAL's order.
         bands: number and GDAL type name of each band.
-        masks: what to take as masks: "mask,1" is the mask of band 1, "4" is band 4.
+        masks: what to take as masks: "mask,1" is the mask of band 1, "4" is band 4, EVERYWHERE is 255.
     """
     root = ElementTree.Element("VRTDataset", rasterXSize=str(size[0]), rasterYSize=str(size[1]))
     ElementTree.SubElement(root, "SRS").text = srs
@@ -98,8 +104,12 @@ def selection_vrt(
     wanted = [(str(number), kind) for number, kind in bands] + [(mask, "Byte") for mask in masks]
     for number, (band, kind) in enumerate(wanted, start=1):
         node = ElementTree.SubElement(root, "VRTRasterBand", dataType=kind, band=str(number))
-        source = ElementTree.SubElement(node, "SimpleSource")
+        constant = number > len(bands) and band == EVERYWHERE
+        source = ElementTree.SubElement(node, "ComplexSource" if constant else "SimpleSource")
         # Not shared: a handle must not serve two threads.
         ElementTree.SubElement(source, "SourceFilename", relativeToVRT="0", shared="0").text = str(path)
-        ElementTree.SubElement(source, "SourceBand").text = band
+        ElementTree.SubElement(source, "SourceBand").text = "1" if constant else band
+        if constant:
+            ElementTree.SubElement(source, "ScaleOffset").text = "255"
+            ElementTree.SubElement(source, "ScaleRatio").text = "0"
     return ElementTree.tostring(root, encoding="unicode")

@@ -1,0 +1,240 @@
+"""Two scenes on one pixel grid, read window by window."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+
+from tiling.errors import BandNotFound, NothingValid, PixelTypeUnsupported, TooFewBands
+from tiling.frame import Bounds, Grid, plan_grid
+from tiling.grid import TileGrid, Window
+from tiling.layer import Layer, LayerReader
+from tiling.radiometry import Stretch
+from tiling.scene import SceneInfo, describe, safe_environment
+
+# The stretch is fitted on small windows spread over the scene: LATTICE x LATTICE of SAMPLE pixels a side.
+LATTICE, SAMPLE = 16, 64
+# With fewer valid pixels than this in them the scene is searched through for more.
+ENOUGH = 4096
+SEARCH = 512
+
+Bands = tuple[int, int, int]
+
+
+class ScenePair:
+    """Two dates of one place on the working grid; see :func:`tiling.frame.plan_grid` for the grid.
+
+    Open it with :meth:`open` in a ``with`` block. Every thread that reads gets its own file handles.
+
+    Attributes:
+        before, after: what the headers say.
+        grid: the working grid.
+        stretch: how pixels become 8 bits.
+        bands: the three bands taken of each scene.
+    """
+
+    def __init__(self, before: Layer, after: Layer, grid: Grid) -> None:
+        self.before, self.after, self.grid = before.info, after.info, grid
+        self.bands: tuple[Bands, Bands] = (before.bands, after.bands)
+        self._layers = (before, after)
+        self._local = threading.local()
+        self._lock = threading.Lock()
+        self._handles: list[tuple[threading.Thread, ExitStack]] = []
+        self._closed = False
+        self.stretch = Stretch.fit(*self._sample())
+
+    @classmethod
+    def open(
+        cls,
+        before: str | Path,
+        after: str | Path,
+        *,
+        bands: Bands | None = None,
+        gsd: float | None = None,
+        bounds: Bounds | None = None,
+    ) -> ScenePair:
+        """Open two rasters as a pair.
+
+        Args:
+            before: the earlier scene; its grid is the working grid.
+            after: the later scene.
+            bands: numbers of the red, green and blue band, from 1; default: what each file calls so, else 1, 2, 3.
+            gsd: metres per pixel to work at; default: those of the scene before.
+            bounds: west, south, east, north in degrees to cut to.
+
+        Raises:
+            TilingError: a scene cannot be read, or the two cannot be compared; the message says why.
+        """
+        infos = describe(before), describe(after)
+        chosen = [_bands_of(info, bands) for info in infos]
+        grid = plan_grid(*infos, gsd, bounds)
+        layers = [
+            Layer.of(info, own, grid, _alpha_of(info, own)) for info, own in zip(infos, chosen, strict=True)
+        ]
+        pair = cls.__new__(cls)
+        try:
+            pair.__init__(*layers, grid)  # type: ignore[misc]
+        except BaseException:
+            pair.close()
+            raise
+        return pair
+
+    def read(self, window: Window) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return both dates (3, h, w) uint8 and validity (h, w) bool of a window of the working grid.
+
+        A pixel without data on either date, or outside the grid, is not valid and 0 on both dates.
+
+        Raises:
+            SceneDamaged: pixels of a file cannot be decoded.
+        """
+        inside = window.intersection(Window(0, 0, self.grid.width, self.grid.height))
+        dates = np.zeros((2, 3, window.height, window.width), np.uint8)
+        valid = np.zeros((window.height, window.width), bool)
+        if inside:
+            rows, cols = inside.slices(window)
+            before, after, seen = self._read_raw(inside)
+            for date, values, table in zip(
+                dates, (before, after), (self.stretch.before, self.stretch.after), strict=True
+            ):
+                pixels = values if table is None else table.apply(values)
+                date[:, rows, cols] = np.where(seen, pixels, 0)
+            valid[rows, cols] = seen
+        return dates[0], dates[1], valid
+
+    def close(self) -> None:
+        """Close all files; no thread may be reading."""
+        with self._lock:
+            self._closed = True
+            handles, self._handles = self._handles, []
+        for _, stack in handles:
+            stack.close()
+
+    def release_ended_threads(self) -> None:
+        """Close the files of threads that have ended."""
+        with self._lock:
+            ended = [entry for entry in self._handles if not entry[0].is_alive()]
+            self._handles = [entry for entry in self._handles if entry[0].is_alive()]
+        for _, stack in ended:
+            stack.close()
+
+    @property
+    def open_handles(self) -> int:
+        """The number of threads that hold files open."""
+        return len(self._handles)
+
+    def __enter__(self) -> ScenePair:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _read_raw(self, window: Window) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return both dates in the types of their files and where both are valid."""
+        with safe_environment():
+            (before, seen), (after, also) = (reader.read(window) for reader in self._readers())
+        return before, after, seen & also
+
+    def _readers(self) -> tuple[LayerReader, LayerReader]:
+        if self._closed:
+            raise ValueError("the pair is closed")
+        readers: tuple[LayerReader, LayerReader] | None = getattr(self._local, "readers", None)
+        if readers is None:
+            with ExitStack() as stack:
+                readers = (self._layers[0].open(stack), self._layers[1].open(stack))
+                with self._lock:
+                    self._handles.append((threading.current_thread(), stack.pop_all()))
+            self._local.readers = readers
+        return readers
+
+    def _sample(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return pixels (3, n) of both dates, from where both are valid."""
+        found = _Sample()
+        for window in self._lattice():
+            found.add(*self._read_raw(window))
+        if found.count < ENOUGH:
+            for tile in TileGrid(self.grid.width, self.grid.height, SEARCH, 0):
+                found.add(*self._read_raw(tile.core))
+                if found.count >= ENOUGH:
+                    break
+        if found.count == 0:
+            empty = self._empty_scene()
+            raise NothingValid(empty)
+        return found.pixels()
+
+    def _lattice(self) -> Iterator[Window]:
+        width, height = self.grid.width, self.grid.height
+        whole = Window(0, 0, width, height)
+        cols = np.unique(
+            np.linspace(0, max(0, width - SAMPLE), min(LATTICE, -(-width // SAMPLE))).astype(int)
+        )
+        rows = np.unique(
+            np.linspace(0, max(0, height - SAMPLE), min(LATTICE, -(-height // SAMPLE))).astype(int)
+        )
+        for row in rows:
+            for col in cols:
+                yield Window(int(col), int(row), SAMPLE, SAMPLE).intersection(whole)
+
+    def _empty_scene(self) -> str:
+        """Say which date has no data on the common ground, or that each has where the other has none."""
+        has_data = [False, False]
+        for tile in TileGrid(self.grid.width, self.grid.height, SEARCH, 0):
+            with safe_environment():
+                for number, reader in enumerate(self._readers()):
+                    has_data[number] |= bool(reader.read(tile.core)[1].any())
+        remedy = "give a scene with data there, or correct its nodata value with gdal_edit -a_nodata"
+        for has, info in zip(has_data, (self.before, self.after), strict=True):
+            if not has:
+                return f"{info.path}: all its pixels on the common ground are nodata; {remedy}"
+        return f"{self.after.path}: it has data only where {self.before.path} has none; {remedy}"
+
+
+class _Sample:
+    """Collects pixels that are valid on both dates."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._parts: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
+
+    def add(self, before: np.ndarray, after: np.ndarray, valid: np.ndarray) -> None:
+        self.count += int(valid.sum())
+        for parts, values in zip(self._parts, (before, after), strict=True):
+            parts.append(values[:, valid])
+
+    def pixels(self) -> tuple[np.ndarray, np.ndarray]:
+        before, after = (np.concatenate(parts, axis=1) for parts in self._parts)
+        return before, after
+
+
+def _bands_of(info: SceneInfo, bands: Bands | None) -> Bands:
+    """Return the numbers of the three bands to take of a scene."""
+    if bands is not None:
+        for band in bands:
+            if not 1 <= band <= info.count:
+                raise BandNotFound(f"{info.path}: there is no band {band}; choose among 1 to {info.count}")
+        chosen = bands
+    elif info.count < 3:
+        number = "one band" if info.count == 1 else f"{info.count} bands"
+        raise TooFewBands(f"{info.path}: it has only {number}; give a scene with red, green and blue bands")
+    elif {"red", "green", "blue"} <= set(info.colors):
+        chosen = (info.colors.index("red") + 1, info.colors.index("green") + 1, info.colors.index("blue") + 1)
+    else:
+        chosen = (1, 2, 3)
+    for band in chosen:
+        if info.dtypes[band - 1].startswith("complex"):
+            raise PixelTypeUnsupported(
+                f"{info.path}: band {band} has complex pixels; give amplitudes or reflectances instead"
+            )
+    return chosen
+
+
+def _alpha_of(info: SceneInfo, bands: Bands) -> int | None:
+    """Return the number of the alpha band, unless it was chosen to be looked at: then it is no mask."""
+    number = info.colors.index("alpha") + 1 if "alpha" in info.colors else None
+    return None if number in bands else number

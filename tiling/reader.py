@@ -1,0 +1,62 @@
+"""Tiles of a pair, read ahead by threads, given out in order."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+
+from tiling.grid import Tile, TileGrid
+from tiling.pair import ScenePair
+
+
+@dataclass(frozen=True)
+class PairTile:
+    """One tile of both dates.
+
+    Attributes:
+        before, after: (3, T, T) uint8; 0 where not valid.
+        valid: (T, T) bool.
+        tile: where it lies.
+    """
+
+    before: np.ndarray
+    after: np.ndarray
+    valid: np.ndarray
+    tile: Tile
+
+
+def read_tiles(pair: ScenePair, grid: TileGrid, *, threads: int = 2, ahead: int = 8) -> Iterator[PairTile]:
+    """Yield the tiles of ``grid`` in row-major order while ``threads`` read up to ``ahead`` tiles in advance.
+
+    Closing the iterator early stops the threads and closes their files. Errors of reading are raised at the
+    tile they belong to.
+
+    Raises:
+        ValueError: ``threads`` or ``ahead`` is below 1.
+    """
+    if threads < 1 or ahead < 1:
+        raise ValueError(f"threads and ahead must be at least 1, got {threads} and {ahead}")
+    return _read_tiles(pair, grid, threads, ahead)
+
+
+def _read_tiles(pair: ScenePair, grid: TileGrid, threads: int, ahead: int) -> Iterator[PairTile]:
+    def read(tile: Tile) -> PairTile:
+        return PairTile(*pair.read(tile.window), tile)
+
+    tiles = iter(grid)
+    waiting: deque[Future[PairTile]] = deque()
+    pool = ThreadPoolExecutor(threads, thread_name_prefix="read-tiles")
+    try:
+        waiting.extend(pool.submit(read, tile) for tile in islice(tiles, ahead))
+        while waiting:
+            ready = waiting.popleft().result()
+            waiting.extend(pool.submit(read, tile) for tile in islice(tiles, 1))
+            yield ready
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+        pair.release_ended_threads()
