@@ -96,8 +96,8 @@ def _common_ground(before: SceneInfo, after: SceneInfo, bounds: Bounds | None, c
         if ground.area == 0:
             west, south, east, north = bounds
             raise NoOverlap(
-                f"{before.path}: the box {west:g},{south:g},{east:g},{north:g} shows no ground that both scenes "
-                f"cover ({_place(before)}); give west,south,east,north in degrees inside it"
+                f"{before.path}: the box {west:g},{south:g},{east:g},{north:g} shows no ground of both "
+                f"scenes ({_place(before)}); give west,south,east,north in degrees inside it"
             )
     return ground
 

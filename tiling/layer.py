@@ -9,9 +9,9 @@ everything it was mixed from is: no nodata value leaks into the picture.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import rasterio
@@ -95,7 +95,7 @@ class LayerReader:
             if (file.width, file.height, file.dtypes) != (info.width, info.height, info.dtypes):
                 raise SceneDamaged(f"{info.path}: the file changed while it was read; start again")
         text = selection_vrt(
-            os.path.abspath(info.path),
+            Path(os.path.abspath(info.path)),
             size=(info.width, info.height),
             srs=info.crs.to_wkt(),
             geotransform=info.transform.to_gdal(),
@@ -129,9 +129,9 @@ class LayerReader:
                 f"{self.layer.info.path}: some of its pixels cannot be decoded; get a sound copy of the file"
             ) from error
         opaque = masks >= OPAQUE
-        valid = opaque.any(axis=0) if self.layer.any_band else opaque.all(axis=0)
+        valid: np.ndarray = opaque.any(axis=0) if self.layer.any_band else opaque.all(axis=0)
         if values.dtype.kind == "f":
-            valid &= np.isfinite(values).all(axis=0)
+            valid = valid & np.isfinite(values).all(axis=0)
         return values, valid
 
     def _aligned(self, window: Window) -> tuple[np.ndarray, np.ndarray]:

@@ -63,7 +63,8 @@ class ScenePair:
         Args:
             before: the earlier scene; its grid is the working grid.
             after: the later scene.
-            bands: numbers of the red, green and blue band, from 1; default: what each file calls so, else 1, 2, 3.
+            bands: numbers of the red, green and blue band, from 1; default: the bands that a file calls
+                so, else 1, 2, 3.
             gsd: metres per pixel to work at; default: those of the scene before.
             bounds: west, south, east, north in degrees to cut to.
 

@@ -151,7 +151,7 @@ def _opened(path: Path, drivers: list[str]) -> Iterator[DatasetReader]:
             file = rasterio.open(Path(os.path.abspath(path)), driver=drivers)
     except (RasterioError, ValueError) as error:
         raise NotARaster(
-            f"{path}: this is not a raster that can be read; give a {FORMATS}, or convert it with gdal_translate"
+            f"{path}: this is not a raster that can be read; give a {FORMATS} or convert it to one"
         ) from error
     with file:
         yield file
@@ -206,7 +206,7 @@ def _described(path: Path, file: DatasetReader) -> SceneInfo:
     transform = file.transform
     if transform.is_identity or transform.determinant == 0:
         raise MissingGeoreferencing(
-            f"{path}: it does not say where its pixels lie; georeference it with gdal_translate -a_ullr -a_srs "
+            f"{path}: it does not say where its pixels lie; set that with gdal_translate -a_ullr -a_srs "
             "or, if it has ground control points, with gdalwarp"
         )
     if not file.crs or not is_earthly(file.crs):

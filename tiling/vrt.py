@@ -52,7 +52,7 @@ def checked_sources(path: Path) -> list[Path]:
     except ElementTree.ParseError as error:
         raise UnsafeReference(f"{path}: the VRT is not well-formed ({error}); {_REMEDY}") from error
     folder = path.resolve().parent
-    sources = {}
+    sources: dict[Path, None] = {}
     for element in root.iter():
         # GDAL does not mind upper and lower case; an element spelt otherwise is unknown here and refused.
         if element.tag not in _ALLOWED or "subclass" in {name.lower() for name in element.attrib}:
