@@ -129,7 +129,7 @@ class LayerReader:
                 f"{self.layer.info.path}: some of its pixels cannot be decoded; get a sound copy of the file"
             ) from error
         opaque = masks >= OPAQUE
-        valid: np.ndarray = opaque.any(axis=0) if self.layer.any_band else opaque.all(axis=0)
+        valid = np.logical_or.reduce(opaque) if self.layer.any_band else np.logical_and.reduce(opaque)
         if values.dtype.kind == "f":
             valid = valid & np.isfinite(values).all(axis=0)
         return values, valid

@@ -3,8 +3,8 @@
 uint8 is left as it is. Scenes of one other type share one stretch per band, fitted on both dates: a stretch
 per tile or per date would turn haze, season or a large change into a difference everywhere. Two scenes of
 different types have no common unit, so one table cannot serve both; each type gets its own, fitted on the
-same ground, so that its 2nd and 98th percentile land on the same brightness: those of the uint8 scene if one is,
-0 and 255 else.
+same ground, so that its 2nd and 98th percentile land on the same brightness: those of the uint8 scene if
+one is, 0 and 255 else.
 """
 
 from __future__ import annotations

@@ -35,12 +35,18 @@ from tiling.errors import (
 from tiling.geodesy import ground_sampling, is_earthly
 from tiling.vrt import checked_sources, looks_like_vrt
 
-DRIVERS = ("GTiff", "JP2OpenJPEG", "PNG", "JPEG")
+# What a file must start with for a driver to be tried; a VRT is a text and looked at in full.
+_TIFF_STARTS = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+_STARTS = {
+    "GTiff": _TIFF_STARTS,
+    "JP2OpenJPEG": (b"\0\0\0\x0cjP  \r\n\x87\n", b"\xff\x4f\xff\x51"),
+    "PNG": (b"\x89PNG\r\n\x1a\n",),
+    "JPEG": (b"\xff\xd8\xff",),
+}
 FORMATS = "GeoTIFF, COG, JPEG 2000, PNG, JPEG or VRT"
 MAX_PIXELS = 10**11
 MAX_BANDS = 256
 MAX_BLOCK_BYTES = 2**29
-_TIFF_STARTS = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 
 
 @dataclass(frozen=True)
@@ -106,14 +112,13 @@ def open_scene(path: str | Path) -> Iterator[DatasetReader]:
     """
     path = Path(path)
     head = _head(path)
-    drivers = list(DRIVERS)
+    is_vrt = looks_like_vrt(head)
     with safe_environment():
-        if looks_like_vrt(head):
-            drivers = ["VRT"]
+        if is_vrt:
             for source in checked_sources(path):
                 _check_source(path, source)
         _check_sidecars(path)
-        with _opened(path, drivers) as file:
+        with _opened(path, "VRT" if is_vrt else _driver(path, head)) as file:
             _check_limits(path, file)
             if "OVERVIEW_FILE" in file.tags(ns="OVERVIEWS"):
                 raise UnsafeReference(
@@ -142,19 +147,28 @@ def _head(path: Path) -> bytes:
 
 
 @contextmanager
-def _opened(path: Path, drivers: list[str]) -> Iterator[DatasetReader]:
+def _opened(path: Path, driver: str) -> Iterator[DatasetReader]:
     try:
         with warnings.catch_warnings():
             # Missing georeferencing is an error of ours later; here it would only be noise.
             warnings.simplefilter("ignore", NotGeoreferencedWarning)
             # A Path, and absolute: so it is never read as an address or a subdataset.
-            file = rasterio.open(Path(os.path.abspath(path)), driver=drivers)
+            file = rasterio.open(Path(os.path.abspath(path)), driver=driver)
     except (RasterioError, ValueError) as error:
-        raise NotARaster(
-            f"{path}: this is not a raster that can be read; give a {FORMATS} or convert it to one"
-        ) from error
+        raise NotARaster(_not_a_raster(path)) from error
     with file:
         yield file
+
+
+def _driver(path: Path, head: bytes) -> str:
+    for driver, starts in _STARTS.items():
+        if head.startswith(starts):
+            return driver
+    raise NotARaster(_not_a_raster(path))
+
+
+def _not_a_raster(path: Path) -> str:
+    return f"{path}: this is not a raster that can be read; give a {FORMATS} or convert it to one"
 
 
 def _check_source(path: Path, source: Path) -> None:
@@ -162,12 +176,13 @@ def _check_source(path: Path, source: Path) -> None:
         raise SceneNotFound(
             f"{path}: the VRT names {source.name}, which is not there; put it back or rebuild the VRT"
         )
-    if looks_like_vrt(_head(source)):
+    head = _head(source)
+    if looks_like_vrt(head):
         raise UnsafeReference(
             f"{path}: the VRT names another VRT, {source.name}; build it from rasters directly"
         )
     _check_sidecars(source)
-    with _opened(source, list(DRIVERS)) as file:
+    with _opened(source, _driver(source, head)) as file:
         _check_limits(source, file)
 
 
