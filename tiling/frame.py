@@ -12,7 +12,7 @@ from affine import Affine
 from shapely.geometry import Polygon, box
 
 from tiling.errors import BoundsInvalid, NoOverlap, ResolutionInvalid, SceneTooLarge
-from tiling.geodesy import ground_sampling, near, transformer, utm_crs
+from tiling.geodesy import ground_sampling, near, on_map, transformer, utm_crs
 from tiling.scene import MAX_PIXELS, SceneInfo
 
 WGS84 = "EPSG:4326"
@@ -156,7 +156,7 @@ def _dense(geometry: Any) -> Any:
 def _utm_of(info: SceneInfo) -> Any:
     from rasterio.crs import CRS
 
-    centre = info.transform * (info.width / 2, info.height / 2)
+    centre = on_map(info.transform, info.width / 2, info.height / 2)
     lon, lat = transformer(info.crs, WGS84).transform(*centre)
     return CRS.from_string(utm_crs(lon, lat))
 
@@ -181,6 +181,6 @@ def _snap(value: float, cell: float) -> float:
 
 
 def _place(info: SceneInfo) -> str:
-    centre = info.transform * (info.width / 2, info.height / 2)
+    centre = on_map(info.transform, info.width / 2, info.height / 2)
     lon, lat = transformer(info.crs, WGS84).transform(*centre)
     return f"around {lon:.4f},{lat:.4f}"

@@ -44,6 +44,14 @@ def _transformer(thread: int, source: Any, target: Any) -> Transformer:
         raise ReprojectionFailed(f"no way from {source} to {target}: {reason}; use a common CRS") from error
 
 
+def on_map(transform: Affine, col: float, row: float) -> tuple[float, float]:
+    """Return the map coordinates of a place in an image; written out because releases of affine differ in it."""
+    return (
+        transform.a * col + transform.b * row + transform.c,
+        transform.d * col + transform.e * row + transform.f,
+    )
+
+
 def ground_sampling(crs: Any, transform: Affine, width: int, height: int) -> tuple[float, float]:
     """Return the metres on the ground that a pixel at the centre of the scene is wide and high.
 
@@ -55,11 +63,16 @@ def ground_sampling(crs: Any, transform: Affine, width: int, height: int) -> tup
     """
     col, row = width / 2, height / 2
     points = np.array(
-        [transform * at for at in ((col - 0.5, row), (col + 0.5, row), (col, row - 0.5), (col, row + 0.5))]
+        [
+            on_map(transform, *at)
+            for at in ((col - 0.5, row), (col + 0.5, row), (col, row - 0.5), (col, row + 0.5))
+        ]
     )
     lon, lat = transformer(crs, "EPSG:4326").transform(points[:, 0], points[:, 1])
     if not (np.isfinite(lon).all() and np.isfinite(lat).all()):
-        raise ReprojectionFailed(f"the centre of the scene ({transform * (col, row)}) is no place in {crs}")
+        raise ReprojectionFailed(
+            f"the centre of the scene ({on_map(transform, col, row)}) is no place in {crs}"
+        )
     _, _, metres = _ELLIPSOID.inv(lon[::2], lat[::2], lon[1::2], lat[1::2])
     nominal = _metres_per_unit(crs)
     sizes = []

@@ -25,6 +25,7 @@ from rasterio.windows import Window as RasterWindow
 
 from tiling.errors import SceneDamaged
 from tiling.frame import Grid
+from tiling.geodesy import on_map
 from tiling.grid import Window
 from tiling.scene import SceneInfo, open_scene
 from tiling.vrt import EVERYWHERE, selection_vrt
@@ -174,7 +175,7 @@ def _offset(info: SceneInfo, grid: Grid) -> tuple[int, int] | None:
     own, wanted = info.transform, grid.transform
     if info.crs != grid.crs or not _same_cells(own, wanted, max(info.width, info.height)):
         return None
-    col, row = ~own * (wanted.c, wanted.f)
+    col, row = on_map(~own, wanted.c, wanted.f)
     if abs(col - round(col)) > _SAME_PLACE or abs(row - round(row)) > _SAME_PLACE:
         return None
     return round(col), round(row)

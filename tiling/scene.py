@@ -32,7 +32,7 @@ from tiling.errors import (
     SceneUnreadable,
     UnsafeReference,
 )
-from tiling.geodesy import ground_sampling, is_earthly
+from tiling.geodesy import ground_sampling, is_earthly, on_map
 from tiling.vrt import checked_sources, looks_like_vrt
 
 # What a file must start with for a driver to be tried; a VRT is a text and looked at in full.
@@ -87,8 +87,8 @@ class SceneInfo:
     @property
     def bounds(self) -> tuple[float, float, float, float]:
         """West, south, east and north edge in map coordinates."""
-        west, north = self.transform * (0, 0)
-        east, south = self.transform * (self.width, self.height)
+        west, north = on_map(self.transform, 0, 0)
+        east, south = on_map(self.transform, self.width, self.height)
         return west, south, east, north
 
 
