@@ -45,7 +45,7 @@ def _transformer(thread: int, source: Any, target: Any) -> Transformer:
 
 
 def on_map(transform: Affine, col: float, row: float) -> tuple[float, float]:
-    """Return the map coordinates of a place in an image; written out because releases of affine differ in it."""
+    """Return the map coordinates of a place in an image; written out because releases of affine differ."""
     return (
         transform.a * col + transform.b * row + transform.c,
         transform.d * col + transform.e * row + transform.f,

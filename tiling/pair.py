@@ -193,7 +193,7 @@ class ScenePair:
         for has, info in zip(has_data, (self.before, self.after), strict=True):
             if not has:
                 return f"{info.path}: all its pixels on the common ground are nodata; {remedy}"
-        return f"{self.after.path}: it has data only where {self.before.path} has none; {remedy}"
+        return f"{self.before.path} and {self.after.path}: no pixel has data on both dates; {remedy}"
 
 
 class _Sample:
