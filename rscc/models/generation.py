@@ -111,7 +111,8 @@ def beam_search(
     """Keep the ``beams`` likeliest beginnings of every sample; arguments as :func:`greedy_search`.
 
     Finished sentences are ranked by mean log-probability per token. A sample stops when it has ``beams``
-    finished sentences. Returns per sample at most ``beams`` hypotheses, best first, never empty.
+    finished sentences and no beginning is likelier per token than the worst of them. Returns per sample at
+    most ``beams`` hypotheses, best first, never empty.
     """
     batch, device = memory.shape[0], memory.device
     cache = decoder.start(memory.repeat_interleave(beams, dim=0))
@@ -119,7 +120,7 @@ def beam_search(
     sentences: list[tuple[int, ...]] = [()] * (batch * beams)
     totals = torch.full((batch, beams), float("-inf"), device=device)
     totals[:, 0] = 0.0  # all beams begin alike: only the first may branch
-    finished: list[list[Hypothesis]] = [[] for _ in range(batch)]
+    finished = [_Finished(beams) for _ in range(batch)]
     for step in range(1, max_words + 1):
         logits = decoder.step(words, cache).float()
         never = banned if step > 1 else (*banned, eos)
@@ -138,28 +139,47 @@ def beam_search(
                     break
                 parent, word = sample * beams + position // vocabulary, position % vocabulary
                 if word == eos:
-                    if value > float("-inf") and len(finished[sample]) < beams:
-                        finished[sample].append(Hypothesis(sentences[parent], value / step))
+                    finished[sample].add(sentences[parent], value / step)
                     continue
                 kept += 1
                 rows.append(parent)
                 next_words.append(word)
                 next_totals.append(value)
                 next_sentences.append((*sentences[parent], word))
-        if all(len(done) >= beams for done in finished):
+            finished[sample].close(next_totals[sample * beams] / step)
+        if all(done.closed for done in finished):
             break
         sentences = next_sentences
         cache.select(torch.tensor(rows, device=device))
         words = torch.tensor(next_words, device=device)
         totals = torch.tensor(next_totals, device=device).view(batch, beams)
     for sample, done in enumerate(finished):
-        if not done:  # nothing ended within max_words: give the beginnings as they stand
+        if not done.best:  # nothing ended within max_words: give the beginnings as they stand
             for beam in range(beams):
-                value = totals[sample, beam].item()
-                if value > float("-inf"):
-                    done.append(Hypothesis(sentences[sample * beams + beam], value / max_words))
-        done.sort(key=lambda hypothesis: -hypothesis.mean_log_probability)
-    return finished
+                done.add(sentences[sample * beams + beam], totals[sample, beam].item() / max_words)
+    return [done.best for done in finished]
+
+
+class _Finished:
+    """The likeliest finished sentences of one sample, best first."""
+
+    def __init__(self, beams: int):
+        self.beams = beams
+        self.best: list[Hypothesis] = []
+        self.closed = False
+
+    def add(self, ids: tuple[int, ...], mean: float) -> None:
+        """Take a sentence in, unless it is impossible or the sample is closed."""
+        if self.closed or mean == float("-inf"):
+            return
+        self.best.append(Hypothesis(ids, mean))
+        self.best.sort(key=lambda hypothesis: -hypothesis.mean_log_probability)
+        del self.best[self.beams :]
+
+    def close(self, best_beginning: float) -> None:
+        """Close the sample when it is full and its likeliest beginning (mean per token) is no better."""
+        full = len(self.best) == self.beams
+        self.closed = self.closed or (full and best_beginning <= self.best[-1].mean_log_probability)
 
 
 def _masked_log_softmax(
