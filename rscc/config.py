@@ -140,6 +140,11 @@ class TrainConfig:
             min(self.batch_size, self.epochs, self.patience) >= 1,
             "train.batch_size, train.epochs and train.patience must be at least 1",
         )
+        for name in ("learning_rate", "clip"):
+            _check(getattr(self, name) > 0, f"train.{name} {getattr(self, name)} is not above 0")
+        for name in ("final_rate", "backbone_rate", "weight_decay", "warmup_steps", "workers"):
+            _check(getattr(self, name) >= 0, f"train.{name} {getattr(self, name)} is below 0")
+        _check(0 <= self.label_smoothing < 1, f"train.label_smoothing {self.label_smoothing} is not in 0..1")
         _check(0 <= self.ema < 1, f"train.ema {self.ema} is not in 0..1")
         _check(
             not self.cache_features or "backbone" in self.frozen,

@@ -272,7 +272,12 @@ class Trainer:
         self.best_scores, self.seconds = state["best_scores"], state["seconds"]
         if self.average is not None:
             self.average.steps = state["average"]["steps"]
-            self.average.shadow = state["average"]["shadow"]
+            for name, value in state["average"]["shadow"].items():
+                self.average.shadow[name].copy_(value)  # stays on the model's device
+        log = self.folder / "log.jsonl"
+        if log.is_file():  # a run killed between log and checkpoint has logged an epoch that comes again
+            lines = log.read_text(encoding="utf-8").splitlines(keepends=True)[: self.epoch]
+            _replace(log, lambda path: path.write_text("".join(lines), encoding="utf-8"))
 
 
 def _replace(path: Path, write: Callable[[Path], object]) -> None:

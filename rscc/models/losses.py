@@ -10,7 +10,10 @@ from torch.nn import functional as F
 def caption_cross_entropy(
     logits: Tensor, tokens: Tensor, *, pad: int, label_smoothing: float = 0.0
 ) -> Tensor:
-    """Cross-entropy of the next word, mean over words (RDD+ACR Eq. 15).
+    """Cross-entropy of the next word, mean over all words of the batch.
+
+    RDD+ACR Eq. 15 takes the mean of each caption first and then of the batch; the two agree for captions
+    of one length, and here a longer caption weighs more.
 
     Args:
         logits: (B, L - 1, V), prediction of ``tokens[:, 1:]``.

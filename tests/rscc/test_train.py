@@ -145,6 +145,8 @@ def test_a_resumed_run_equals_an_undisturbed_one_bit_for_bit(data, tmp_path, sto
     with pytest.raises(Stopped):
         make_trainer(data, tmp_path / "part", config, stop=stop).run()
     assert len(log_of(tmp_path / "part")) == stop[0]
+    with (tmp_path / "part" / "log.jsonl").open("a") as log:
+        log.write('{"epoch": ')  # as a kill while logging leaves it
     # Another start and other random numbers in between: all must come from the checkpoint.
     rest = make_trainer(data, tmp_path / "part", config, seed=99)
     torch.rand(5)
@@ -406,6 +408,10 @@ def test_every_shipped_config_fits_its_model(name) -> None:
         ({"train": {"epochs": 0}}, "epochs"),
         ({"train": {"patience": 0}}, "patience"),
         ({"train": {"ema": 1.0}}, "ema"),
+        ({"train": {"learning_rate": -1.0}}, "learning_rate"),
+        ({"train": {"clip": float("nan")}}, "clip"),
+        ({"train": {"workers": -1}}, "workers"),
+        ({"train": {"label_smoothing": 1.0}}, "label_smoothing"),
         ({"train": {"cache_features": True}}, "frozen"),
         ({"loss": {"caption": "much"}}, "caption"),
         ({"loss": {"caption": float("nan")}}, "caption"),
