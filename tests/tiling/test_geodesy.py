@@ -1,0 +1,144 @@
+import math
+import threading
+
+import numpy as np
+import pytest
+from affine import Affine
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyproj import Transformer
+from shapely.geometry import MultiPolygon, Polygon, box
+
+from tiling import ReprojectionFailed, geodesic_area_m2, to_wgs84
+from tiling.geodesy import ground_sampling, transformer, utm_crs
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.floats(-170, 170), st.floats(-75, 75), st.floats(20, 3000))
+def test_a_square_in_utm_has_its_area_and_turns_counter_clockwise(lon, lat, side):
+    crs = utm_crs(lon, lat)
+    x, y = Transformer.from_crs("EPSG:4326", crs, always_xy=True).transform(lon, lat)
+    moved = to_wgs84(box(x - side / 2, y - side / 2, x + side / 2, y + side / 2), crs)
+    assert geodesic_area_m2(moved) == pytest.approx(side**2, rel=3e-3)
+    assert moved.exterior.is_ccw and moved.is_valid
+    assert (moved.centroid.x, moved.centroid.y) == pytest.approx((lon, lat), abs=1e-4)
+
+
+def test_holes_are_taken_out_and_turn_clockwise():
+    x, y = 500_000, 5_600_000
+    ring = box(x, y, x + 100, y + 100).difference(box(x + 20, y + 20, x + 60, y + 60))
+    moved = to_wgs84(ring, "EPSG:32633")
+    assert moved.exterior.is_ccw and not moved.interiors[0].is_ccw
+    assert geodesic_area_m2(moved) == pytest.approx(100**2 - 40**2, rel=1e-3)
+    backwards = Polygon(moved.exterior.coords[::-1], [ring.coords[::-1] for ring in moved.interiors])
+    assert geodesic_area_m2(backwards) == pytest.approx(geodesic_area_m2(moved))
+
+
+def test_a_part_of_the_earth_has_its_known_area():
+    # The northern half of the ellipsoid, a quarter of its turn.
+    earth = 510_065_621_724_089  # square metres, WGS84
+    assert geodesic_area_m2(box(0, 0, 90, 90)) == pytest.approx(earth / 8, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("crs", "lat"), [("EPSG:32601", 60.0), ("EPSG:32660", 10.0), ("EPSG:32701", -17.0), ("EPSG:3832", -17.0)]
+)
+def test_what_crosses_the_antimeridian_is_cut_there(crs, lat):
+    x, y = Transformer.from_crs("EPSG:4326", crs, always_xy=True).transform(180.0, lat)
+    whole = box(x - 300, y - 100, x + 500, y + 100).difference(box(x + 100, y - 10, x + 200, y + 10))
+    moved = to_wgs84(whole, crs)
+    assert isinstance(moved, MultiPolygon) and len(moved.geoms) == 2 and moved.is_valid
+    assert all(-180 <= part.bounds[0] and part.bounds[2] <= 180 for part in moved.geoms)
+    assert sorted(round(abs(part.bounds[0])) for part in moved.geoms) == [180, 180]
+    assert all(part.exterior.is_ccw for part in moved.geoms)
+    assert all(part.bounds[2] - part.bounds[0] < 1 for part in moved.geoms)
+    assert geodesic_area_m2(moved) == pytest.approx(whole.area, rel=5e-3 if crs != "EPSG:3832" else 0.2)
+
+
+@pytest.mark.parametrize("shift", [-1000.0, 1000.0])
+def test_what_lies_on_one_side_stays_whole(shift):
+    x, y = Transformer.from_crs("EPSG:4326", "EPSG:32601", always_xy=True).transform(180.0, 60.0)
+    moved = to_wgs84(box(x + shift, y, x + shift + 100, y + 100), "EPSG:32601")
+    assert isinstance(moved, Polygon)
+    assert moved.bounds[0] * shift < 0 and -180 <= moved.bounds[0] and moved.bounds[2] <= 180
+
+
+def test_longitudes_beyond_180_are_brought_back():
+    moved = to_wgs84(box(190, 10, 191, 11), "EPSG:4326")
+    assert moved.bounds == pytest.approx((-170, 10, -169, 11))
+
+
+def test_long_edges_stay_on_the_ground():
+    # An edge of 60 km straight on the map is bent in degrees: its middle must not move.
+    crs = "EPSG:32633"
+    line = box(300_000, 6_600_000, 360_000, 6_600_100)
+    moved = to_wgs84(line, crs)
+    assert geodesic_area_m2(moved) == pytest.approx(line.area, rel=2e-3)
+    lon, lat = Transformer.from_crs(crs, "EPSG:4326", always_xy=True).transform(330_000, 6_600_000)
+    assert min(math.dist(point, (lon, lat)) for point in moved.exterior.coords) < 1e-9
+
+
+def test_a_multipolygon_stays_one():
+    moved = to_wgs84(
+        MultiPolygon([box(500_000, 0, 500_010, 10), box(500_010, 10, 500_020, 20)]), "EPSG:32633"
+    )
+    assert isinstance(moved, MultiPolygon) and len(moved.geoms) == 2
+    assert geodesic_area_m2(moved) == pytest.approx(200, rel=2e-3)
+
+
+def test_what_is_no_place_is_refused():
+    with pytest.raises(ReprojectionFailed, match="no longitude"):
+        to_wgs84(box(1e12, 1e12, 2e12, 2e12), "EPSG:3035")
+
+
+@pytest.mark.parametrize(
+    ("crs", "x", "y", "cell", "metres"),
+    [
+        ("EPSG:32633", 500_000, 5_600_000, 0.5, 0.5),
+        ("EPSG:2263", 985_000, 200_000, 2.0, 2 * 1200 / 3937),  # US survey feet
+        ("EPSG:3857", 1_000_000, 8_399_737.9, 1.0, 0.5012),  # at 60 degrees north a unit is half a metre
+    ],
+)
+def test_ground_sampling_is_in_metres_on_the_ground(crs, x, y, cell, metres):
+    assert ground_sampling(crs, Affine(cell, 0, x, 0, -cell, y), 10, 10) == pytest.approx(
+        (metres, metres), rel=2e-3
+    )
+
+
+def test_degrees_are_narrower_to_the_north():
+    width, height = ground_sampling("EPSG:4326", Affine(1e-5, 0, 15, 0, -1e-5, 60), 10, 10)
+    assert width == pytest.approx(0.5580, abs=1e-3)
+    assert height == pytest.approx(1.1141, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("lon", "lat", "crs"),
+    [
+        (15, 50, "EPSG:32633"),
+        (-98, 30, "EPSG:32614"),
+        (-74, -8, "EPSG:32718"),
+        (-180, 1, "EPSG:32601"),
+        (179.9, -1, "EPSG:32760"),
+        (180, 1, "EPSG:32601"),
+        (10, 85, "EPSG:5041"),
+        (10, -85, "EPSG:5042"),
+    ],
+)
+def test_the_utm_zone_of_a_place(lon, lat, crs):
+    assert utm_crs(lon, lat) == crs
+
+
+def test_each_thread_has_its_own_transformer():
+    found = {}
+    threads = [
+        threading.Thread(target=lambda n=n: found.update({n: transformer("EPSG:4326", "EPSG:32633")}))
+        for n in range(2)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    here = transformer("EPSG:4326", "EPSG:32633")
+    assert here is transformer("EPSG:4326", "EPSG:32633")
+    assert here is not found[0]
+    assert np.isfinite(here.transform(15.0, 50.0)).all()

@@ -1,0 +1,182 @@
+import time
+
+import numpy as np
+import pytest
+import shapely
+from affine import Affine
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from shapely.geometry import MultiPolygon, Polygon, box
+
+from tiling import Band, Polygonizer, polygonize
+
+THRESHOLD = 0.5
+
+
+def cut(probability, valid=None, seams=()):
+    """The bands of a scene between the rows of ``seams``."""
+    valid = np.ones(probability.shape, bool) if valid is None else valid
+    edges = [0, *seams, len(probability)]
+    return [
+        Band(top, probability[top:low], valid[top:low])
+        for top, low in zip(edges[:-1], edges[1:], strict=True)
+    ]
+
+
+def of_mask(text):
+    """A picture of # (changed) and . as probabilities 0.75 and 0.25."""
+    rows = text.split()
+    return np.array([[0.75 if char == "#" else 0.25 for char in row] for row in rows], np.float32)
+
+
+@st.composite
+def scenes(draw):
+    shape = draw(st.tuples(st.integers(1, 12), st.integers(1, 12)))
+    probability = draw(arrays(np.float32, shape, elements=st.sampled_from([0.1, 0.4999, 0.5, 0.7, 0.8, 1.0])))
+    valid = draw(arrays(bool, shape, elements=st.sampled_from([True, True, True, False])))
+    seams = sorted(draw(st.sets(st.integers(1, shape[0] - 1)))) if shape[0] > 1 else []
+    return probability, valid, seams
+
+
+@settings(max_examples=300, deadline=None)
+@given(scenes(), st.sampled_from([4, 8]), st.sampled_from([0, 2, 5]), st.sampled_from([0, 1.0, 2.5]))
+def test_bands_give_exactly_the_polygons_of_the_whole(scene, connectivity, smallest, tolerance):
+    probability, valid, seams = scene
+    options = {"connectivity": connectivity, "min_area_px": smallest, "simplify_px": tolerance}
+    one = polygonize(cut(probability, valid), THRESHOLD, **options)
+    many = polygonize(cut(probability, valid, seams), THRESHOLD, **options)
+    assert len(one) == len(many)
+    for first, second in zip(one, many, strict=True):
+        assert shapely.equals_exact(first.pixel_polygon, second.pixel_polygon, tolerance=0)
+        assert first.mean_probability == second.mean_probability
+        assert first.area_px == second.area_px
+
+
+@settings(max_examples=200, deadline=None)
+@given(scenes(), st.sampled_from([4, 8]))
+@example((of_mask(".#. #.# .#."), np.ones((3, 3), bool), [1, 2]), 8)
+@example((of_mask("##### #.### ##.## #####"), np.ones((4, 5), bool), [2]), 4)
+@example((of_mask("#### #..# #.## ##.#"), np.ones((4, 4), bool), [3]), 8)
+def test_polygons_are_valid_and_cover_exactly_the_changed_pixels(scene, connectivity):
+    probability, valid, seams = scene
+    regions = polygonize(cut(probability, valid, seams), THRESHOLD, connectivity=connectivity)
+    changed = (probability >= THRESHOLD) & valid
+    pixels = [box(col, row, col + 1, row + 1) for row, col in np.argwhere(changed)]
+    assert all(region.pixel_polygon.is_valid for region in regions)
+    assert shapely.union_all([region.pixel_polygon for region in regions]).equals(shapely.union_all(pixels))
+    for region in regions:
+        inside = [
+            p
+            for p in np.argwhere(changed)
+            if region.pixel_polygon.covers(box(p[1], p[0], p[1] + 1, p[0] + 1))
+        ]
+        rows, cols = np.array(inside).T
+        assert region.area_px == len(inside) == region.pixel_polygon.area
+        assert region.mean_probability == pytest.approx(
+            probability[rows, cols].astype(float).mean(), abs=1e-7
+        )
+
+
+def test_pixels_that_share_a_corner_touch_or_not():
+    mask = of_mask("#. .#")
+    [region] = polygonize(cut(mask, seams=[1]), THRESHOLD, connectivity=8)
+    assert isinstance(region.pixel_polygon, MultiPolygon) and region.area_px == 2
+    regions = polygonize(cut(mask, seams=[1]), THRESHOLD, connectivity=4)
+    assert [region.pixel_polygon for region in regions] == [box(0, 0, 1, 1), box(1, 1, 2, 2)]
+
+
+def test_holes_are_kept_also_when_simplified():
+    mask = np.full((20, 30), 0.9, np.float32)
+    mask[5:12, 8:20] = 0
+    [region] = polygonize(cut(mask, seams=[3, 7, 11]), THRESHOLD, simplify_px=2.0)
+    assert isinstance(region.pixel_polygon, Polygon)
+    assert region.pixel_polygon.equals(box(0, 0, 30, 20).difference(box(8, 5, 20, 12)))
+
+
+def test_regions_that_meet_only_in_a_later_band_become_one():
+    mask = of_mask("#...# #...# #####")
+    [region] = polygonize(cut(mask, seams=[1, 2]), THRESHOLD)
+    assert region.area_px == 9 and region.pixel_polygon.area == 9
+
+
+def test_filtering_comes_after_merging():
+    mask = np.zeros((8, 8), np.float32)
+    mask[2:6, 3] = 0.9
+    assert len(polygonize(cut(mask, seams=[4]), THRESHOLD, min_area_px=4)) == 1
+    assert polygonize(cut(mask, seams=[4]), THRESHOLD, min_area_px=4.5) == []
+
+
+def test_simplifying_comes_after_merging_and_straightens_stairs():
+    mask = np.tri(40, dtype=np.float32)
+    [region] = polygonize(cut(mask, seams=[13, 26]), THRESHOLD, simplify_px=1.0)
+    assert len(region.pixel_polygon.exterior.coords) <= 6
+    assert region.pixel_polygon.area == pytest.approx(mask.sum(), rel=0.06)
+
+
+def test_the_map_is_reached_by_one_affine_step():
+    transform = Affine(0.3, 0.0, 500_000.1, 0.0, -0.3, 5_600_000.7)
+    [region] = polygonize(cut(of_mask("... .## .##"), seams=[2]), THRESHOLD, transform=transform)
+    assert region.pixel_polygon.bounds == (1, 1, 3, 3)
+    assert set(region.polygon.exterior.coords) == {
+        (0.3 * col + 500_000.1, -0.3 * row + 5_600_000.7) for col, row in region.pixel_polygon.exterior.coords
+    }
+
+
+def test_a_pixel_at_the_threshold_is_changed_and_an_invalid_one_never():
+    probability = np.array([[0.5, np.nextafter(np.float32(0.5), np.float32(0)), 1.0]], np.float32)
+    [region] = polygonize(cut(probability, np.array([[True, True, False]])), 0.5)
+    assert region.area_px == 1
+    assert polygonize(cut(probability, np.zeros((1, 3), bool)), 0.0) == []
+
+
+def test_regions_run_from_top_to_bottom_then_from_left_to_right():
+    mask = of_mask("....# #.#.. ..... #.#..")
+    regions = polygonize(cut(mask, seams=[1, 3]), THRESHOLD, connectivity=4)
+    assert [region.pixel_polygon.bounds[:2] for region in regions] == [(4, 0), (0, 1), (2, 1), (0, 3), (2, 3)]
+
+
+def test_only_regions_at_the_seam_stay_open():
+    polygonizer = Polygonizer(THRESHOLD)
+    mask = np.zeros((10, 50), np.float32)
+    mask[::4, ::2] = 1
+    mask[9, :10] = 1
+    for row in range(0, 100, 10):
+        polygonizer.add(Band(row, mask, np.ones(mask.shape, bool)))
+        assert polygonizer.open_regions == 1
+    assert len(polygonizer.finish()) > 100
+    assert polygonizer.open_regions == 0
+
+
+def test_bands_come_without_gaps():
+    polygonizer = Polygonizer(THRESHOLD)
+    band = np.zeros((4, 5), np.float32)
+    polygonizer.add(Band(0, band, band > 1))
+    with pytest.raises(ValueError, match="expected row 4"):
+        polygonizer.add(Band(5, band, band > 1))
+    with pytest.raises(ValueError, match="width 5"):
+        polygonizer.add(Band(4, band[:, :3], band[:, :3] > 1))
+
+
+def test_nothing_changed_gives_no_regions():
+    assert polygonize(cut(np.zeros((6, 7), np.float32), seams=[2]), THRESHOLD, simplify_px=1) == []
+    assert Polygonizer(THRESHOLD).finish() == []
+
+
+def test_connectivity_is_4_or_8():
+    with pytest.raises(ValueError, match="4 or 8"):
+        Polygonizer(THRESHOLD, connectivity=6)
+
+
+def test_a_large_scene_takes_seconds():
+    rng = np.random.default_rng(0)
+    mask = np.zeros((4000, 4000), np.float32)
+    for row, col, height, width in zip(
+        *rng.integers(0, 3960, (2, 1000)), *rng.integers(8, 40, (2, 1000)), strict=True
+    ):
+        mask[row : row + height, col : col + width] = 0.9
+    clock = time.process_time()
+    regions = polygonize(cut(mask, seams=range(192, 4000, 192)), THRESHOLD, simplify_px=1.0)
+    assert time.process_time() - clock < 10
+    assert len(regions) > 800
+    assert sum(region.area_px for region in regions) == (mask > 0).sum()
