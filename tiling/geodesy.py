@@ -130,7 +130,8 @@ def to_wgs84(geometry: Polygon | MultiPolygon, crs: Any) -> Polygon | MultiPolyg
     """
     metres = _metres_per_unit(crs)
     if metres is not None:
-        geometry = shapely.segmentize(geometry, LONGEST_EDGE_M / metres)
+        # Not into millions of edges, whatever the coordinates are.
+        geometry = shapely.segmentize(geometry, max(LONGEST_EDGE_M / metres, geometry.length / 100_000))
     moved = shapely.transform(geometry, lambda xy: _lonlat(xy, crs))
     reference = moved.centroid.x
     parts = [p for p in _parts(moved) if not p.is_empty]
