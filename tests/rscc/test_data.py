@@ -527,6 +527,18 @@ def test_batches_depend_on_seed_and_epoch_alone(kind, root, trunk, tmp_path) -> 
     assert epoch(make_source(kind, root, trunk, tmp_path, seed=2), 0) != first
 
 
+@kinds
+def test_a_pair_looks_different_in_every_epoch(kind, root, trunk, tmp_path) -> None:
+    """Not only the order changes: one batch of all pairs, sorted, is another one each time."""
+    source = make_source(kind, root, trunk, tmp_path, batch_size=8)
+    contents = set()
+    for number in range(4):
+        (batch,) = source.epoch(number)
+        arrays = batch.features if kind == "features" else batch.before
+        contents.add(tuple(sorted(one.numpy().tobytes() for one in arrays)))
+    assert len(contents) == 4
+
+
 def test_batches_of_masks_are_the_same_from_worker_processes(root) -> None:
     records = LevirCC(root, "train").records
     settings = {"batch_size": 4, "size": 32, "gsd": 0.5, "augment": True, "seed": 1}

@@ -281,7 +281,25 @@ def test_frozen_parts_do_not_move_and_the_others_do(data, tmp_path) -> None:
     assert {name for name in before if name.startswith(frozen)} <= still
     others = {name for name in still if not name.startswith(frozen)}
     assert all(name.endswith("key.bias") for name in others), others
-    assert not trainer.model.backbone.training
+
+
+def test_frozen_parts_are_in_evaluation_mode_while_the_others_train(data, tmp_path) -> None:
+    modes = []
+
+    class Watching(FixedSource):
+        def epoch(self, number):
+            modes.append({name: part.training for name, part in trainer.model.named_children()})
+            yield from self.batches
+
+    source = Watching(full_batch(tiny_model(), CAPTIONS))
+    config = whole_config(settings(frozen=("change_head", "fusion_feed_forward"), epochs=2))
+    trainer = make_trainer(data, tmp_path, config, source=source)
+    trainer.run()
+    for mode in modes:
+        assert {name for name, training in mode.items() if not training} == {
+            "change_head",
+            "fusion_feed_forward",
+        }
 
 
 def test_frozen_names_must_exist() -> None:
