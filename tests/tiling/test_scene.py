@@ -1,0 +1,329 @@
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+import rasterio
+from affine import Affine
+from rasterio.control import GroundControlPoint
+from rasters import north_up, textured, write_scene
+
+import tiling.scene
+from tiling import (
+    MissingCRS,
+    MissingGeoreferencing,
+    NotARaster,
+    RotatedGrid,
+    SceneDamaged,
+    SceneIsFolder,
+    SceneNotFound,
+    ScenePair,
+    SceneTooLarge,
+    TilingError,
+    UnsafeReference,
+    Window,
+    describe,
+)
+
+IMAGE = textured(40, 60)
+VRT = """<VRTDataset rasterXSize="60" rasterYSize="40">
+  <SRS>EPSG:32633</SRS>
+  <GeoTransform>500000, 0.5, 0, 5600000, 0, -0.5</GeoTransform>
+  {bands}
+</VRTDataset>"""
+BAND = """<VRTRasterBand dataType="Byte" band="{band}">
+    <SimpleSource>
+      <SourceFilename relativeToVRT="{relative}">{name}</SourceFilename>
+      <SourceBand>{band}</SourceBand>
+    </SimpleSource>
+  </VRTRasterBand>"""
+
+
+def write_vrt(path, name, *, relative=1, extra=""):
+    bands = "".join(BAND.format(band=band, name=name, relative=relative) for band in (1, 2, 3))
+    path.write_text(VRT.format(bands=bands + extra))
+    return path
+
+
+def refused(error, path, *words):
+    """The message of ``error`` for ``path``: one line with the file, ``words`` and a remedy."""
+    with pytest.raises(error) as caught:
+        describe(path)
+    assert type(caught.value) is error and caught.value.exit_code == 2
+    message = str(caught.value)
+    assert message.startswith(f"{path}: ") and "\n" not in message
+    assert "; " in message, "a remedy follows the fact"
+    for word in words:
+        assert word in message
+    return message
+
+
+def test_what_a_scene_says_of_itself(tmp_path):
+    path = write_scene(
+        tmp_path / "a.tif", IMAGE, nodata=7, tags={"ACQUISITIONDATETIME": "20150820"}, alpha=np.ones((40, 60))
+    )
+    info = describe(str(path))
+    assert (info.path, info.driver, info.width, info.height, info.count) == (path, "GTiff", 60, 40, 4)
+    assert (info.dtype, info.nodata, info.gsd) == ("uint8", 7, 0.5)
+    assert info.crs.to_string() == "EPSG:32633"
+    assert info.transform == north_up()
+    assert info.bounds == (500_000, 5_599_980, 500_030, 5_600_000)
+    assert info.tags["ACQUISITIONDATETIME"] == "20150820"
+    assert info.colors == ("red", "green", "blue", "alpha") and info.masked_by == "nodata"
+
+
+@pytest.mark.parametrize(
+    ("options", "kind"),
+    [
+        ({}, "nothing"),
+        ({"nodata": 0}, "nodata"),
+        ({"mask": np.ones((40, 60), bool)}, "mask"),
+        ({"alpha": np.full((40, 60), 255)}, "alpha"),
+    ],
+)
+def test_how_a_scene_is_masked(tmp_path, options, kind):
+    assert describe(write_scene(tmp_path / "a.tif", IMAGE, **options)).masked_by == kind
+
+
+def test_a_missing_file(tmp_path):
+    refused(SceneNotFound, tmp_path / "missing.tif", "no such file")
+
+
+@pytest.mark.parametrize(
+    "name", ["https://example.org/a.tif", "/vsicurl/https://example.org/a.tif", "zip://a.zip!a.tif"]
+)
+def test_an_address_is_no_file(name):
+    with pytest.raises(SceneNotFound):
+        describe(name)
+
+
+def test_a_folder(tmp_path):
+    refused(SceneIsFolder, tmp_path, "folder")
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"not a picture", b"II*\0", b"\x89PNG\r\n\x1a\nrest", b"<html></html>"]
+)
+def test_not_a_raster(tmp_path, content):
+    path = tmp_path / "text.tif"
+    path.write_bytes(content)
+    refused(NotARaster, path, "GeoTIFF")
+
+
+def test_a_raster_of_another_driver_is_not_read(tmp_path):
+    path = tmp_path / "a.asc"
+    path.write_text("ncols 2\nnrows 2\nxllcorner 0\nyllcorner 0\ncellsize 1\n1 2\n3 4\n")
+    with rasterio.open(path) as file:  # GDAL itself would read it
+        assert file.driver == "AAIGrid"
+    refused(NotARaster, path)
+
+
+def test_no_crs(tmp_path):
+    refused(MissingCRS, write_scene(tmp_path / "a.tif", IMAGE, crs=None), "coordinate reference system")
+
+
+def test_a_crs_of_no_place_on_earth(tmp_path):
+    local = 'LOCAL_CS["plan of a house",UNIT["metre",1]]'
+    refused(MissingCRS, write_scene(tmp_path / "a.tif", IMAGE, crs=local))
+
+
+@pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
+def test_no_georeferencing(tmp_path):
+    refused(
+        MissingGeoreferencing, write_scene(tmp_path / "a.tif", IMAGE, transform=None), "where its pixels lie"
+    )
+    refused(MissingGeoreferencing, write_scene(tmp_path / "b.tif", IMAGE, transform=None, crs=None))
+
+
+@pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
+def test_ground_control_points_are_not_enough(tmp_path):
+    points = [GroundControlPoint(r, c, 15 + c, 50 - r) for r, c in ((0, 0), (0, 60), (40, 0), (40, 60))]
+    path = write_scene(tmp_path / "a.tif", IMAGE, transform=None, crs=None)
+    with rasterio.open(path, "r+") as file:
+        file.gcps = points, rasterio.CRS.from_epsg(4326)
+    refused(MissingGeoreferencing, path, "gdalwarp")
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        north_up() @ Affine.rotation(10)
+        if hasattr(Affine, "__matmul__")
+        else north_up() * Affine.rotation(10),
+        Affine(0.5, 0, 500_000, 0, 0.5, 5_600_000),
+        Affine(-0.5, 0, 500_000, 0, -0.5, 5_600_000),
+    ],
+)
+def test_a_rotated_or_flipped_grid(tmp_path, transform):
+    refused(RotatedGrid, write_scene(tmp_path / "a.tif", IMAGE, transform=transform), "gdalwarp")
+
+
+def test_coordinates_beyond_the_earth(tmp_path):
+    path = write_scene(tmp_path / "a.tif", IMAGE, transform=north_up(1e12, 1e12), crs="EPSG:3035")
+    refused(MissingGeoreferencing, path, "no place")
+
+
+def test_too_many_bands(tmp_path):
+    path = write_scene(tmp_path / "a.tif", np.zeros((257, 4, 4), np.uint8))
+    refused(SceneTooLarge, path, "257", "256")
+    describe(write_scene(tmp_path / "b.tif", np.zeros((256, 4, 4), np.uint8)))
+
+
+def test_too_many_pixels(tmp_path):
+    sparse = {"SPARSE_OK": True, "tiled": True, "blockxsize": 8192, "blockysize": 8192, "BIGTIFF": "YES"}
+    path = tmp_path / "bomb.tif"
+    with rasterio.open(
+        path, "w", driver="GTiff", width=400_000, height=300_000, count=3, dtype="uint8", crs="EPSG:32633",
+        transform=north_up(cell=1), **sparse,
+    ):  # fmt: skip
+        pass
+    assert path.stat().st_size < 2**20
+    refused(SceneTooLarge, path, "400000 x 300000")
+
+
+def test_too_large_blocks(tmp_path):
+    path = tmp_path / "bomb.tif"
+    with rasterio.open(
+        path, "w", driver="GTiff", width=20_000, height=20_000, count=3, dtype="uint8", crs="EPSG:32633",
+        transform=north_up(), SPARSE_OK=True, blockysize=20_000, interleave="pixel",
+    ):  # fmt: skip
+        pass
+    assert path.stat().st_size < 2**20
+    refused(SceneTooLarge, path, "20000 x 20000", "COG")
+
+
+@pytest.mark.parametrize("driver", ["PNG", "JPEG"])
+def test_pictures_with_a_world_file_and_a_crs(tmp_path, driver):
+    path = tmp_path / f"a.{driver.lower()}"
+    write_scene(path, IMAGE, driver=driver)
+    assert describe(path).driver == driver
+    with ScenePair.open(path, path) as pair:
+        assert pair.grid.width == 60
+
+
+def test_a_vrt_of_sources_beside_it(tmp_path):
+    write_scene(tmp_path / "a.tif", IMAGE)
+    (tmp_path / "deeper").mkdir()
+    write_scene(tmp_path / "deeper" / "a.tif", IMAGE)
+    for name in ("a.tif", "deeper/a.tif", "deeper/../a.tif"):
+        path = write_vrt(tmp_path / "a.vrt", name)
+        assert describe(path).driver == "VRT"
+        with ScenePair.open(path, tmp_path / "a.tif") as pair:
+            before, after, valid = pair.read(Window(0, 0, 60, 40))
+        assert valid.all() and np.array_equal(before, IMAGE) and np.array_equal(after, IMAGE)
+    describe(write_vrt(tmp_path / "b.vrt", tmp_path / "a.tif", relative=0))
+
+
+@pytest.fixture
+def outside(tmp_path):
+    """A folder for scenes, and a raster that lies beside it."""
+    write_scene(tmp_path / "secret.tif", IMAGE)
+    folder = tmp_path / "scenes"
+    folder.mkdir()
+    write_scene(folder / "a.tif", IMAGE)
+    return folder
+
+
+def test_a_vrt_does_not_reach_out_of_its_folder(outside):
+    secret = outside.parent / "secret.tif"
+    (outside / "link.tif").symlink_to(secret)
+    for name, relative in (
+        ("../secret.tif", 1),
+        (secret, 0),
+        (secret, 1),
+        ("link.tif", 1),
+        ("/vsicurl/https://example.org/a.tif", 0),
+        ("https://example.org/a.tif", 1),
+        ("GTIFF_DIR:1:a.tif", 1),
+        ("", 1),
+    ):
+        refused(UnsafeReference, write_vrt(outside / "a.vrt", name, relative=relative), str(name))
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        '<VRTRasterBand dataType="Byte" band="4" subClass="VRTDerivedRasterBand"></VRTRasterBand>',
+        '<VRTRasterBand dataType="Byte" band="4" SUBCLASS="VRTRawRasterBand"></VRTRasterBand>',
+        "<GDALWarpOptions></GDALWarpOptions>",
+        "<Overview><SourceFilename>a.tif</SourceFilename></Overview>",
+        "<sourcefilename>../secret.tif</sourcefilename>",
+        "<PixelFunctionCode>import os</PixelFunctionCode>",
+    ],
+)
+def test_a_vrt_with_more_than_a_mosaic_is_refused(outside, extra):
+    refused(UnsafeReference, write_vrt(outside / "a.vrt", "a.tif", extra=extra), "not allowed")
+
+
+def test_a_vrt_with_entities_is_refused(outside):
+    path = write_vrt(outside / "a.vrt", "&e;")
+    path.write_text('<!DOCTYPE VRTDataset [<!ENTITY e "a.tif">]>' + path.read_text())
+    refused(UnsafeReference, path, "entities")
+
+
+def test_a_vrt_that_is_not_well_formed_is_refused(outside):
+    path = outside / "a.vrt"
+    path.write_text("<VRTDataset><VRTRasterBand></VRTDataset>")
+    refused(UnsafeReference, path, "well-formed")
+
+
+def test_a_vrt_of_a_vrt_or_of_nothing_is_refused(outside):
+    write_vrt(outside / "inner.vrt", "a.tif")
+    refused(UnsafeReference, write_vrt(outside / "a.vrt", "inner.vrt"), "inner.vrt")
+    refused(SceneNotFound, write_vrt(outside / "a.vrt", "gone.tif"), "gone.tif")
+
+
+def test_a_vrt_of_something_that_is_no_raster_is_refused(outside):
+    (outside / "text.tif").write_text("secret")
+    with pytest.raises(NotARaster, match=r"text\.tif"):
+        describe(write_vrt(outside / "a.vrt", "text.tif"))
+
+
+def test_a_mask_or_overview_beside_a_scene_must_be_a_tiff(outside):
+    for suffix in (".msk", ".ovr"):
+        beside = write_vrt(outside / f"a.tif{suffix}", "../secret.tif")
+        refused(UnsafeReference, outside / "a.tif", beside.name)
+        beside.unlink()
+    describe(outside / "a.tif")
+
+
+def test_a_scene_that_names_a_file_of_overviews_is_refused(outside):
+    with rasterio.open(outside / "a.tif", "r+") as file:
+        file.update_tags(ns="OVERVIEWS", OVERVIEW_FILE="../secret.tif")
+    refused(UnsafeReference, outside / "a.tif", "overviews")
+
+
+def test_gdal_options_end_with_the_read(tmp_path):
+    path = write_scene(tmp_path / "a.tif", IMAGE)
+    with rasterio.Env(GDAL_NUM_THREADS="3") as env:
+        describe(path)
+        with ScenePair.open(path, path) as pair:
+            pair.read(Window(0, 0, 8, 8))
+        assert env.options["GDAL_NUM_THREADS"] == "3"
+        assert rasterio.env.getenv()["GDAL_NUM_THREADS"] == "3"
+
+
+def test_pixels_that_cannot_be_decoded_are_an_error_not_zeros(tmp_path):
+    path = write_scene(
+        tmp_path / "a.tif", textured(600, 600), tiled=True, blockxsize=128, blockysize=128, compress="deflate"
+    )
+    whole = write_scene(tmp_path / "b.tif", textured(600, 600))
+    content = bytearray(path.read_bytes())
+    start = len(content) // 3
+    content[start : start + 20_000] = struct.pack("20000B", *[0xA5] * 20_000)
+    path.write_bytes(content)
+    with pytest.raises(SceneDamaged, match=r"a\.tif: .*sound copy"), ScenePair.open(path, whole) as pair:
+        pair.read(Window(0, 0, 600, 600))
+
+
+def test_every_error_is_one_of_ours_and_says_its_exit_code():
+    for name in tiling.__all__:
+        thing = getattr(tiling, name)
+        if isinstance(thing, type) and issubclass(thing, Exception):
+            assert issubclass(thing, TilingError) and thing.exit_code in (1, 2) and thing.__doc__
+
+
+def test_the_path_is_kept_as_given(tmp_path, monkeypatch):
+    write_scene(tmp_path / "a.tif", IMAGE)
+    monkeypatch.chdir(tmp_path)
+    assert describe("a.tif").path == Path("a.tif")
