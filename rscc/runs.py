@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import shutil
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -40,6 +39,7 @@ from rscc.weights import ModelCard, ModelFolder, find_model, save_model_folder
 
 Report = Callable[[str], None]
 MODEL_GSD = 0.5
+DATASETS = {"levir_cc": LevirCC}
 
 
 @dataclass(frozen=True)
@@ -89,8 +89,11 @@ def train_model(
     Raises:
         RsccError: bad config, data set, weights; or a loss that is not finite.
     """
-    train = LevirCC(paths.data, "train", trust=config.data.trust).records
-    val = LevirCC(paths.data, "val").records
+    if config.data.name not in DATASETS:
+        raise ConfigInvalid(f"data.name is {config.data.name!r}; known are {', '.join(DATASETS)}")
+    reader = DATASETS[config.data.name]
+    train = reader(paths.data, "train", trust=config.data.trust).records
+    val = reader(paths.data, "val").records
     captions = [caption for record in train for caption in record.captions]
     vocabulary = Vocabulary.build(captions, min_count=config.data.min_count)
     torch.manual_seed(config.train.seed)
@@ -298,7 +301,6 @@ def finish(
         trained=f"`{command}`, {result.seconds / 60:.0f} minutes on {device_words(model)}",
         scores={key: round(value, 4) for key, value in scores.items()},
     )
-    shutil.rmtree(paths.output / "model", ignore_errors=True)
     return save_model_folder(
         paths.output / "model",
         model,

@@ -231,7 +231,7 @@ class Trainer:
     def _log(self, terms: dict[str, float], scores: dict[str, float], better: bool) -> None:
         line = {
             "epoch": self.epoch,
-            "rate": self.schedule.get_last_lr()[-1],
+            "rate": self.schedule.get_last_lr()[0],
             "loss": {name: round(value, 5) for name, value in terms.items()},
             "validation": {name: round(value, 5) for name, value in scores.items()},
             "best": better,

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from rscc.data.features import FeatureCache
-from rscc.data.pairs import PairRecord, collate, read_pair, resize
+from rscc.data.pairs import PairRecord, collate, read_pair, resize_sample
 from rscc.metrics import cider
 from rscc.models.captioner_base import ChangeCaptioner
 from rscc.models.generation import ForbiddenPrefixes
@@ -20,21 +20,10 @@ _BINS = 200
 
 
 def image_batches(records: Sequence[PairRecord], *, size: int, batch_size: int = 16) -> Iterator[PairBatch]:
-    """Yield the pairs in order, unaugmented, images resized to ``size`` and masks as they are.
-
-    Pairs whose masks differ in size from ``size`` are expected to be resized by the reader of the scores.
-    """
+    """Yield the pairs in order, unaugmented, images and masks resized to ``size``."""
     for start in range(0, len(records), batch_size):
         samples = [read_pair(record) for record in records[start : start + batch_size]]
-        for sample in samples:
-            assert sample.before.shape[1:] == samples[0].before.shape[1:]
-        batch = collate(samples)
-        if samples[0].before.shape[1:] != (size, size):
-            batch.before, batch.after = (
-                torch.from_numpy(np.stack([resize(image, (size, size)) for image in images]))
-                for images in ([s.before for s in samples], [s.after for s in samples])
-            )
-        yield batch
+        yield collate([resize_sample(sample, size) for sample in samples])
 
 
 def upsample_logits(logits: Tensor, size: tuple[int, int]) -> Tensor:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -185,22 +186,24 @@ def save_model_folder(
 ) -> ModelFolder:
     """Write a model folder; matrices are stored in half precision, the rest in float32.
 
-    Parts that only training needs (``model.training_only``) are left out. ``card.weights_sha256`` is
-    filled in here.
+    An existing folder is replaced once the new one is complete. Parts that only training needs
+    (``model.training_only``) are left out. ``card.weights_sha256`` is filled in here.
     """
     import torch
     from safetensors.torch import save_file
 
-    path.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(path.name + ".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
     state = {
         name: (value.half() if value.ndim >= 2 and value.dtype == torch.float32 else value).contiguous()
         for name, value in model.state_dict().items()
         if not name.startswith(model.training_only) and not name.endswith("num_batches_tracked")
     }
-    save_file(state, path / "model.safetensors")
-    model.vocabulary.save(path / "vocabulary.json")
-    (path / "CARD.md").write_text(card_text, encoding="utf-8")
-    hashes = {name: sha256_of(path / name) for name in ("model.safetensors", "vocabulary.json", "CARD.md")}
+    save_file(state, partial / "model.safetensors")
+    model.vocabulary.save(partial / "vocabulary.json")
+    (partial / "CARD.md").write_text(card_text, encoding="utf-8")
+    hashes = {name: sha256_of(partial / name) for name in ("model.safetensors", "vocabulary.json", "CARD.md")}
     card = dataclasses.replace(card, weights_sha256=hashes["model.safetensors"])
     content = {
         "format": _FORMAT,
@@ -209,5 +212,7 @@ def save_model_folder(
         "no_change_prefixes": [list(words) for words in no_change_prefixes],
         "sha256": hashes,
     }
-    (path / "model.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    (partial / "model.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    shutil.rmtree(path, ignore_errors=True)
+    partial.replace(path)
     return open_model_folder(path)

@@ -118,7 +118,7 @@ def flip_words(caption: str, flip: str) -> str:
         swaps |= _LEFT_RIGHT
     if flip in ("vertical", "both"):
         swaps |= _TOP_BOTTOM
-    return re.sub(r"[a-z]+", lambda found: swaps.get(found[0], found[0]), caption)
+    return re.sub(r"[a-z]+(?! angle)\b", lambda found: swaps.get(found[0], found[0]), caption)
 
 
 def flip_array(array: np.ndarray, flip: str) -> np.ndarray:
@@ -154,18 +154,30 @@ def resize(array: np.ndarray, size: tuple[int, int], *, nearest: bool = False) -
     return np.ascontiguousarray(np.asarray(resized).transpose(2, 0, 1))
 
 
+def resize_sample(sample: PairSample, size: int) -> PairSample:
+    """Resize both images and the mask to ``size`` x ``size`` pixels."""
+    square = (size, size)
+    return replace(
+        sample,
+        before=resize(sample.before, square),
+        after=resize(sample.after, square),
+        mask=None if sample.mask is None else resize(sample.mask, square),
+    )
+
+
 def random_crop(sample: PairSample, side: int, size: int, rng: np.random.Generator) -> PairSample:
     """Cut a random square of ``side`` pixels (smaller images whole) and resize it to ``size``."""
     height, width = sample.before.shape[1:]
     cut_h, cut_w = min(side, height), min(side, width)
     top, left = int(rng.integers(height - cut_h + 1)), int(rng.integers(width - cut_w + 1))
     window = (..., slice(top, top + cut_h), slice(left, left + cut_w))
-    return replace(
+    cut = replace(
         sample,
-        before=resize(sample.before[window], (size, size)),
-        after=resize(sample.after[window], (size, size)),
-        mask=None if sample.mask is None else resize(sample.mask[window], (size, size)),
+        before=sample.before[window],
+        after=sample.after[window],
+        mask=None if sample.mask is None else sample.mask[window],
     )
+    return resize_sample(cut, size)
 
 
 def jitter_colour(image: np.ndarray, rng: np.random.Generator, strength: float) -> np.ndarray:

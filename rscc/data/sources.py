@@ -28,7 +28,7 @@ from rscc.data.pairs import (
     jitter_colour,
     random_crop,
     read_pair,
-    resize,
+    resize_sample,
     shift_image,
 )
 from rscc.structures import PairBatch
@@ -165,14 +165,7 @@ class ImageCaptionSource:
             yield batch
 
     def _sample(self, record: PairRecord, rng: np.random.Generator) -> PairSample:
-        sample = read_pair(record)
-        square = (self.size, self.size)
-        sample = replace(
-            sample,
-            before=resize(sample.before, square),
-            after=resize(sample.after, square),
-            mask=None if sample.mask is None else resize(sample.mask, square),
-        )
+        sample = resize_sample(read_pair(record), self.size)
         if not self.augment:
             return sample
         sample = flip_sample(sample, FLIPS[int(rng.integers(len(FLIPS)))])

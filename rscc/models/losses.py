@@ -10,10 +10,7 @@ from torch.nn import functional as F
 def caption_cross_entropy(
     logits: Tensor, tokens: Tensor, *, pad: int, label_smoothing: float = 0.0
 ) -> Tensor:
-    """Cross-entropy of the next word, mean over all words of the batch.
-
-    RDD+ACR Eq. 15 takes the mean of each caption first and then of the batch; the two agree for captions
-    of one length, and here a longer caption weighs more.
+    """Cross-entropy of the next word, mean over each caption's words, then over captions (RDD+ACR Eq. 15).
 
     Args:
         logits: (B, L - 1, V), prediction of ``tokens[:, 1:]``.
@@ -21,12 +18,15 @@ def caption_cross_entropy(
         pad: id that is not learned from.
         label_smoothing: share of the probability spread over the vocabulary.
     """
-    return F.cross_entropy(
-        logits.flatten(0, 1).float(),
-        tokens[:, 1:].flatten(),
+    target = tokens[:, 1:]
+    entropy = F.cross_entropy(
+        logits.transpose(1, 2).float(),
+        target,
         ignore_index=pad,
         label_smoothing=label_smoothing,
-    )
+        reduction="none",
+    )  # (B, L - 1), 0 at padding
+    return (entropy.sum(1) / (target != pad).sum(1)).mean()
 
 
 def info_nce(one: Tensor, other: Tensor, *, temperature: float, same: Tensor | None = None) -> Tensor:
