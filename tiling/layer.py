@@ -98,7 +98,7 @@ class LayerReader:
         text = selection_vrt(
             Path(os.path.abspath(info.path)),
             size=(info.width, info.height),
-            srs=info.crs.to_wkt(),
+            srs=_srs(info),
             geotransform=info.transform.to_gdal(),
             bands=[(band, typename_fwd[dtype_rev[info.dtypes[band - 1]]]) for band in layer.bands],
             masks=layer.masks,
@@ -168,6 +168,18 @@ class LayerReader:
         numbers = list(range(4, 4 + len(self.layer.masks)))
         values = np.stack([self._file.read(band, window=at) for band in (1, 2, 3)])
         return values, self._file.read(numbers, window=at)
+
+
+def _srs(info: SceneInfo) -> str:
+    """Return the CRS of a scene as WKT; if it crosses the antimeridian, with longitudes around its centre.
+
+    Without that GDAL looks for longitudes within -180..180 only and finds half of the scene.
+    """
+    west, _, east, _ = info.bounds
+    if not info.crs.is_geographic or (west >= -180 and east <= 180):
+        return str(info.crs.to_wkt())
+    wkt = str(info.crs.to_wkt(version="WKT1_GDAL"))
+    return f'{wkt[:-1]},EXTENSION["CENTER_LONG","{(west + east) / 2:.6f}"]]'
 
 
 def _offset(info: SceneInfo, grid: Grid) -> tuple[int, int] | None:

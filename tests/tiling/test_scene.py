@@ -185,11 +185,11 @@ def test_too_large_blocks(tmp_path):
     path = tmp_path / "bomb.tif"
     with rasterio.open(
         path, "w", driver="GTiff", width=20_000, height=20_000, count=3, dtype="uint8", crs="EPSG:32633",
-        transform=north_up(), SPARSE_OK=True, blockysize=20_000, interleave="pixel", compress="deflate",
+        transform=north_up(), SPARSE_OK=True, tiled=True, blockxsize=16_384, blockysize=16_384, interleave="pixel",
     ):  # fmt: skip
         pass
     assert path.stat().st_size < 2**20
-    refused(SceneTooLarge, path, "20000 x 20000", "COG")
+    refused(SceneTooLarge, path, "16384 x 16384", "COG")
 
 
 @pytest.mark.parametrize("driver", ["PNG", "JPEG"])
