@@ -9,6 +9,7 @@ everything it was mixed from is: no nodata value leaks into the picture.
 from __future__ import annotations
 
 import os
+import re
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,11 +96,12 @@ class LayerReader:
         with open_scene(info.path) as file:  # the checks again: files change
             if (file.width, file.height, file.dtypes) != (info.width, info.height, info.dtypes):
                 raise SceneDamaged(f"{info.path}: the file changed while it was read; start again")
+        srs, transform = _place(info)
         text = selection_vrt(
             Path(os.path.abspath(info.path)),
             size=(info.width, info.height),
-            srs=_srs(info),
-            geotransform=info.transform.to_gdal(),
+            srs=srs,
+            geotransform=transform.to_gdal(),
             bands=[(band, typename_fwd[dtype_rev[info.dtypes[band - 1]]]) for band in layer.bands],
             masks=layer.masks,
         )
@@ -170,16 +172,24 @@ class LayerReader:
         return values, self._file.read(numbers, window=at)
 
 
-def _srs(info: SceneInfo) -> str:
-    """Return the CRS of a scene as WKT; if it crosses the antimeridian, with longitudes around its centre.
+def _place(info: SceneInfo) -> tuple[str, Affine]:
+    """Return the CRS of a scene as WKT, and its transform.
 
-    Without that GDAL looks for longitudes within -180..180 only and finds half of the scene.
+    A scene in degrees that crosses the antimeridian gets a prime meridian of its own through its centre: GDAL
+    looks for longitudes within -180..180 only and would find half of it.
     """
     west, _, east, _ = info.bounds
     if not info.crs.is_geographic or (west >= -180 and east <= 180):
-        return str(info.crs.to_wkt())
-    wkt = str(info.crs.to_wkt(version="WKT1_GDAL"))
-    return f'{wkt[:-1]},EXTENSION["CENTER_LONG","{(west + east) / 2:.6f}"]]'
+        return str(info.crs.to_wkt()), info.transform
+    centre = (west + east) / 2
+    wkt = re.sub(r',AUTHORITY\["[^"]*","[^"]*"\]\]$', "]", info.crs.to_wkt(version="WKT1_GDAL"))
+    wkt = re.sub(
+        r'PRIMEM\["[^"]*",([-+.\deE]+)(,AUTHORITY\[[^\]]*\])?\]',
+        lambda found: f'PRIMEM["centre of the scene",{float(found[1]) + centre!r}]',
+        wkt,
+    )
+    own = info.transform
+    return wkt, Affine(own.a, own.b, own.c - centre, own.d, own.e, own.f)
 
 
 def _offset(info: SceneInfo, grid: Grid) -> tuple[int, int] | None:

@@ -219,19 +219,32 @@ def test_a_scene_of_the_whole_earth_overlaps(tmp_path, scenes):
     assert valid.all() and (moved == 99).all()
 
 
-@pytest.mark.parametrize("turn", [0, 360])
-def test_scenes_at_the_antimeridian(tmp_path, turn):
+@pytest.mark.parametrize("west", [-180.001, 179.999, 179.9985])
+def test_scenes_at_the_antimeridian(tmp_path, west):
+    """One in UTM, one in degrees that run past 180 or come from below -180."""
+
+    def picture(crs, transform, height, width):
+        cols, rows = np.meshgrid(np.arange(width) + 0.5, np.arange(height) + 0.5)
+        lon, lat = Transformer.from_crs(crs, "EPSG:4326", always_xy=True).transform(
+            *on_map(transform, cols, rows)
+        )
+        east, north = (lon % 360 - 180) * 1e4, (lat - 60) * 1e4
+        return np.rint(np.stack([128 + 100 * np.sin(east), 128 + 100 * np.cos(north), 128 + east])).astype(
+            "uint8"
+        )
+
     x, y = Transformer.from_crs("EPSG:4326", "EPSG:32601", always_xy=True).transform(180.0, 60.0)
-    before = write_scene(
-        tmp_path / "before.tif", textured(60, 90), crs="EPSG:32601", transform=north_up(x - 22, y + 15)
-    )
-    degrees = Affine(1e-5, 0, 179.999 - 360 + turn, 0, -5e-6, 60.001)
-    after = write_scene(
-        tmp_path / "after.tif", textured(400, 200, seed=2), crs="EPSG:4326", transform=degrees
-    )
-    with ScenePair.open(before, after) as pair:
-        assert whole(pair)[2].mean() > 0.95
-        assert (pair.grid.width, pair.grid.height) == (90, 60)
+    paths = []
+    for crs, transform, size in (
+        ("EPSG:32601", north_up(x - 22, y + 15), (60, 90)),
+        ("EPSG:4326", Affine(5e-6, 0, west, 0, -5e-6, 60.001), (400, 500)),
+    ):
+        path = tmp_path / f"{len(paths)}.tif"
+        paths.append(write_scene(path, picture(crs, transform, *size), crs=crs, transform=transform))
+    with ScenePair.open(*paths) as pair:
+        before, after, valid = whole(pair)
+    assert (pair.grid.width, pair.grid.height) == (90, 60) and valid.all()
+    assert np.abs(before.astype(int) - after).max() < 10
 
 
 # --- the working grid
@@ -270,10 +283,8 @@ def test_enlarging_interpolates(scenes):
         before, _, valid = whole(pair)
     assert (pair.grid.width, pair.grid.height) == (180, 120) and valid.all()
     expected = np.empty_like(before)
-    reproject(
-        scenes[2], expected, src_transform=north_up(), dst_transform=north_up(cell=0.25), src_crs=UTM, dst_crs=UTM,
-        resampling=Resampling.bilinear,
-    )  # fmt: skip
+    grids = {"src_transform": north_up(), "dst_transform": north_up(cell=0.25)}
+    reproject(scenes[2], expected, **grids, src_crs=UTM, dst_crs=UTM, resampling=Resampling.bilinear)
     assert np.abs(before.astype(int) - expected).max() <= 1
 
 
@@ -333,13 +344,18 @@ def test_bounds_larger_than_the_scene_change_nothing(scenes):
 
 @pytest.mark.parametrize(
     "bounds",
-    [(15.1, 50, 14.9, 51), (14, 51, 15, 50), (14, 50, 14, 51), (14, 50, 15, 50), (-190, 1, 0, 2), (1, 2, 3, 95),
-     (float("nan"), 1, 2, 3)],
-)  # fmt: skip
+    [
+        (15.1, 50, 14.9, 51),
+        (14, 51, 15, 50),
+        (14, 50, 14, 51),
+        (14, 50, 15, 50),
+        (-190, 1, 0, 2),
+        (1, 2, 3, 95),
+        (float("nan"), 1, 2, 3),
+    ],
+)
 def test_impossible_bounds(scenes, bounds):
-    refused(
-        BoundsInvalid, *scenes[:2], "west,south,east,north" if bounds[0] != bounds[0] else "-", bounds=bounds
-    )
+    refused(BoundsInvalid, *scenes[:2], ",".join(f"{value:g}" for value in bounds), "give", bounds=bounds)
 
 
 def test_bounds_elsewhere(scenes):

@@ -169,27 +169,26 @@ def test_too_many_bands(tmp_path):
     describe(write_scene(tmp_path / "b.tif", np.zeros((256, 4, 4), np.uint8)))
 
 
-def test_too_many_pixels(tmp_path):
-    sparse = {"SPARSE_OK": True, "tiled": True, "blockxsize": 8192, "blockysize": 8192, "BIGTIFF": "YES"}
-    path = tmp_path / "bomb.tif"
-    with rasterio.open(
-        path, "w", driver="GTiff", width=400_000, height=300_000, count=3, dtype="uint8", crs="EPSG:32633",
-        transform=north_up(cell=1), **sparse,
-    ):  # fmt: skip
+def write_bomb(path, width, height, **options):
+    """A few bytes on disk that say they are ``width`` x ``height`` pixels."""
+    place = {"crs": "EPSG:32633", "transform": north_up(), "count": 3, "dtype": "uint8"}
+    sparse = {"SPARSE_OK": True, "BIGTIFF": "YES", "tiled": True}
+    with rasterio.open(path, "w", driver="GTiff", width=width, height=height, **place, **sparse, **options):
         pass
     assert path.stat().st_size < 2**20
+    return path
+
+
+def test_too_many_pixels(tmp_path):
+    path = write_bomb(tmp_path / "bomb.tif", 400_000, 300_000, blockxsize=8192, blockysize=8192)
     refused(SceneTooLarge, path, "400000 x 300000")
 
 
 def test_too_large_blocks(tmp_path):
-    path = tmp_path / "bomb.tif"
-    with rasterio.open(
-        path, "w", driver="GTiff", width=20_000, height=20_000, count=3, dtype="uint8", crs="EPSG:32633",
-        transform=north_up(), SPARSE_OK=True, tiled=True, blockxsize=16_384, blockysize=16_384, interleave="pixel",
-    ):  # fmt: skip
-        pass
-    assert path.stat().st_size < 2**20
+    blocks = {"blockxsize": 16_384, "blockysize": 16_384}
+    path = write_bomb(tmp_path / "bomb.tif", 20_000, 20_000, interleave="pixel", **blocks)
     refused(SceneTooLarge, path, "16384 x 16384", "COG")
+    describe(write_bomb(tmp_path / "a.tif", 20_000, 20_000, interleave="band", **blocks))
 
 
 @pytest.mark.parametrize("driver", ["PNG", "JPEG"])
