@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from slow_blocks import randoms, slow_attention, slow_linear, slow_norm, values
 from tiny_models import CAPTIONS, TinyTextEncoder, full_batch, random_images, randomise, tiny_model
 from torch import nn
 
@@ -14,46 +15,6 @@ from rscc.models.losses import caption_cross_entropy, info_nce
 from rscc.models.rdd import Distilling, DistillingBlock
 
 WIDTH, HEADS = 8, 2
-
-
-def values(tensor: torch.Tensor) -> np.ndarray:
-    return tensor.detach().double().numpy()
-
-
-def slow_linear(layer: nn.Linear, x: np.ndarray) -> np.ndarray:
-    """y[m, j] = sum_i W[j, i] x[m, i] + b[j]."""
-    weight, bias = values(layer.weight), values(layer.bias)
-    y = np.zeros((len(x), len(weight)))
-    for m in range(len(x)):
-        for j in range(len(weight)):
-            y[m, j] = bias[j] + sum(weight[j, i] * x[m, i] for i in range(x.shape[1]))
-    return y
-
-
-def slow_attention(attention: Attention, asking: np.ndarray, asked: np.ndarray) -> np.ndarray:
-    """Eq. 3 per head, softmax over the keys; heads are consecutive slices of the width."""
-    q, k = slow_linear(attention.query, asking), slow_linear(attention.key, asked)
-    v = slow_linear(attention.value, asked)
-    d_k = q.shape[1] // attention.heads
-    joined = np.zeros_like(q)
-    for head in range(attention.heads):
-        part = range(head * d_k, (head + 1) * d_k)
-        for m in range(len(q)):
-            powers = [math.exp(sum(q[m, i] * k[n, i] for i in part) / math.sqrt(d_k)) for n in range(len(k))]
-            for i in part:
-                joined[m, i] = sum(p * v[n, i] for n, p in enumerate(powers)) / sum(powers)
-    return slow_linear(attention.out, joined)
-
-
-def slow_norm(norm: nn.LayerNorm, x: np.ndarray) -> np.ndarray:
-    y = np.zeros_like(x)
-    for m in range(len(x)):
-        mean = sum(x[m]) / len(x[m])
-        variance = sum((one - mean) ** 2 for one in x[m]) / len(x[m])
-        for i in range(len(x[m])):
-            scaled = (x[m, i] - mean) / math.sqrt(variance + norm.eps)
-            y[m, i] = scaled * values(norm.weight)[i] + values(norm.bias)[i]
-    return y
 
 
 def slow_ffn(net: nn.Sequential, x: np.ndarray) -> np.ndarray:
@@ -87,10 +48,6 @@ def slow_info_nce(one: np.ndarray, other: np.ndarray, tau: float, left_out: set 
             sums = sum(math.exp(cos(a[k], b[r]) / tau) for r in range(count) if (k, r) not in out)
             total -= math.log(math.exp(cos(a[k], b[k]) / tau) / sums) / count
     return total / 2
-
-
-def randoms(*shape: int, seed: int = 0) -> torch.Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
 
 @pytest.fixture
