@@ -136,7 +136,7 @@ def build_model(config: Config, vocabulary: Vocabulary, paths: RunPaths) -> Chan
     if paths.trunk is not None and paths.backbone_weights is not None:
         raise ConfigInvalid("give either a trunk (a model folder) or backbone weights, not both")
     kind = model_class(config.model.paper)
-    needs_text = any(config.loss.get(term, 0) > 0 for term in kind.auxiliary_terms)
+    needs_text = any(config.loss.get(term, 0) > 0 for term in kind.text_terms)
     encoder: TextEncoder | None = load_text_encoder(paths.text_encoder) if needs_text else None
     download = paths.trunk is None and paths.backbone_weights is None and "/" in config.model.backbone
     backbone = build_backbone(config.model.backbone, weights=paths.backbone_weights, download=download)
@@ -213,7 +213,7 @@ def _source(
             workers=settings.workers,
         )
     segments = None
-    if any(config.loss.get(term, 0) > 0 for term in ("n2o", "v2a")):
+    if any(config.loss.get(term, 0) > 0 for term in model_class(config.model.paper).text_terms):
         segments = segment_texts(all_forms(train))
     text = CaptionText(vocabulary, max_words=config.model.max_words, segments=segments)
     if cache is not None:

@@ -91,7 +91,16 @@ class DifferenceFeatures:
 
 @dataclass
 class DecoderOutput:
-    """Teacher-forced decoding: ``logits`` (B, L, V) of the next words, ``hidden`` (B, L, D) before them."""
+    """Teacher-forced decoding.
+
+    Attributes:
+        logits: (B, L, V) of the next words.
+        hidden: (B, L, D), the last layer's output, before the logits.
+        words: (B, L, D), word features after the last layer's self-attention, which ask the differences.
+        attended: (B, L, D), what the last layer's cross-attention found for each word, without the word.
+    """
 
     logits: torch.Tensor
     hidden: torch.Tensor
+    words: torch.Tensor
+    attended: torch.Tensor

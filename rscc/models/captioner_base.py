@@ -33,10 +33,12 @@ class ChangeCaptioner(nn.Module, ABC):
 
     Attributes:
         auxiliary_terms: names of the loss terms that this model's ``auxiliary_losses`` can give.
+        text_terms: those of them that need a text encoder and the captions' noun and verb segments.
         training_only: beginnings of the names of parameters that captioning does not need.
     """
 
     auxiliary_terms: tuple[str, ...] = ()
+    text_terms: tuple[str, ...] = ()
     training_only: tuple[str, ...] = ()
 
     def __init__(

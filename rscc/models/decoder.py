@@ -56,11 +56,15 @@ class DecoderLayer(nn.Module):
         self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(3))
         self.drop = nn.Dropout(dropout)
 
-    def forward(self, x: Tensor, memory: Tensor) -> Tensor:
-        """Map words (B, L, D) and difference tokens (B, N, D) to (B, L, D), every word seeing its past."""
-        x = self.norms[0](x + self.drop(self.self_attention(x, x, causal=True)))
-        x = self.norms[1](x + self.drop(self.cross_attention(x, memory)))
-        return self.norms[2](x + self.drop(self.feed_forward(x)))
+    def forward(self, x: Tensor, memory: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Map words (B, L, D) and difference tokens (B, N, D) onwards, every word seeing its past.
+
+        Returns the layer's output, its self-attended words and its attended differences, each (B, L, D).
+        """
+        words = self.norms[0](x + self.drop(self.self_attention(x, x, causal=True)))
+        attended = self.cross_attention(words, memory)
+        x = self.norms[1](words + self.drop(attended))
+        return self.norms[2](x + self.drop(self.feed_forward(x))), words, attended
 
     def project(self, memory: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values of the difference tokens for :meth:`step`."""
@@ -110,10 +114,10 @@ class CaptionDecoder(nn.Module):
 
     def forward(self, memory: Tensor, tokens: Tensor) -> DecoderOutput:
         """Teacher forcing: logits of the word after each of ``tokens`` (B, L) from ``memory`` (B, N, D)."""
-        x = self._embed(tokens)
-        for layer in self.layers:
-            x = layer(x, memory)
-        return DecoderOutput(logits=self.logits(x), hidden=x)
+        x = words = attended = self._embed(tokens)
+        for layer in self._typed_layers():
+            x, words, attended = layer(x, memory)
+        return DecoderOutput(logits=self.logits(x), hidden=x, words=words, attended=attended)
 
     def start(self, memory: Tensor) -> DecoderCache:
         """Project the difference tokens once; the result is handed to :meth:`step`."""

@@ -29,21 +29,64 @@ def caption_cross_entropy(
     return (entropy.sum(1) / (target != pad).sum(1)).mean()
 
 
-def info_nce(one: Tensor, other: Tensor, *, temperature: float, same: Tensor | None = None) -> Tensor:
-    """Symmetric InfoNCE over a batch (RDD+ACR Eq. 11-13): row k of ``one`` belongs to row k of ``other``.
+def info_nce(
+    one: Tensor, other: Tensor, *, temperature: float, same: Tensor | None = None, cosine: bool = True
+) -> Tensor:
+    """Symmetric InfoNCE over a batch: row k of ``one`` belongs to row k of ``other``.
+
+    RDD+ACR Eq. 11-13 by cosine similarity, DIRL+CCR Eq. 13-14 by the dot product.
 
     Args:
-        one, other: (B, D); compared by cosine similarity.
+        one, other: (B, D).
+        temperature: tau, above 0.
+        same: as in :func:`matrix_info_nce`.
+        cosine: False compares by the dot product.
+    """
+    one, other = one.float(), other.float()
+    if cosine:
+        one, other = F.normalize(one, dim=-1), F.normalize(other, dim=-1)
+    similarity = one @ other.T
+    return matrix_info_nce(similarity, similarity.T, temperature=temperature, same=same)
+
+
+def matrix_info_nce(forth: Tensor, back: Tensor, *, temperature: float, same: Tensor | None = None) -> Tensor:
+    """Mean of the InfoNCE of both directions from the similarities of a batch (SCORER+CBR Eq. 4 and 11).
+
+    Args:
+        forth: (B, B), similarity of the first kind's row to the second kind's column; k belongs to k.
+        back: (B, B), similarity of the second kind's row to the first kind's column.
         temperature: tau, above 0.
         same: (B, B) bool; True off the diagonal marks pairs that carry the same words. They are no
             negatives of each other and are left out of the sums. None takes every other row as a negative.
     """
-    similarity = F.normalize(one.float(), dim=-1) @ F.normalize(other.float(), dim=-1).T / temperature
+    forth, back = forth.float() / temperature, back.float() / temperature
     if same is not None:
-        diagonal = torch.eye(len(one), dtype=torch.bool, device=one.device)
-        similarity = similarity.masked_fill(same & ~diagonal, float("-inf"))
-    target = torch.arange(len(one), device=one.device)
-    return (F.cross_entropy(similarity, target) + F.cross_entropy(similarity.T, target)) / 2
+        left_out = same & ~torch.eye(len(same), dtype=torch.bool, device=same.device)
+        forth = forth.masked_fill(left_out, float("-inf"))
+        back = back.masked_fill(left_out.T, float("-inf"))
+    target = torch.arange(len(forth), device=forth.device)
+    return (F.cross_entropy(forth, target) + F.cross_entropy(back, target)) / 2
+
+
+def decorrelation_loss(one: Tensor, other: Tensor, *, alpha: float, diagonal: float = 1.0) -> Tensor:
+    """Bring the correlation of two representations' channels close to the identity (DIRL+CCR Eq. 3-4).
+
+    Args:
+        one, other: (S, D), S samples of D channels; row s of both belongs together.
+        alpha: weight of the squared correlations of different channels.
+        diagonal: weight of what the corresponding channels lack to a correlation of 1; the paper's is 1.
+    """
+    correlation = F.normalize(one.float(), dim=0).T @ F.normalize(other.float(), dim=0)
+    correlation = correlation.float()  # Eq. 3: (D, D); autocast may have given bfloat16
+    corresponding = correlation.diagonal()
+    different = correlation.square().sum() - corresponding.square().sum()
+    return diagonal * (1 - corresponding).square().sum() + alpha * different  # Eq. 4
+
+
+def masked_mean(x: Tensor, mask: Tensor) -> Tensor:
+    """Mean of (B, L, D) over the positions where ``mask`` (B, L) holds, one at least: (B, D)."""
+    weights = mask.unsqueeze(-1).to(x.dtype)
+    return (x * weights).sum(1) / weights.sum(1)
 
 
 def change_mask_loss(logits: Tensor, mask: Tensor, known: Tensor) -> Tensor:

@@ -105,6 +105,7 @@ class Rdd(ChangeCaptioner):
     """RDD+ACR on the shared trunk and decoder."""
 
     auxiliary_terms = ("n2o", "v2a")
+    text_terms = ("n2o", "v2a")
     training_only = ("noun_tokens.", "verb_tokens.")
 
     def __init__(
