@@ -22,6 +22,8 @@ from tiling.mosaic import Band
 
 # Probabilities are added up as whole multiples of this: such sums are exact in any order.
 PROBABILITY_STEP = 2.0**-24
+# Simplifying without crossings takes the square of the number of rings: minutes for a noisy map.
+MOST_RINGS = 5000
 _NEIGHBOURS = {4: ndimage.generate_binary_structure(2, 1), 8: ndimage.generate_binary_structure(2, 2)}
 
 
@@ -108,8 +110,9 @@ class Polygonizer:
     ) -> list[ChangeRegion]:
         """Return the regions of at least ``min_area_px`` pixels, from top to bottom, then left to right.
 
-        Outlines are simplified by at most ``simplify_px`` pixels; holes stay. ``transform`` maps columns
-        and rows to map coordinates (default: it leaves them as they are).
+        Outlines are simplified by at most ``simplify_px`` pixels; holes stay. A region with more than 5,000
+        holes and parts is noise and stays as it is. ``transform`` maps columns and rows to map coordinates
+        (default: it leaves them as they are).
         """
         self._closed += [_merged(region) for region in self._open.values()]
         self._open = {}
@@ -119,7 +122,8 @@ class Polygonizer:
         )
         outlines = _canonical([region.pieces[0] for region in kept])
         if simplify_px > 0:
-            outlines = shapely.simplify(outlines, simplify_px, preserve_topology=True)
+            plain = _rings(outlines) <= MOST_RINGS
+            outlines[plain] = shapely.simplify(outlines[plain], simplify_px, preserve_topology=True)
         matrix = transform if transform is not None else Affine.identity()
         on_map = shapely.transform(outlines, lambda xy: _moved(xy, matrix))
         return [
@@ -221,19 +225,44 @@ def _pieces(labels: np.ndarray, changed: np.ndarray, row_off: int) -> Iterator[t
             owners.append(number)
     if not values:
         return
-    coordinates = np.array(points) + np.array([0, row_off])
-    ring_ends = np.concatenate([[0], np.cumsum(sizes)])
+    coordinates, ring_ends = _with_seam_points(np.array(points), np.array(sizes), len(labels))
+    coordinates += np.array([0, row_off])
     # How many rings each polygon has: the first is its outer one.
     polygon_ends = np.concatenate([[0], np.cumsum(np.bincount(owners))])
     polygons = shapely.from_ragged_array(shapely.GeometryType.POLYGON, coordinates, (ring_ends, polygon_ends))
     yield from zip(polygons, values, strict=True)
 
 
+def _with_seam_points(points: np.ndarray, sizes: np.ndarray, rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Put a vertex at every pixel of the edges along the top and the bottom row; return points, ring ends.
+
+    So the outlines on the two sides of a seam have the same edges there, which makes them quick to merge.
+    """
+    ends = np.cumsum(sizes)
+    steps = np.ones(len(points), np.int64)
+    stretch = np.abs(points[1:, 0] - points[:-1, 0]).astype(np.int64)
+    on_seam = (points[1:, 1] == points[:-1, 1]) & np.isin(points[1:, 1], (0, rows))
+    steps[:-1] = np.where(on_seam, stretch, 1)
+    steps[ends - 1] = 1  # no edge leads from one ring to the next
+    start = np.repeat(np.arange(len(points)), steps)
+    part = np.arange(len(start)) - np.repeat(np.cumsum(steps) - steps, steps)
+    along = np.zeros(points.shape)
+    along[:-1] = points[1:] - points[:-1]
+    out = points[start] + np.sign(along[start]) * part[:, None]
+    return out, np.concatenate([[0], np.cumsum(steps)[ends - 1]])
+
+
 def _merged(region: _Region) -> _Region:
     """Leave a region with one polygon; its edges lie on whole pixels, so the union is exact."""
     if len(region.pieces) > 1:
-        region.pieces = [shapely.union_all(region.pieces)]
+        region.pieces = [shapely.coverage_union_all(region.pieces)]
     return region
+
+
+def _rings(outlines: np.ndarray) -> np.ndarray:
+    """Return the number of rings, outer and inner, of each outline."""
+    parts, owners = shapely.get_parts(outlines, return_index=True)
+    return np.bincount(owners, shapely.get_num_interior_rings(parts) + 1, minlength=len(outlines))
 
 
 def _moved(xy: np.ndarray, matrix: Affine) -> np.ndarray:
