@@ -61,9 +61,9 @@ class DecoderLayer(nn.Module):
 
         Returns the layer's output, its self-attended words and its attended differences, each (B, L, D).
         """
-        words = self.norms[0](x + self.drop(self.self_attention(x, x, causal=True)))
+        words = self.norms[0](x + self.self_attention(x, x, causal=True))
         attended = self.cross_attention(words, memory)
-        x = self.norms[1](words + self.drop(attended))
+        x = self.norms[1](words + attended)
         return self.norms[2](x + self.drop(self.feed_forward(x))), words, attended
 
     def project(self, memory: Tensor) -> tuple[Tensor, Tensor]:
