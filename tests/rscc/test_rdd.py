@@ -188,13 +188,14 @@ def test_caption_loss_is_equation_15_for_captions_of_one_length() -> None:
     assert float(caption_cross_entropy(logits, tokens, pad=0)) == pytest.approx(expected, rel=1e-5)
 
 
-def test_caption_loss_of_mixed_lengths_is_the_mean_over_words_and_skips_padding() -> None:
+def test_caption_loss_is_the_mean_over_captions_of_their_means_over_words_and_skips_padding() -> None:
+    """Eq. 15 with captions of 5 and of 2 words."""
     logits = randoms(2, 5, 9)
     tokens = torch.tensor([[1, 4, 5, 6, 7, 2], [1, 8, 2, 0, 0, 0]])
-    words = [one for caption in slow_cross_entropy(values(logits), tokens.numpy(), pad=0) for one in caption]
-    assert len(words) == 7
+    long, short = slow_cross_entropy(values(logits), tokens.numpy(), pad=0)
+    assert (len(long), len(short)) == (5, 2)
     loss = caption_cross_entropy(logits, tokens, pad=0)
-    assert float(loss) == pytest.approx(sum(words) / 7, rel=1e-5)
+    assert float(loss) == pytest.approx((sum(long) / 5 + sum(short) / 2) / 2, rel=1e-5)
     other = logits.clone()
     other[1, 2:] += 5 * randoms(3, 9, seed=4)
     assert float(caption_cross_entropy(other, tokens, pad=0)) == float(loss)
