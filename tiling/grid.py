@@ -51,6 +51,19 @@ class Window:
         return self.width > 0 and self.height > 0
 
 
+def lattice(width: int, height: int, most: int = 16, size: int = 64) -> Iterator[Window]:
+    """Yield windows of ``size`` pixels a side spread evenly over a scene: at most ``most`` x ``most``."""
+    whole = Window(0, 0, width, height)
+    for row in _spread(height, most, size):
+        for col in _spread(width, most, size):
+            yield Window(col, row, size, size).intersection(whole)
+
+
+def _spread(extent: int, most: int, size: int) -> list[int]:
+    count = min(most, -(-extent // size))
+    return [round(n * max(0, extent - size) / max(1, count - 1)) for n in range(count)]
+
+
 @dataclass(frozen=True)
 class Tile:
     """One tile: its place in the order and in the grid, the pixels it sees and those it alone answers for."""

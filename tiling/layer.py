@@ -27,12 +27,14 @@ from rasterio.windows import Window as RasterWindow
 from tiling.errors import SceneDamaged
 from tiling.frame import Grid
 from tiling.geodesy import on_map
-from tiling.grid import Window
+from tiling.grid import Window, lattice
 from tiling.scene import SceneInfo, open_scene
 from tiling.vrt import EVERYWHERE, selection_vrt
 
 # Of 255: below it a pixel was mixed from pixels without data, or is transparent.
 OPAQUE = 250
+# An alpha band with more than a twentieth of its pixels between these shares of full is a picture.
+CLEAR, MOST_BETWEEN = 0.02, 0.05
 # Source pixels per working pixel above which they are averaged, not interpolated.
 AVERAGE_ABOVE = 2.0
 WARP_BLOCK = (128, 512)
@@ -64,14 +66,14 @@ class Layer:
     any_band: bool
 
     @classmethod
-    def of(cls, info: SceneInfo, bands: tuple[int, int, int], grid: Grid, alpha: int | None) -> Layer:
-        """Plan how ``info`` is read; ``alpha`` is the number of the band that is its mask, if any."""
+    def of(cls, info: SceneInfo, bands: tuple[int, int, int], grid: Grid, alpha_masks: bool) -> Layer:
+        """Plan how ``info`` is read; ``alpha_masks`` says whether its alpha band, if any, is a mask."""
         coarser = grid.gsd / info.gsd > AVERAGE_ABOVE
         masks: tuple[str, ...] = ("mask,1",)
         if info.masked_by == "nodata":
             masks = tuple(f"mask,{band}" for band in dict.fromkeys(bands))
-        elif info.masked_by == "alpha":
-            masks = (str(alpha) if alpha is not None else EVERYWHERE,)
+        elif info.masked_by == "alpha" and not alpha_masks:
+            masks = (EVERYWHERE,)
         return cls(
             info=info,
             bands=bands,
@@ -128,9 +130,7 @@ class LayerReader:
         try:
             values, masks = self._aligned(window) if self.layer.offset is not None else self._warped(window)
         except RasterioError as error:
-            raise SceneDamaged(
-                f"{self.layer.info.path}: some of its pixels cannot be decoded; get a sound copy of the file"
-            ) from error
+            raise _damaged(self.layer.info) from error
         opaque = masks >= OPAQUE
         valid = np.logical_or.reduce(opaque) if self.layer.any_band else np.logical_and.reduce(opaque)
         if values.dtype.kind == "f":
@@ -170,6 +170,30 @@ class LayerReader:
         numbers = list(range(4, 4 + len(self.layer.masks)))
         values = np.stack([self._file.read(band, window=at) for band in (1, 2, 3)])
         return values, self._file.read(numbers, window=at)
+
+
+def is_mask(info: SceneInfo, band: int) -> bool:
+    """Tell whether an alpha band is one.
+
+    Many programs call the fourth band of an image alpha though it is near infrared. A mask is nearly all
+    transparent or opaque; a picture is mostly between.
+    """
+    most = np.iinfo(info.dtypes[band - 1]).max if np.dtype(info.dtypes[band - 1]).kind in "ui" else 1.0
+    between = seen = 0
+    with open_scene(info.path) as file:
+        for window in lattice(info.width, info.height):
+            at = RasterWindow(window.col_off, window.row_off, window.width, window.height)
+            try:
+                share = file.read(band, window=at) / most
+            except RasterioError as error:
+                raise _damaged(info) from error
+            between += int(((share > CLEAR) & (share < OPAQUE / 255)).sum())
+            seen += share.size
+    return between <= MOST_BETWEEN * seen
+
+
+def _damaged(info: SceneInfo) -> SceneDamaged:
+    return SceneDamaged(f"{info.path}: some of its pixels cannot be decoded; get a sound copy of the file")
 
 
 def _place(info: SceneInfo) -> tuple[str, Affine]:

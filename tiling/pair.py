@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -12,14 +11,13 @@ import numpy as np
 
 from tiling.errors import BandNotFound, NothingValid, PixelTypeUnsupported, TooFewBands
 from tiling.frame import Bounds, Grid, plan_grid
-from tiling.grid import TileGrid, Window
-from tiling.layer import Layer, LayerReader
+from tiling.grid import TileGrid, Window, lattice
+from tiling.layer import Layer, LayerReader, is_mask
 from tiling.radiometry import Stretch
 from tiling.scene import SceneInfo, describe, safe_environment
 
-# The stretch is fitted on small windows spread over the scene: LATTICE x LATTICE of SAMPLE pixels a side.
-LATTICE, SAMPLE = 16, 64
-# With fewer valid pixels than this in them the scene is searched through for more.
+# The stretch is fitted on small windows spread over the scene. With fewer valid pixels than this in them the
+# scene is searched through for more.
 ENOUGH = 4096
 SEARCH = 512
 
@@ -75,7 +73,8 @@ class ScenePair:
         chosen = [_bands_of(info, bands) for info in infos]
         grid = plan_grid(*infos, gsd, bounds)
         layers = [
-            Layer.of(info, own, grid, _alpha_of(info, own)) for info, own in zip(infos, chosen, strict=True)
+            Layer.of(info, own, grid, _alpha_masks(info, own))
+            for info, own in zip(infos, chosen, strict=True)
         ]
         pair = cls.__new__(cls)
         try:
@@ -157,30 +156,18 @@ class ScenePair:
     def _sample(self) -> tuple[np.ndarray, np.ndarray]:
         """Return pixels (3, n) of both dates, from where both are valid."""
         found = _Sample()
-        for window in self._lattice():
+        for window in lattice(self.grid.width, self.grid.height):
             found.add(*self._read_raw(window))
-        if found.count < ENOUGH:
+            if found.count and found.is_uint8:
+                break  # there is nothing to fit; it is enough to know that something is valid
+        if found.count < (1 if found.is_uint8 else ENOUGH):
             for tile in TileGrid(self.grid.width, self.grid.height, SEARCH, 0):
                 found.add(*self._read_raw(tile.core))
                 if found.count >= ENOUGH:
                     break
         if found.count == 0:
-            empty = self._empty_scene()
-            raise NothingValid(empty)
+            raise NothingValid(self._empty_scene())
         return found.pixels()
-
-    def _lattice(self) -> Iterator[Window]:
-        width, height = self.grid.width, self.grid.height
-        whole = Window(0, 0, width, height)
-        cols = np.unique(
-            np.linspace(0, max(0, width - SAMPLE), min(LATTICE, -(-width // SAMPLE))).astype(int)
-        )
-        rows = np.unique(
-            np.linspace(0, max(0, height - SAMPLE), min(LATTICE, -(-height // SAMPLE))).astype(int)
-        )
-        for row in rows:
-            for col in cols:
-                yield Window(int(col), int(row), SAMPLE, SAMPLE).intersection(whole)
 
     def _empty_scene(self) -> str:
         """Say which date has no data on the common ground, or that each has where the other has none."""
@@ -207,6 +194,11 @@ class _Sample:
         self.count += int(valid.sum())
         for parts, values in zip(self._parts, (before, after), strict=True):
             parts.append(values[:, valid])
+
+    @property
+    def is_uint8(self) -> bool:
+        """Whether both dates are."""
+        return all(parts[0].dtype == np.uint8 for parts in self._parts)
 
     def pixels(self) -> tuple[np.ndarray, np.ndarray]:
         before, after = (np.concatenate(parts, axis=1) for parts in self._parts)
@@ -235,7 +227,9 @@ def _bands_of(info: SceneInfo, bands: Bands | None) -> Bands:
     return chosen
 
 
-def _alpha_of(info: SceneInfo, bands: Bands) -> int | None:
-    """Return the number of the alpha band, unless it was chosen to be looked at: then it is no mask."""
-    number = info.colors.index("alpha") + 1 if "alpha" in info.colors else None
-    return None if number in bands else number
+def _alpha_masks(info: SceneInfo, bands: Bands) -> bool:
+    """Tell whether an alpha band is a mask: not if it is a picture, or was chosen to be looked at."""
+    if info.masked_by != "alpha":
+        return False
+    number = info.colors.index("alpha") + 1
+    return number not in bands and is_mask(info, number)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import rasterio
 from affine import Affine
-from rasterio.enums import ColorInterp, MaskFlags
+from rasterio.enums import MaskFlags
 from rasterio.errors import NotGeoreferencedWarning, RasterioError
 from rasterio.io import DatasetReader
 
@@ -254,10 +254,10 @@ def _described(path: Path, file: DatasetReader) -> SceneInfo:
 
 
 def _masked_by(file: DatasetReader) -> str:
-    """Say which of GDAL's masks counts; an alpha band only if no nodata value is set."""
+    """Say which of its masks GDAL takes; an alpha band only if no nodata value is set."""
     flags = file.mask_flag_enums[0]
     if MaskFlags.nodata in flags:
         return "nodata"
-    if MaskFlags.alpha in flags or ColorInterp.alpha in file.colorinterp:
+    if MaskFlags.alpha in flags:
         return "alpha"
     return "mask" if MaskFlags.per_dataset in flags else "nothing"

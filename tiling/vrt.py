@@ -96,7 +96,7 @@ def selection_vrt(
         srs: its CRS as WKT.
         geotransform: its six numbers in GDAL's order.
         bands: number and GDAL type name of each band.
-        masks: what to take as masks: "mask,1" is the mask of band 1, "4" is band 4, EVERYWHERE is 255.
+        masks: what to take as masks: "mask,1" is the mask of band 1, EVERYWHERE is 255 at every pixel.
     """
     root = ElementTree.Element("VRTDataset", rasterXSize=str(size[0]), rasterYSize=str(size[1]))
     ElementTree.SubElement(root, "SRS").text = srs

@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tiling import TileGrid, Window
+from tiling.grid import lattice
 
 
 @st.composite
@@ -96,6 +97,22 @@ def test_a_pixel_outside_has_no_tile(pixel):
 def test_impossible_grids_are_refused(width, height, tile, overlap):
     with pytest.raises(ValueError):
         TileGrid(width, height, tile=tile, overlap=overlap)
+
+
+@given(st.integers(1, 3000), st.integers(1, 3000))
+def test_a_lattice_is_spread_from_corner_to_corner(width, height):
+    windows = list(lattice(width, height))
+    scene = Window(0, 0, width, height)
+    assert 1 <= len(windows) <= 256 and all(
+        window and window.intersection(scene) == window for window in windows
+    )
+    assert (windows[0].col_off, windows[0].row_off) == (0, 0)
+    assert (windows[-1].col_end, windows[-1].row_end) == (width, height)
+    if max(width, height) <= 64 * 16:
+        seen = np.zeros((height, width), bool)
+        for window in windows:
+            seen[window.slices(scene)] = True
+        assert seen.all()
 
 
 def test_windows_apart_have_nothing_in_common():

@@ -499,6 +499,22 @@ def test_an_alpha_band_that_is_looked_at_is_no_mask(tmp_path):
     assert valid.all() and np.array_equal(before[0], near_infrared)
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "uint16"])
+def test_near_infrared_that_is_called_alpha_is_no_mask(tmp_path, dtype):
+    image = textured(200, 300, dtype=dtype)
+    near_infrared = textured(200, 300, seed=5)[0].astype(dtype) * (1 if dtype == "uint8" else 100)
+    near_infrared[:20] = 0
+    picture = write_scene(tmp_path / "a.tif", image, alpha=near_infrared)
+    with ScenePair.open(picture, picture) as pair:
+        assert pair.before.masked_by == "alpha" and whole(pair)[2].all()
+    full = np.iinfo(dtype).max
+    feathered = np.linspace(0, full, 9)[np.clip(np.arange(300) - 100, 0, 8)][None, :].repeat(200, 0)
+    mask = write_scene(tmp_path / "b.tif", image, alpha=feathered)
+    with ScenePair.open(mask, mask) as pair:
+        valid = whole(pair)[2]
+    assert not valid[:, :108].any() and valid[:, 108:].all()
+
+
 @pytest.mark.parametrize("shift", [0, 0.2])
 @pytest.mark.parametrize("date", [0, 1])
 def test_all_nodata(tmp_path, scenes, shift, date):
