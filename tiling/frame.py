@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import shapely
 from affine import Affine
+from rasterio.crs import CRS
 from shapely.geometry import Polygon, box
 
 from tiling.errors import BoundsInvalid, NoOverlap, ResolutionInvalid, SceneTooLarge
@@ -154,8 +155,6 @@ def _dense(geometry: Any) -> Any:
 
 
 def _utm_of(info: SceneInfo) -> Any:
-    from rasterio.crs import CRS
-
     centre = on_map(info.transform, info.width / 2, info.height / 2)
     lon, lat = transformer(info.crs, WGS84).transform(*centre)
     return CRS.from_string(utm_crs(lon, lat))

@@ -44,7 +44,7 @@ class ScenePair:
         self._lock = threading.Lock()
         self._handles: list[tuple[threading.Thread, ExitStack]] = []
         self._closed = False
-        self.stretch = Stretch.fit(*self._sample())
+        self.stretch = Stretch("none")
 
     @classmethod
     def open(
@@ -76,9 +76,9 @@ class ScenePair:
             Layer.of(info, own, grid, _alpha_masks(info, own))
             for info, own in zip(infos, chosen, strict=True)
         ]
-        pair = cls.__new__(cls)
+        pair = cls(*layers, grid)
         try:
-            pair.__init__(*layers, grid)  # type: ignore[misc]
+            pair.stretch = Stretch.fit(*pair._sample())
         except BaseException:
             pair.close()
             raise
