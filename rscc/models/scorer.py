@@ -1,0 +1,197 @@
+"""SCORER+CBR: self-supervised cross-view representation reconstruction with cross-modal backward reasoning.
+
+Tu et al., ICCV 2023; equation numbers are the paper's. The formulas of Eq. 2-7 and 9-13 were not legible in
+the text at hand: they are rebuilt from the sentences around them. Where those leave a choice open:
+
+* Eq. 2 compares tokens by the dot product, and similarity is the mean of both directions' mean maxima.
+* Eq. 3 projects queries and keys once, cuts both into subspaces and takes the mean over the heads. The
+  projections are the matching's own; the views and the backward reasoning have one matching each.
+* Eq. 4 aligns the representations of Eq. 1, before any reconstruction. The text gives no temperature.
+* Eq. 5-6 use one attention and one LayerNorm for both dates; further layers repeat them with own weights.
+* Eq. 9 averages over the words that are learned from, padding left out; "before" is that of Eq. 1, and the
+  fully connected layer has no activation. Eq. 10 is an attention without residual or LayerNorm.
+* The baseline of Tables 6, 7 and 10-12 subtracts the images; here each date is subtracted from the other
+  in the place of Eq. 5-6, and Eq. 7 stays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from rscc.config import ModelConfig, build
+from rscc.errors import ConfigInvalid
+from rscc.models.backbone import Backbone
+from rscc.models.blocks import Attention
+from rscc.models.captioner_base import ChangeCaptioner
+from rscc.models.losses import masked_mean, matrix_info_nce
+from rscc.structures import DecoderOutput, DifferenceFeatures, PairBatch
+from rscc.text_encoders import TextEncoder
+from rscc.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True)
+class ScorerOptions:
+    """What only SCORER+CBR knows (``model.options`` of a config).
+
+    Attributes:
+        layers: of Eq. 5-6 (Sec. 4.5: 2 CLEVR-Change, 1 CLEVR-DC, 3 Spot-the-Diff, 2 Image Editing Request).
+        matching_heads: of Eq. 3 (Figure 4: 8); 1 is the matching without heads of Figure 3.
+        temperature: tau of Eq. 4 and 11.
+        difference: ``reconstruction``, or ``subtraction`` for the baseline of Table 6.
+    """
+
+    layers: int = 2
+    matching_heads: int = 8
+    temperature: float = 0.5
+    difference: str = "reconstruction"
+
+    def __post_init__(self) -> None:
+        if min(self.layers, self.matching_heads) < 1 or self.temperature <= 0:
+            raise ConfigInvalid(
+                "model.options: numbers of layers and heads and the temperature must be above 0"
+            )
+        if self.difference not in ("reconstruction", "subtraction"):
+            raise ConfigInvalid(
+                f"model.options.difference is {self.difference!r}; use reconstruction or subtraction"
+            )
+
+
+def token_matching(queries: Tensor, keys: Tensor) -> Tensor:
+    """Similarity of every query image to every key image (Eq. 2).
+
+    Args:
+        queries: (B, N, d) tokens.
+        keys: (C, M, d) tokens.
+
+    Returns:
+        (B, C): mean over an image's tokens of the largest similarity to a token of the other, both ways.
+    """
+    similarity = queries.flatten(0, 1) @ keys.flatten(0, 1).T
+    similarity = similarity.view(*queries.shape[:2], *keys.shape[:2])  # (B, N, C, M)
+    # max keeps the places of the maxima for the backward pass; amax would keep all the similarities.
+    to_keys = similarity.max(dim=3).values.float().mean(1)
+    to_queries = similarity.max(dim=1).values.float().mean(2)
+    return (to_keys + to_queries) / 2
+
+
+class TokenMatching(nn.Module):
+    """Multi-head token-wise matching (Eq. 3)."""
+
+    def __init__(self, *, width: int, heads: int):
+        super().__init__()
+        self.heads = heads
+        self.query = nn.Linear(width, width)
+        self.key = nn.Linear(width, width)
+
+    def forward(self, queries: Tensor, keys: Tensor) -> Tensor:
+        """Map tokens of two kinds of images, (B, N, D) and (C, M, D), to similarities (B, C)."""
+        parts = zip(
+            self.query(queries).chunk(self.heads, dim=-1),
+            self.key(keys).chunk(self.heads, dim=-1),
+            strict=True,
+        )
+        # One head at a time: the similarities of all tokens of a batch take B * N * C * M numbers.
+        return torch.stack([token_matching(q, k) for q, k in parts]).mean(0)
+
+    def contrast(self, one: Tensor, other: Tensor, *, temperature: float) -> Tensor:
+        """InfoNCE of both directions over a batch (Eq. 4, 11): images k, both (B, N, D), belong together."""
+        return matrix_info_nce(self(one, other), self(other, one), temperature=temperature)
+
+
+class Reconstruction(nn.Module):
+    """One layer of Eq. 5-6: what is unchanged in an image is rebuilt from the other and added."""
+
+    def __init__(self, *, width: int, heads: int, dropout: float):
+        super().__init__()
+        self.attention = Attention(width=width, heads=heads, dropout=dropout)
+        self.norm = nn.LayerNorm(width)
+        self.drop = nn.Dropout(dropout)
+
+    def forward(self, before: Tensor, after: Tensor) -> tuple[Tensor, Tensor]:
+        """Map both dates, each (B, N, D), to their next state."""
+        unchanged = self.attention(before, after), self.attention(after, before)  # Eq. 5
+        return self.norm(before + self.drop(unchanged[0])), self.norm(
+            after + self.drop(unchanged[1])
+        )  # Eq. 6
+
+
+class BackwardReasoning(nn.Module):
+    """CBR: what the second date should look like, from the first and the sentence (Eq. 9-10)."""
+
+    def __init__(self, *, width: int, heads: int, matching_heads: int, dropout: float):
+        super().__init__()
+        self.fuse = nn.Linear(2 * width, width)
+        self.attention = Attention(width=width, heads=heads, dropout=dropout)
+        self.matching = TokenMatching(width=width, heads=matching_heads)
+
+    def forward(self, before: Tensor, sentence: Tensor) -> Tensor:
+        """Map the image (B, N, D) and the mean word of its sentence (B, D) to a hallucination (B, N, D)."""
+        everywhere = sentence.unsqueeze(1).expand_as(before)
+        hallucination = self.fuse(torch.cat([before, everywhere], dim=-1))  # Eq. 9
+        return self.attention(hallucination, hallucination)  # Eq. 10
+
+
+class Scorer(ChangeCaptioner):
+    """SCORER+CBR on the shared trunk and decoder; its words teach through the decoder, no text encoder."""
+
+    auxiliary_terms = ("view", "backward")
+
+    def __init__(
+        self,
+        *,
+        config: ModelConfig,
+        backbone: Backbone,
+        vocabulary: Vocabulary,
+        text_encoder: TextEncoder | None = None,
+    ):
+        """Build the model; ``text_encoder`` is not used."""
+        super().__init__(config=config, backbone=backbone, vocabulary=vocabulary, text_encoder=text_encoder)
+        self.options = build(ScorerOptions, config.options, "model.options")
+        width, heads, dropout = config.width, config.heads, config.dropout
+        matching_heads = self.options.matching_heads
+        if width % matching_heads:
+            raise ConfigInvalid(
+                f"model.width {width} is no multiple of model.options.matching_heads {matching_heads}"
+            )
+        layers = self.options.layers if self.options.difference == "reconstruction" else 0
+        self.reconstruction = nn.ModuleList(
+            Reconstruction(width=width, heads=heads, dropout=dropout) for _ in range(layers)
+        )
+        self.join = nn.Linear(2 * width, width)
+        self.matching = TokenMatching(width=width, heads=matching_heads)
+        self.reasoning = BackwardReasoning(
+            width=width, heads=heads, matching_heads=matching_heads, dropout=dropout
+        )
+
+    def encode_maps(self, before: Tensor, after: Tensor) -> DifferenceFeatures:
+        """Eq. 5-7; ``before`` and ``after`` are the representations of Eq. 1, each (B, HW, D)."""
+        one, other = before, after
+        if self.options.difference == "subtraction":
+            one, other = before - after, after - before
+        for layer in self.reconstruction:
+            one, other = layer(one, other)  # Eq. 5-6
+        tokens = self.join(torch.cat([one, other], dim=-1)).relu()  # Eq. 7
+        return DifferenceFeatures(
+            tokens=tokens,
+            before=before,
+            after=after,
+            grid=(0, 0),
+            changed_logits=self.changed_head(tokens),
+        )
+
+    def auxiliary_losses(
+        self, features: DifferenceFeatures, decoded: DecoderOutput, batch: PairBatch
+    ) -> dict[str, Tensor]:
+        """Eq. 4 (view) and Eq. 9-11 (backward)."""
+        assert batch.tokens is not None, "decoded from them"
+        learned = batch.tokens[:, 1:] != self.vocabulary.pad
+        sentence = masked_mean(decoded.hidden, learned)
+        hallucination = self.reasoning(features.before, sentence)
+        tau = self.options.temperature
+        return {
+            "view": self.matching.contrast(features.before, features.after, temperature=tau),
+            "backward": self.reasoning.matching.contrast(hallucination, features.after, temperature=tau),
+        }
