@@ -11,7 +11,8 @@ from __future__ import annotations
 import os
 import re
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,7 @@ from rasterio.io import DatasetReader
 from rasterio.vrt import WarpedVRT
 from rasterio.windows import Window as RasterWindow
 
+from tiling.blocks import BlockCache
 from tiling.errors import SceneDamaged
 from tiling.frame import Grid
 from tiling.geodesy import on_map
@@ -38,6 +40,7 @@ CLEAR, MOST_BETWEEN = 0.02, 0.05
 # Source pixels per working pixel above which they are averaged, not interpolated.
 AVERAGE_ABOVE = 2.0
 WARP_BLOCK = (128, 512)
+KEPT_BLOCKS = 64
 # The warper's approximation of the map projection is at most this many source pixels off.
 WARP_TOLERANCE = 0.01
 _SAME_PLACE = 1e-3
@@ -55,6 +58,7 @@ class Layer:
         resampling: what the warp does.
         masks: what to read as masks, see :func:`tiling.vrt.selection_vrt`.
         any_band: a pixel has data if any band has; else only if all have.
+        blocks: the warped blocks that were used last, for all threads.
     """
 
     info: SceneInfo
@@ -64,6 +68,9 @@ class Layer:
     resampling: Resampling
     masks: tuple[str, ...]
     any_band: bool
+    blocks: BlockCache[tuple[np.ndarray, np.ndarray]] = field(
+        default_factory=lambda: BlockCache(KEPT_BLOCKS), repr=False, compare=False
+    )
 
     @classmethod
     def of(cls, info: SceneInfo, bands: tuple[int, int, int], grid: Grid, alpha_masks: bool) -> Layer:
@@ -155,7 +162,8 @@ class LayerReader:
                 whole = Window(col, row, width, height)
                 block = whole.intersection(Window(0, 0, self._file.width, self._file.height))
                 inside = block.intersection(window)
-                pixels, cover = self._read(block)  # all of it, whatever is needed: see the top of the file
+                # All of the block, whatever is needed of it: see the top of the file.
+                pixels, cover = self.layer.blocks.get((row, col), partial(self._read, block))
                 place, part = (slice(None), *inside.slices(window)), (slice(None), *inside.slices(block))
                 values[place], masks[place] = pixels[part], cover[part]
         return values, masks

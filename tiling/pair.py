@@ -72,11 +72,11 @@ class ScenePair:
         infos = describe(before), describe(after)
         chosen = [_bands_of(info, bands) for info in infos]
         grid = plan_grid(*infos, gsd, bounds)
-        layers = [
+        first, second = (
             Layer.of(info, own, grid, _alpha_masks(info, own))
             for info, own in zip(infos, chosen, strict=True)
-        ]
-        pair = cls(*layers, grid)
+        )
+        pair = cls(first, second, grid)
         try:
             pair.stretch = Stretch.fit(*pair._sample())
         except BaseException:

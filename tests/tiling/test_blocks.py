@@ -1,0 +1,71 @@
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from rasters import ORIGIN, north_up, textured, write_scene
+
+from tiling import ScenePair, TileGrid, read_tiles
+from tiling.blocks import BlockCache
+from tiling.layer import LayerReader
+
+
+def test_a_block_is_computed_once_and_the_oldest_goes():
+    made = []
+
+    def maker(key):
+        return lambda: made.append(key) or key * 10
+
+    cache = BlockCache(2)
+    assert [cache.get(key, maker(key)) for key in (1, 2, 1, 3, 1, 2)] == [10, 20, 10, 30, 10, 20]
+    assert made == [1, 2, 3, 2] and len(cache) == 2
+
+
+def test_threads_wait_for_the_one_that_computes():
+    cache, started, go_on, made = BlockCache(4), threading.Event(), threading.Event(), []
+
+    def slow():
+        started.set()
+        assert go_on.wait(10)
+        made.append(1)
+        return "block"
+
+    with ThreadPoolExecutor(4) as pool:
+        first = pool.submit(cache.get, "key", slow)
+        assert started.wait(10)
+        others = [pool.submit(cache.get, "key", slow) for _ in range(3)]
+        assert not any(other.done() for other in others)
+        go_on.set()
+        assert [future.result(10) for future in (first, *others)] == ["block"] * 4
+    assert made == [1]
+
+
+def test_an_error_is_raised_and_not_kept():
+    cache = BlockCache(4)
+
+    def broken():
+        raise OSError("broken")
+
+    with pytest.raises(OSError, match="broken"):
+        cache.get("key", broken)
+    assert len(cache) == 0 and cache.get("key", lambda: 5) == 5
+
+
+def test_threads_share_the_warped_blocks_of_a_pair(tmp_path, monkeypatch):
+    before = write_scene(tmp_path / "a.tif", textured(500, 1100))
+    after = write_scene(tmp_path / "b.tif", textured(500, 1100), transform=north_up(ORIGIN[0] + 0.2))
+    warped = []
+    read = LayerReader._read
+
+    def counted(self, window):
+        if self.layer.offset is None:
+            warped.append(window)
+        return read(self, window)
+
+    monkeypatch.setattr(LayerReader, "_read", counted)
+    with ScenePair.open(before, after) as pair:
+        grid = TileGrid(pair.grid.width, pair.grid.height, tile=128, overlap=64)
+        tiles = list(read_tiles(pair, grid, threads=4))
+        assert len(warped) == len(set(warped)) == 4 * 3
+        for tile in tiles[::7]:
+            assert np.array_equal(pair.read(tile.tile.window)[1], tile.after)
