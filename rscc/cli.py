@@ -172,7 +172,7 @@ def train(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Run folder; the model lies in its folder model.")
     ],
-    model: Annotated[str, typer.Option("--model", help="Which paper's model: rdd.")] = "rdd",
+    model: Annotated[str, typer.Option("--model", help="Which paper's model: rdd, scorer or dirl.")] = "rdd",
     config: Annotated[
         str | None, typer.Option(help="TOML file or shipped config; default: <MODEL>_levir_cc.")
     ] = None,
