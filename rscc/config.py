@@ -153,12 +153,38 @@ class TrainConfig:
 
 
 @dataclass(frozen=True)
+class CardConfig:
+    """What the finished model's card says beyond what the run itself shows.
+
+    Attributes:
+        version: of the model.
+        description: one line; empty makes one of model, trunk and data.
+        gsd_range: finest and coarsest native metres per pixel the model is meant for.
+        data: origin and licence of the training data.
+        licence: of the weights.
+        limits: what the model cannot do, one sentence each.
+    """
+
+    version: str = "1"
+    description: str = ""
+    gsd_range: tuple[float, ...] = (0.2, 1.2)
+    data: str = ""
+    licence: str = "not stated; mind the licence of the training data"
+    limits: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        low_high = len(self.gsd_range) == 2 and 0 < self.gsd_range[0] < self.gsd_range[1]
+        _check(low_high, f"card.gsd_range {self.gsd_range} must be two numbers above 0, the finer first")
+
+
+@dataclass(frozen=True)
 class Config:
-    """One training run: model, data, loop and the weight of every loss term (0 leaves a term out)."""
+    """One training run: model, data, loop, card, and the weight of every loss term (0 leaves a term out)."""
 
     model: ModelConfig = field(default_factory=ModelConfig)
     data: DataConfig = field(default_factory=DataConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
+    card: CardConfig = field(default_factory=CardConfig)
     loss: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -284,21 +284,25 @@ def finish(
         probabilities = changed_probabilities(model, val, size=size, bf16=config.train.bf16)
         changed_threshold = best_changed_threshold(probabilities, flags)
         scores["flag_accuracy"] = float(((probabilities >= changed_threshold) == flags).mean())
+    localises = config.loss.get("change_mask", 0) > 0 or paths.trunk is not None
+    pairs = f"{config.data.name}: {len(captions)} training and {len(val)} validation pairs"
     card = ModelCard(
         name=name,
-        version="1",
-        description=f"{config.model.paper.upper()} on {config.model.backbone}, {config.data.name}",
+        version=config.card.version,
+        description=config.card.description
+        or f"{config.model.paper.upper()} on {config.model.backbone}, trained on {config.data.name}",
         paper=config.model.paper,
         weights_sha256="",
         gsd=MODEL_GSD,
-        gsd_range=(0.2, 1.2),
+        gsd_range=config.card.gsd_range,
         tile_size=size,
         threshold=threshold,
         changed_threshold=changed_threshold,
-        localisation="change head trained on building change masks",
-        licence="Apache-2.0 for the weights; the training data ask for academic, non-commercial use",
-        data=f"{config.data.name}: {len(captions)} training and {len(val)} validation pairs",
+        localisation="change head trained on change masks" if localises else "",
+        licence=config.card.licence,
+        data=f"{pairs}. {config.card.data}".strip(),
         trained=f"`{command}`, {result.seconds / 60:.0f} minutes on {device_words(model)}",
+        limits=config.card.limits,
         scores={key: round(value, 4) for key, value in scores.items()},
     )
     return save_model_folder(

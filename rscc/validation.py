@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby, islice
 
 import numpy as np
 import torch
@@ -10,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from rscc.data.features import FeatureCache
-from rscc.data.pairs import PairRecord, collate, read_pair, resize_sample
+from rscc.data.pairs import PairRecord, add_masks, collate, read_pair, resize_sample
 from rscc.metrics import cider
 from rscc.models.captioner_base import ChangeCaptioner
 from rscc.models.generation import ForbiddenPrefixes
@@ -20,10 +22,17 @@ _BINS = 200
 
 
 def image_batches(records: Sequence[PairRecord], *, size: int, batch_size: int = 16) -> Iterator[PairBatch]:
-    """Yield the pairs in order, unaugmented, images and masks resized to ``size``."""
-    for start in range(0, len(records), batch_size):
-        samples = [read_pair(record) for record in records[start : start + batch_size]]
-        yield collate([resize_sample(sample, size) for sample in samples])
+    """Yield the pairs in order, unaugmented, images resized to ``size``, masks as large as they are.
+
+    A batch ends early where the size of the stored images changes.
+    """
+    samples = (read_pair(record) for record in records)
+    for _, alike in groupby(samples, key=lambda sample: sample.before.shape):
+        while part := list(islice(alike, batch_size)):
+            masks = [sample.mask for sample in part]
+            batch = collate([resize_sample(replace(sample, mask=None), size) for sample in part])
+            add_masks(batch, masks)
+            yield batch
 
 
 def upsample_logits(logits: Tensor, size: tuple[int, int]) -> Tensor:

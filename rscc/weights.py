@@ -40,7 +40,7 @@ class ModelCard:
         tile_size: side of its input in pixels.
         threshold: change probability from which a pixel is changed, chosen on the validation split.
         changed_threshold: the same for P(anything changed) of a tile.
-        localisation: where the polygons come from.
+        localisation: where the polygons come from; empty when the model only describes and cannot localise.
         licence: of the weights, and what the training data ask for.
         data: training and validation data.
         trained: command, machine and time.

@@ -35,3 +35,7 @@ class OutputNotWritable(WorkflowError):
     """The report cannot be written: no permission, a full disk, a read-only file system."""
 
     exit_code = 1
+
+
+class ModelCannotLocalise(WorkflowError):
+    """The model was trained without change masks: it can describe a pair but not draw polygons."""

@@ -31,6 +31,7 @@ from tiling import (
 )
 from workflows.crops import CropPlanner, best_caption
 from workflows.dates import SceneDate, scene_date
+from workflows.errors import ModelCannotLocalise
 from workflows.geojson import rounded
 from workflows.options import SceneOptions
 from workflows.record import grid_record, model_record, public_path, scene_record, settings_record, versions
@@ -60,10 +61,16 @@ def caption_scene(
 
     Raises:
         TilingError: a scene cannot be read, or the two cannot be compared; the message names the file.
+        ModelCannotLocalise: the model has no trained change head.
     """
     options = options or SceneOptions()
     started, clock = datetime.now(UTC), time.perf_counter()
     card = captioner.card
+    if not card.localisation:
+        raise ModelCannotLocalise(
+            f"model {card.name}: was trained without change masks and cannot find polygons; train it with "
+            "them, or from a model that was (rscc train --trunk)"
+        )
     infos = (describe(before), describe(after))
     dates = (
         scene_date(str(before), infos[0].tags, options.date_before),

@@ -238,21 +238,21 @@ def collate(
         before=torch.from_numpy(np.stack([s.before for s in samples])),
         after=torch.from_numpy(np.stack([s.after for s in samples])),
     )
-    add_masks(batch, samples)
+    add_masks(batch, [s.mask for s in samples])
     add_changed(batch, [s.changed for s in samples])
     if vocabulary is not None and chosen is not None:
         add_captions(batch, chosen, vocabulary, segments, max_words)
     return batch
 
 
-def add_masks(batch: PairBatch, samples: Sequence[PairSample]) -> None:
-    """Fill in ``mask`` and ``mask_known``; both stay None when no sample has a mask."""
-    if all(s.mask is None for s in samples):
+def add_masks(batch: PairBatch, masks: Sequence[np.ndarray | None]) -> None:
+    """Fill in ``mask`` and ``mask_known`` from masks of one size; both stay None without any mask."""
+    shapes = [mask.shape for mask in masks if mask is not None]
+    if not shapes:
         return
-    empty = np.zeros(samples[0].before.shape[1:], dtype=np.float32)
-    masks = [empty if s.mask is None else s.mask.astype(np.float32) for s in samples]
-    batch.mask = torch.from_numpy(np.stack(masks))
-    batch.mask_known = torch.tensor([s.mask is not None for s in samples])
+    filled = [np.zeros(shapes[0]) if mask is None else mask for mask in masks]
+    batch.mask = torch.from_numpy(np.stack(filled).astype(np.float32))
+    batch.mask_known = torch.tensor([mask is not None for mask in masks])
 
 
 def add_changed(batch: PairBatch, flags: Sequence[bool | None]) -> None:

@@ -15,7 +15,7 @@ from shapely.geometry import box
 from rscc.errors import DeviceUnavailable
 from tiling import NothingValid, TilingError
 from workflows import SceneOptions, caption_scene
-from workflows.errors import DateInvalid, OptionInvalid
+from workflows.errors import DateInvalid, ModelCannotLocalise, OptionInvalid
 
 # Row, column, height, width, brightness after; far enough apart to stay three changes, over several tiles.
 THREE = [(30, 150, 12, 20, 220), (60, 20, 30, 30, 240), (100, 120, 40, 25, 10)]
@@ -32,6 +32,12 @@ def on_the_map(geometry, crs="EPSG:32633"):
 
 def iou(first, second):
     return first.intersection(second).area / first.union(second).area
+
+
+def test_a_model_without_a_change_head_is_refused(tmp_path):
+    pair = make_pair(tmp_path, THREE)
+    with pytest.raises(ModelCannotLocalise, match=r"brightness: was trained without change masks"):
+        caption_scene(pair.before, pair.after, BrightnessCaptioner(localisation=""))
 
 
 def test_three_changes_are_found_where_they_are(tmp_path):
