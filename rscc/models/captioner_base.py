@@ -68,6 +68,15 @@ class ChangeCaptioner(nn.Module, ABC):
             max_words=config.max_words,
             dropout=config.dropout,
         )
+        self.build_encoder(config, text_encoder)
+
+    @abstractmethod
+    def build_encoder(self, config: ModelConfig, text_encoder: TextEncoder | None) -> None:
+        """The paper: make its own parts, after the shared ones.
+
+        Raises:
+            ConfigInvalid: ``config.options`` are not this paper's.
+        """
 
     @abstractmethod
     def encode_maps(self, before: Tensor, after: Tensor) -> DifferenceFeatures:

@@ -24,13 +24,11 @@ from torch import Tensor, nn
 
 from rscc.config import ModelConfig, build
 from rscc.errors import ConfigInvalid
-from rscc.models.backbone import Backbone
 from rscc.models.blocks import Attention
 from rscc.models.captioner_base import ChangeCaptioner
 from rscc.models.losses import decorrelation_loss, info_nce, masked_mean
 from rscc.structures import DecoderOutput, DifferenceFeatures, PairBatch
 from rscc.text_encoders import TextEncoder
-from rscc.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True)
@@ -63,16 +61,8 @@ class Dirl(ChangeCaptioner):
 
     auxiliary_terms = ("decorrelation", "ccr")
 
-    def __init__(
-        self,
-        *,
-        config: ModelConfig,
-        backbone: Backbone,
-        vocabulary: Vocabulary,
-        text_encoder: TextEncoder | None = None,
-    ):
-        """Build the model; ``text_encoder`` is not used."""
-        super().__init__(config=config, backbone=backbone, vocabulary=vocabulary, text_encoder=text_encoder)
+    def build_encoder(self, config: ModelConfig, text_encoder: TextEncoder | None) -> None:
+        """The parts that only this paper has; the ``text_encoder`` is not used."""
         self.options = build(DirlOptions, config.options, "model.options")
         width = config.width
         self.embed = nn.Sequential(nn.Linear(width, 4 * width), nn.ReLU(), nn.Linear(4 * width, width))

@@ -19,13 +19,11 @@ from rscc.attribute_tokens import AttributeTokens
 from rscc.config import ModelConfig, build
 from rscc.errors import ConfigInvalid
 from rscc.language import VERB_TEMPLATE
-from rscc.models.backbone import Backbone
 from rscc.models.blocks import Attention, feed_forward
 from rscc.models.captioner_base import ChangeCaptioner
 from rscc.models.losses import info_nce
 from rscc.structures import DecoderOutput, DifferenceFeatures, PairBatch
 from rscc.text_encoders import TextEncoder
-from rscc.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True)
@@ -108,16 +106,8 @@ class Rdd(ChangeCaptioner):
     text_terms = ("n2o", "v2a")
     training_only = ("noun_tokens.", "verb_tokens.")
 
-    def __init__(
-        self,
-        *,
-        config: ModelConfig,
-        backbone: Backbone,
-        vocabulary: Vocabulary,
-        text_encoder: TextEncoder | None = None,
-    ):
-        """Build the model; without a ``text_encoder`` it captions but cannot compute n2o and v2a."""
-        super().__init__(config=config, backbone=backbone, vocabulary=vocabulary, text_encoder=text_encoder)
+    def build_encoder(self, config: ModelConfig, text_encoder: TextEncoder | None) -> None:
+        """Without a ``text_encoder`` the model captions but cannot compute n2o and v2a."""
         self.options = build(RddOptions, config.options, "model.options")
         width, heads, dropout = config.width, config.heads, config.dropout
         self.enrich = Attention(width=width, heads=heads, dropout=dropout)

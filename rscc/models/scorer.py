@@ -23,13 +23,11 @@ from torch import Tensor, nn
 
 from rscc.config import ModelConfig, build
 from rscc.errors import ConfigInvalid
-from rscc.models.backbone import Backbone
 from rscc.models.blocks import Attention
 from rscc.models.captioner_base import ChangeCaptioner
 from rscc.models.losses import masked_mean, matrix_info_nce
 from rscc.structures import DecoderOutput, DifferenceFeatures, PairBatch
 from rscc.text_encoders import TextEncoder
-from rscc.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True)
@@ -139,16 +137,8 @@ class Scorer(ChangeCaptioner):
 
     auxiliary_terms = ("view", "backward")
 
-    def __init__(
-        self,
-        *,
-        config: ModelConfig,
-        backbone: Backbone,
-        vocabulary: Vocabulary,
-        text_encoder: TextEncoder | None = None,
-    ):
-        """Build the model; ``text_encoder`` is not used."""
-        super().__init__(config=config, backbone=backbone, vocabulary=vocabulary, text_encoder=text_encoder)
+    def build_encoder(self, config: ModelConfig, text_encoder: TextEncoder | None) -> None:
+        """The parts that only this paper has; the ``text_encoder`` is not used."""
         self.options = build(ScorerOptions, config.options, "model.options")
         width, heads, dropout = config.width, config.heads, config.dropout
         matching_heads = self.options.matching_heads
