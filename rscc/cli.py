@@ -229,7 +229,7 @@ def evaluate(
     as_json: Annotated[
         Path | None, typer.Option("--json", help="Also write the scores to this file.")
     ] = None,
-    beams: Annotated[int, typer.Option(help="Width of the caption search.")] = 3,
+    beams: Annotated[int, typer.Option(min=1, help="Width of the caption search.")] = 3,
     device: DeviceOption = "auto",
     debug: Debug = False,
 ) -> None:

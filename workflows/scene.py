@@ -31,7 +31,7 @@ from tiling import (
 )
 from workflows.crops import CropPlanner, best_caption
 from workflows.dates import SceneDate, scene_date
-from workflows.errors import ModelCannotLocalise
+from workflows.errors import ModelCannotLocalise, OptionInvalid
 from workflows.geojson import rounded
 from workflows.options import SceneOptions
 from workflows.record import grid_record, model_record, public_path, scene_record, settings_record, versions
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from rscc.structures import Caption
     from rscc.weights import ModelCard
 
+# A scene is enlarged at most this many times.
+FINEST = 16
 Progress = Callable[[str, int, int], None]
 T = TypeVar("T")
 
@@ -119,6 +121,11 @@ def working_gsd(before: SceneInfo, card: ModelCard, options: SceneOptions) -> fl
     A scene coarser than the model's range stays as it is: enlarging it would add pixels but no detail.
     """
     if options.gsd is not None:
+        if options.gsd * FINEST < before.gsd:
+            raise OptionInvalid(
+                f"gsd is {options.gsd:g}: {before.path} has {before.gsd:.3g} m per pixel; give at least "
+                f"{before.gsd / FINEST:.3g}, since enlarging it further adds no detail"
+            )
         return options.gsd
     return None if before.gsd > card.gsd_range[1] else card.gsd
 

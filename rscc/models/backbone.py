@@ -225,7 +225,14 @@ def build_backbone(name: str, *, weights: str | Path | None = None, download: bo
     if source == "timm" and rest:
         return _TimmBackbone(rest, pretrained=download)
     if source == "torchvision" and rest:
-        stages, channels = _split_at_strides(_torchvision_modules(rest, pretrained=download))
+        try:
+            modules = _torchvision_modules(rest, pretrained=download)
+        except OSError as error:
+            raise WeightsNotFound(
+                f"{name}: its published weights cannot be downloaded ({error}); give a file with "
+                "--backbone-weights, a model with --trunk, or go online once"
+            ) from error
+        stages, channels = _split_at_strides(modules)
         return Backbone(stages, channels=channels)
     if name not in BACKBONES:
         known = ", ".join(BACKBONES)

@@ -40,6 +40,12 @@ def test_a_model_without_a_change_head_is_refused(tmp_path):
         caption_scene(pair.before, pair.after, BrightnessCaptioner(localisation=""))
 
 
+def test_enlarging_without_end_is_refused(tmp_path):
+    pair = make_pair(tmp_path, THREE)
+    with pytest.raises(OptionInvalid, match=r"gsd is 0\.001: .* give at least 0\.0\d+"):
+        caption_scene(pair.before, pair.after, BrightnessCaptioner(), SceneOptions(gsd=0.001))
+
+
 def test_three_changes_are_found_where_they_are(tmp_path):
     pair = make_pair(tmp_path, THREE)
     report = caption_scene(pair.before, pair.after, BrightnessCaptioner())
