@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch.nn import functional as F
 
 from rscc.errors import DeviceUnavailable
+from rscc.models.blocks import enlarge_maps
 from rscc.models.captioner_base import ChangeCaptioner
 from rscc.models.generation import ForbiddenPrefixes
 from rscc.structures import NO_CHANGE_CAPTION, Caption, ChangePrediction
@@ -60,14 +60,10 @@ class Captioner:
         with self._inference():
             features = self._model.encode(self._tensor(before), self._tensor(after))
             assert features.change_logits is not None
-            logits = F.interpolate(
-                features.change_logits.float().unsqueeze(1),
-                size=before.shape[-2:],
-                mode="bilinear",
-                align_corners=False,
-            )
+            height, width = before.shape[-2:]
+            logits = enlarge_maps(features.change_logits, (height, width))
             return ChangePrediction(
-                change_probability=logits.squeeze(1).sigmoid().cpu().numpy(),
+                change_probability=logits.sigmoid().cpu().numpy(),
                 changed_probability=features.changed_logits.float().sigmoid().cpu().numpy(),
             )
 

@@ -162,10 +162,11 @@ def enlarge(probability: np.ndarray, size: tuple[int, int]) -> np.ndarray:
     if probability.shape == size:
         return probability
     import torch
-    from torch.nn import functional as F
 
-    grid = torch.from_numpy(np.ascontiguousarray(probability, dtype=np.float32))[None, None]
-    return F.interpolate(grid, size=size, mode="bilinear", align_corners=False)[0, 0].numpy()
+    from rscc.models.blocks import enlarge_maps
+
+    grid = torch.from_numpy(np.ascontiguousarray(probability, dtype=np.float32))
+    return enlarge_maps(grid[None], size)[0].numpy()
 
 
 def pooled_features(

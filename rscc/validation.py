@@ -8,12 +8,11 @@ from itertools import groupby, islice
 
 import numpy as np
 import torch
-from torch import Tensor
-from torch.nn import functional as F
 
 from rscc.data.features import FeatureCache
 from rscc.data.pairs import PairRecord, add_masks, collate, read_pair, resize_sample
 from rscc.metrics import cider
+from rscc.models.blocks import enlarge_maps
 from rscc.models.captioner_base import ChangeCaptioner
 from rscc.models.generation import ForbiddenPrefixes
 from rscc.structures import NO_CHANGE_CAPTION, DifferenceFeatures, PairBatch
@@ -33,13 +32,6 @@ def image_batches(records: Sequence[PairRecord], *, size: int, batch_size: int =
             batch = collate([resize_sample(replace(sample, mask=None), size) for sample in part])
             add_masks(batch, masks)
             yield batch
-
-
-def upsample_logits(logits: Tensor, size: tuple[int, int]) -> Tensor:
-    """Enlarge change logits (B, h, w) bilinearly to (B, H, W)."""
-    return F.interpolate(
-        logits.unsqueeze(1).float(), size=size, mode="bilinear", align_corners=False
-    ).squeeze(1)
 
 
 class MaskCurve:
@@ -78,7 +70,7 @@ def mask_curve(
         with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
             logits = model.change_head(*model.trunk(batch.before.to(device), batch.after.to(device)))
         height, width = batch.mask.shape[-2:]
-        probability = upsample_logits(logits, (height, width)).sigmoid().cpu().numpy()
+        probability = enlarge_maps(logits, (height, width)).sigmoid().cpu().numpy()
         curve.add(probability, batch.mask.numpy() > 0)
     return curve
 

@@ -141,7 +141,7 @@ def flip_sample(sample: PairSample, flip: str) -> PairSample:
     )
 
 
-def resize(array: np.ndarray, size: tuple[int, int], *, nearest: bool = False) -> np.ndarray:
+def resize(array: np.ndarray, size: tuple[int, int]) -> np.ndarray:
     """Resize (3, H, W) uint8 or (H, W) bool to (height, width) with antialiasing (masks: nearest)."""
     if array.shape[-2:] == size:
         return array
@@ -149,8 +149,7 @@ def resize(array: np.ndarray, size: tuple[int, int], *, nearest: bool = False) -
     if array.ndim == 2:
         image = Image.fromarray(array.astype(np.uint8) * 255)
         return np.asarray(image.resize(shape, Image.Resampling.NEAREST)) > 127
-    method = Image.Resampling.NEAREST if nearest else Image.Resampling.BILINEAR
-    resized = Image.fromarray(array.transpose(1, 2, 0)).resize(shape, method)
+    resized = Image.fromarray(array.transpose(1, 2, 0)).resize(shape, Image.Resampling.BILINEAR)
     return np.ascontiguousarray(np.asarray(resized).transpose(2, 0, 1))
 
 

@@ -75,6 +75,12 @@ class Positions2d(nn.Module):
         return grid.flatten(2).transpose(1, 2)
 
 
+def enlarge_maps(maps: Tensor, size: tuple[int, int]) -> Tensor:
+    """Resize maps (B, h, w) bilinearly to (B, height, width), in float32."""
+    resized = F.interpolate(maps.unsqueeze(1).float(), size=size, mode="bilinear", align_corners=False)
+    return resized.squeeze(1)
+
+
 class ChangeHead(nn.Module):
     """Change per pixel from the trunk's three maps of both dates, finest map at stride 4.
 

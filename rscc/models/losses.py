@@ -6,6 +6,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from rscc.models.blocks import enlarge_maps
+
 
 def caption_cross_entropy(
     logits: Tensor, tokens: Tensor, *, pad: int, label_smoothing: float = 0.0
@@ -97,11 +99,9 @@ def change_mask_loss(logits: Tensor, mask: Tensor, known: Tensor) -> Tensor:
         mask: (B, H, W) in {0, 1}.
         known: (B,) bool. Without any known sample the loss is 0.
     """
-    logits = F.interpolate(
-        logits.unsqueeze(1).float(), size=mask.shape[-2:], mode="bilinear", align_corners=False
-    )
+    height, width = mask.shape[-2:]
+    logits = enlarge_maps(logits, (height, width))
     weight = known.to(logits.dtype).view(-1, 1, 1)
-    logits = logits.squeeze(1)
     pixels = weight.sum() * mask.shape[-1] * mask.shape[-2]
     entropy = F.binary_cross_entropy_with_logits(logits, mask, reduction="none")
     entropy = (entropy * weight).sum() / pixels.clamp(min=1)
