@@ -23,6 +23,7 @@ class Captioner:
     Attributes:
         card: what the model says of itself.
         device: where it runs.
+        bf16: whether it computes in bfloat16, which it does where the hardware is fast at it.
     """
 
     def __init__(self, model: ChangeCaptioner, folder: ModelFolder, *, device: str = "auto"):
@@ -30,7 +31,7 @@ class Captioner:
         self.device = _pick_device(device)
         self._model = model.to(self.device).eval()
         self._forbidden = ForbiddenPrefixes.of_words(folder.no_change_prefixes, model.vocabulary)
-        self._bf16 = _fast_bf16(self.device)
+        self.bf16 = _fast_bf16(self.device)
 
     @classmethod
     def load(cls, model: str | Path = DEFAULT_MODEL, *, device: str = "auto") -> Captioner:
@@ -103,7 +104,7 @@ class Captioner:
 
     @contextmanager
     def _inference(self) -> Iterator[None]:
-        with torch.inference_mode(), torch.autocast(self.device.type, torch.bfloat16, enabled=self._bf16):
+        with torch.inference_mode(), torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16):
             yield
 
 

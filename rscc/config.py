@@ -40,6 +40,7 @@ class ModelConfig:
         max_words: longest caption in tokens, begin and end included.
         dropout: dropout probability inside attention blocks and the decoder.
         head_width: channels of the change head.
+        pool: side of the squares of the trunk's last map that are averaged to one position.
         options: what only this paper's model knows; checked by the model itself.
     """
 
@@ -52,10 +53,11 @@ class ModelConfig:
     max_words: int = 40
     dropout: float = 0.1
     head_width: int = 64
+    pool: int = 1
     options: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name in ("width", "heads", "word_width", "decoder_layers", "head_width"):
+        for name in ("width", "heads", "word_width", "decoder_layers", "head_width", "pool"):
             _check(getattr(self, name) >= 1, f"model.{name} {getattr(self, name)} is below 1")
         _check(self.head_width % 8 == 0, f"model.head_width {self.head_width} is no multiple of 8")
         _check(self.width % self.heads == 0, f"model.width {self.width} is no multiple of heads {self.heads}")

@@ -19,9 +19,6 @@ from rscc.mask_metrics import MaskCounter, MaskScores, bootstrap_interval, flag_
 from rscc.metrics import CaptionScorer, is_no_change
 
 if TYPE_CHECKING:
-    import torch
-
-    from rscc.models.backbone import Backbone
     from rscc.structures import Caption, ChangePrediction
     from rscc.weights import ModelCard
 
@@ -169,29 +166,6 @@ def enlarge(probability: np.ndarray, size: tuple[int, int]) -> np.ndarray:
     return enlarge_maps(grid[None], size)[0].numpy()
 
 
-def pooled_features(
-    backbone: Backbone,
-    records: Sequence[PairRecord],
-    *,
-    side: int,
-    device: torch.device,
-    batch_size: int = _BATCH,
-) -> np.ndarray:
-    """Return (N, 2, C) float32: the mean of the trunk's last map of both dates of each pair."""
-    import torch
-
-    from rscc.captioner import _fast_bf16
-
-    parts = []
-    for start in range(0, len(records), batch_size):
-        before, after, sizes = read_batch(records[start : start + batch_size], side)
-        images = torch.from_numpy(np.concatenate([before, after])).to(device)
-        with torch.inference_mode(), torch.autocast(device.type, torch.bfloat16, enabled=_fast_bf16(device)):
-            pooled = backbone(images)[-1].float().mean((2, 3)).cpu().numpy()
-        parts.append(pooled.reshape(2, len(sizes), -1).transpose(1, 0, 2))
-    return np.concatenate(parts)
-
-
 def evaluate_records(
     captioner: PairCaptioner,
     records: Sequence[PairRecord],
@@ -259,6 +233,7 @@ def evaluate(
         ExtraNotInstalled: the libraries of the extra ``train`` are not installed.
     """
     from rscc.captioner import Captioner
+    from rscc.data.features import pooled_features
     from rscc.data.levir_cc import LevirCC
     from rscc.weights import find_model, load_model, open_model_folder
 
@@ -272,8 +247,7 @@ def evaluate(
     captioner = Captioner(network, folder, device=device)
 
     def features(pairs: Sequence[PairRecord]) -> np.ndarray:
-        side = captioner.card.tile_size
-        return pooled_features(network.backbone, pairs, side=side, device=captioner.device)
+        return pooled_features(network.backbone, pairs, size=captioner.card.tile_size, bf16=captioner.bf16)
 
     run = {
         **run_record(shlex.join(["rscc", *sys.argv[1:]])),

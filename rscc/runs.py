@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 from rscc.cards import card_text
 from rscc.config import Config
 from rscc.data.change_masks import ChangeMasks
-from rscc.data.features import FeatureCache, build_feature_cache
+from rscc.data.features import FeatureCache, build_feature_cache, pooled_features
 from rscc.data.levir_cc import LevirCC
 from rscc.data.pairs import PairRecord
 from rscc.data.sources import (
@@ -31,6 +31,7 @@ from rscc.language import segment_texts
 from rscc.models import model_class
 from rscc.models.backbone import build_backbone
 from rscc.models.captioner_base import ChangeCaptioner
+from rscc.structures import TrainingMaterial
 from rscc.text_encoders import TextEncoder, load_text_encoder
 from rscc.train import Trainer, TrainResult, load_best
 from rscc.validation import caption_validation, changed_probabilities, mask_curve, mask_validation
@@ -99,6 +100,8 @@ def train_model(
     torch.manual_seed(config.train.seed)
     model = build_model(config, vocabulary, paths).to(device)
     cache, val_cache = _caches(model, config, paths, train, val, report)
+    if model.prepares:
+        model.prepare(_material(model, config, train, cache))
     source = _source(config, paths, train, vocabulary, cache)
     select_masks = config.train.select == "mask_f1"
     size, bf16 = config.data.size, config.train.bf16
@@ -136,8 +139,9 @@ def build_model(config: Config, vocabulary: Vocabulary, paths: RunPaths) -> Chan
     if paths.trunk is not None and paths.backbone_weights is not None:
         raise ConfigInvalid("give either a trunk (a model folder) or backbone weights, not both")
     kind = model_class(config.model.paper)
-    needs_text = any(config.loss.get(term, 0) > 0 for term in kind.text_terms)
-    encoder: TextEncoder | None = load_text_encoder(paths.text_encoder) if needs_text else None
+    encoder: TextEncoder | None = None
+    if kind.needs_text_encoder(config.loss):
+        encoder = load_text_encoder(paths.text_encoder)
     download = paths.trunk is None and paths.backbone_weights is None and "/" in config.model.backbone
     backbone = build_backbone(config.model.backbone, weights=paths.backbone_weights, download=download)
     model = kind(config=config.model, backbone=backbone, vocabulary=vocabulary, text_encoder=encoder)
@@ -185,6 +189,20 @@ def _caches(
         model.backbone, val, folder, size=size, bf16=bf16, flips=("none",), progress=progress
     )
     return one, other
+
+
+def _material(
+    model: ChangeCaptioner, config: Config, train: Sequence[PairRecord], cache: FeatureCache | None
+) -> TrainingMaterial:
+    size, bf16 = config.data.size, config.train.bf16
+    model.eval()
+    pooled = cache.pooled() if cache else pooled_features(model.backbone, train, size=size, bf16=bf16)
+    return TrainingMaterial(
+        captions=[list(record.captions) for record in train],
+        changed=[record.changed for record in train],
+        pooled=pooled,
+        seed=config.train.seed,
+    )
 
 
 def _source(

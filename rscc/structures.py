@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ class PairBatch:
         mask: (B, H, W) float32 in {0, 1}; None when no sample has one.
         mask_known: (B,) bool, whether ``mask`` of this sample may be learned from.
         changed: (B,) float32 in {0, 1}; ``changed_known``: (B,) bool.
+        extracted: (B, h, w) float32 in 0..1, as in :class:`PairView`; None when nothing was extracted.
     """
 
     before: torch.Tensor | None = None
@@ -67,6 +68,46 @@ class PairBatch:
     mask_known: torch.Tensor | None = None
     changed: torch.Tensor | None = None
     changed_known: torch.Tensor | None = None
+    extracted: torch.Tensor | None = None
+
+
+@dataclass(frozen=True)
+class PairView:
+    """All that an encoder may look at in a batch of pairs.
+
+    Attributes:
+        before, after: (B, h * w, D) image representations, projected to the model's width, with positions.
+        maps_before, maps_after: (B, C, h, w), the trunk's last maps that they were made of.
+        grid: (h, w).
+        images: both dates as (B, 3, H, W) RGB in 0..255; None when the maps come from a cache.
+        extracted: (B, h, w) in 0..1, the share of a position that an extraction without learning calls
+            changed (DAVIR, Eq. 3); None when the caller has none.
+    """
+
+    before: torch.Tensor
+    after: torch.Tensor
+    maps_before: torch.Tensor
+    maps_after: torch.Tensor
+    grid: tuple[int, int]
+    images: tuple[torch.Tensor, torch.Tensor] | None = None
+    extracted: torch.Tensor | None = None
+
+
+@dataclass(frozen=True)
+class TrainingMaterial:
+    """What a model may learn from before its training begins (:meth:`ChangeCaptioner.prepare`).
+
+    Attributes:
+        captions: of each of N training pairs.
+        changed: whether anything changed in each pair; None when unknown.
+        pooled: (N, 2, C) float32, the trunk's last map of both dates, averaged over its positions.
+        seed: of everything random.
+    """
+
+    captions: list[list[str]]
+    changed: list[bool | None]
+    pooled: np.ndarray
+    seed: int
 
 
 @dataclass
@@ -74,19 +115,31 @@ class DifferenceFeatures:
     """What an encoder makes of a pair; papers that need more subclass it with typed fields.
 
     Attributes:
-        tokens: (B, N, D) difference tokens that the decoder attends to.
-        before, after: (B, h * w, D) representations of the two images.
-        grid: (h, w) of the image representations.
-        changed_logits: (B,) logits of P(anything changed).
+        tokens: (B, N, D) difference tokens.
+        pair: what they were made of.
+        changed_logits: (B,) logits of P(anything changed), set by the shared head.
         change_logits: (B, H / 4, W / 4) logits of change per pixel; None when cached features were encoded.
     """
 
     tokens: torch.Tensor
-    before: torch.Tensor
-    after: torch.Tensor
-    grid: tuple[int, int]
-    changed_logits: torch.Tensor
+    pair: PairView
+    changed_logits: torch.Tensor = field(init=False)
     change_logits: torch.Tensor | None = None
+
+    @property
+    def before(self) -> torch.Tensor:
+        """Representation of the first date, (B, h * w, D)."""
+        return self.pair.before
+
+    @property
+    def after(self) -> torch.Tensor:
+        """Representation of the second date, (B, h * w, D)."""
+        return self.pair.after
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """(h, w) of the representations."""
+        return self.pair.grid
 
 
 @dataclass

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from rscc.data.pairs import FLIPS, PairRecord, flip_sample, read_pair, resize
+from rscc.data.pairs import FLIPS, PairRecord, PairSample, flip_sample, read_pair, resize
 from rscc.models.backbone import Backbone
 
 
@@ -33,6 +33,10 @@ class FeatureCache:
     def __init__(self, maps: np.ndarray, flips: Sequence[str]):
         self._maps = maps  # (N, F, 2, C, h, w) float16
         self.flips = tuple(flips)
+
+    def pooled(self) -> np.ndarray:
+        """Return (N, 2, C) float32: the maps of the first flip, averaged over their positions."""
+        return np.stack([record[0].astype(np.float32).mean((2, 3)) for record in self._maps])
 
     def read(self, indices: np.ndarray, views: np.ndarray) -> np.ndarray:
         """Return (B, 2, C, h, w) float32 of record ``indices[i]`` in flip number ``views[i]``."""
@@ -77,19 +81,35 @@ def build_feature_cache(
     shape = (len(records), len(flips), 2, backbone.channels[-1], side, side)
     partial = path.with_suffix(".partial")
     maps = np.lib.format.open_memmap(partial, mode="w+", dtype=np.float16, shape=shape)
-    device = next(backbone.parameters()).device
     for start in range(0, len(records), batch_size):
         samples = [read_pair(record) for record in records[start : start + batch_size]]
         for view, flip in enumerate(flips):
-            turned = [flip_sample(sample, flip) for sample in samples]
-            images = [resize(image, (size, size)) for one in turned for image in (one.before, one.after)]
-            stacked = torch.from_numpy(np.stack(images)).to(device)
-            with torch.no_grad(), torch.autocast(device.type, torch.bfloat16, enabled=bf16):
-                last = backbone(stacked)[-1]
-            maps[start : start + len(samples), view] = last.float().cpu().numpy().reshape(-1, 2, *shape[3:])
+            last = _last_maps(backbone, [flip_sample(sample, flip) for sample in samples], size, bf16)
+            maps[start : start + len(samples), view] = last.cpu().numpy().reshape(-1, 2, *shape[3:])
         if progress is not None:
             progress(min(start + batch_size, len(records)), len(records))
     maps.flush()
     del maps
     partial.rename(path)
     return FeatureCache(np.load(path, mmap_mode="r"), flips)
+
+
+def pooled_features(
+    backbone: Backbone, records: Sequence[PairRecord], *, size: int, batch_size: int = 16, bf16: bool = True
+) -> np.ndarray:
+    """Return (N, 2, C) float32: the mean of the trunk's last map of both dates of each pair."""
+    parts = []
+    for start in range(0, len(records), batch_size):
+        part = records[start : start + batch_size]
+        pooled = _last_maps(backbone, [read_pair(record) for record in part], size, bf16).mean((2, 3))
+        parts.append(pooled.cpu().numpy().reshape(len(part), 2, -1))
+    return np.concatenate(parts)
+
+
+@torch.no_grad()
+def _last_maps(backbone: Backbone, samples: Sequence[PairSample], size: int, bf16: bool) -> torch.Tensor:
+    """Return the last maps of the dates of the samples in turn, (2 B, C, h, w) float32."""
+    device = next(backbone.parameters()).device
+    images = [resize(image, (size, size)) for one in samples for image in (one.before, one.after)]
+    with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
+        return backbone(torch.from_numpy(np.stack(images)).to(device))[-1].float()

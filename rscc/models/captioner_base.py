@@ -1,6 +1,6 @@
 """What all change captioners share: trunk, decoder, change heads, losses and generation.
 
-A paper's model subclasses :class:`ChangeCaptioner` and brings ``encode_maps`` and ``auxiliary_losses``.
+A paper's model subclasses :class:`ChangeCaptioner` and brings ``encode_pair`` and ``auxiliary_losses``.
 """
 
 from __future__ import annotations
@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from rscc.config import ModelConfig
 from rscc.errors import ConfigInvalid
 from rscc.models.backbone import Backbone
 from rscc.models.blocks import ChangedHead, ChangeHead, Positions2d
-from rscc.models.decoder import CaptionDecoder
+from rscc.models.decoder import CaptionDecoder, DecoderLayer
 from rscc.models.generation import ForbiddenPrefixes, Hypothesis, beam_search, greedy_search
 from rscc.models.losses import caption_cross_entropy, change_mask_loss, changed_loss
-from rscc.structures import DecoderOutput, DifferenceFeatures, PairBatch
+from rscc.structures import DecoderOutput, DifferenceFeatures, PairBatch, PairView, TrainingMaterial
 from rscc.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -35,11 +36,15 @@ class ChangeCaptioner(nn.Module, ABC):
         auxiliary_terms: names of the loss terms that this model's ``auxiliary_losses`` can give.
         text_terms: those of them that need a text encoder and the captions' noun and verb segments.
         training_only: beginnings of the names of parameters that captioning does not need.
+        decoder_layer: class of the decoder's layers.
+        prepares: whether :meth:`prepare` does anything, so that its material must be gathered.
     """
 
     auxiliary_terms: tuple[str, ...] = ()
     text_terms: tuple[str, ...] = ()
     training_only: tuple[str, ...] = ()
+    decoder_layer: type[DecoderLayer] = DecoderLayer
+    prepares = False
 
     def __init__(
         self,
@@ -59,16 +64,21 @@ class ChangeCaptioner(nn.Module, ABC):
         self.positions = Positions2d(width=width)
         self.change_head = ChangeHead(channels=backbone.channels, width=config.head_width)
         self.changed_head = ChangedHead(width=width, dropout=config.dropout)
-        self.decoder = CaptionDecoder(
-            vocabulary_size=len(vocabulary),
-            width=width,
+        self.decoder = self.build_decoder(config)
+        self.build_encoder(config, text_encoder)
+
+    def build_decoder(self, config: ModelConfig) -> CaptionDecoder:
+        """Make the caption decoder; a paper with a layer of its own hands that on."""
+        return CaptionDecoder(
+            vocabulary_size=len(self.vocabulary),
+            width=config.width,
             word_width=config.word_width,
             layers=config.decoder_layers,
             heads=config.heads,
             max_words=config.max_words,
             dropout=config.dropout,
+            layer=self.decoder_layer,
         )
-        self.build_encoder(config, text_encoder)
 
     @abstractmethod
     def build_encoder(self, config: ModelConfig, text_encoder: TextEncoder | None) -> None:
@@ -78,13 +88,21 @@ class ChangeCaptioner(nn.Module, ABC):
             ConfigInvalid: ``config.options`` are not this paper's.
         """
 
-    @abstractmethod
-    def encode_maps(self, before: Tensor, after: Tensor) -> DifferenceFeatures:
-        """The paper: image representations (B, h * w, D), projected and with positions, to differences.
+    @classmethod
+    def needs_text_encoder(cls, weights: dict[str, float]) -> bool:
+        """Tell whether training with these loss weights takes a text encoder."""
+        return any(weights.get(term, 0) > 0 for term in cls.text_terms)
 
-        Implementations leave ``grid``, ``changed_logits`` and ``change_logits`` to the caller by calling
-        :meth:`features`.
-        """
+    def prepare(self, material: TrainingMaterial) -> None:
+        """The paper: learn from the training split what must stand before the training begins."""
+
+    @abstractmethod
+    def encode_pair(self, pair: PairView) -> DifferenceFeatures:
+        """The paper: image representations to differences; the logits are filled in by the caller."""
+
+    def memory(self, features: DifferenceFeatures) -> Tensor:
+        """What the decoder attends to, (B, N, D)."""
+        return features.tokens
 
     @abstractmethod
     def auxiliary_losses(
@@ -95,7 +113,7 @@ class ChangeCaptioner(nn.Module, ABC):
     def encode(self, before: Tensor, after: Tensor) -> DifferenceFeatures:
         """Encode uint8 or float RGB images in 0..255, each (B, 3, H, W)."""
         maps_before, maps_after = self.trunk(before, after)
-        encoded = self.encode_last_maps(maps_before[-1], maps_after[-1])
+        encoded = self.encode_last_maps(maps_before[-1], maps_after[-1], images=(before, after))
         encoded.change_logits = self.change_head(maps_before, maps_after)
         return encoded
 
@@ -105,20 +123,35 @@ class ChangeCaptioner(nn.Module, ABC):
         count = before.shape[0]
         return [m[:count] for m in maps], [m[count:] for m in maps]
 
-    def encode_last_maps(self, before: Tensor, after: Tensor) -> DifferenceFeatures:
-        """Encode the trunk's last maps (B, C, h, w) of both dates, which may come from a cache."""
-        height, width = before.shape[-2:]
-        positions = self.positions(height, width)
+    def encode_last_maps(
+        self,
+        before: Tensor,
+        after: Tensor,
+        *,
+        images: tuple[Tensor, Tensor] | None = None,
+        extracted: Tensor | None = None,
+    ) -> DifferenceFeatures:
+        """Encode the trunk's last maps (B, C, h, w) of both dates, which may come from a cache.
+
+        Args:
+            before, after: the maps.
+            images, extracted: see :class:`~rscc.structures.PairView`; ``extracted`` on the maps' grid.
+        """
+        if self.config.pool > 1:
+            before, after = (F.avg_pool2d(m, self.config.pool) for m in (before, after))
+            extracted = None if extracted is None else F.avg_pool2d(extracted, self.config.pool)
+        grid = (before.shape[-2], before.shape[-1])
+        positions = self.positions(*grid)
         tokens = [
             self.project(m.flatten(2).transpose(1, 2)) + positions for m in (before, after)
         ]  # (B, h*w, D)
-        encoded = self.encode_maps(*tokens)
-        encoded.grid = (height, width)
+        encoded = self.encode_pair(PairView(tokens[0], tokens[1], before, after, grid, images, extracted))
+        encoded.changed_logits = self.changed_head(encoded.tokens)
         return encoded
 
     def decode(self, features: DifferenceFeatures, tokens: Tensor) -> DecoderOutput:
         """Teacher forcing over ``tokens`` (B, L)."""
-        return self.decoder(features.tokens, tokens)
+        return self.decoder(self.memory(features), tokens)
 
     def loss_terms(self) -> tuple[str, ...]:
         """Names of all terms; the config must weight each of them, with 0 to leave one out."""
@@ -144,7 +177,9 @@ class ChangeCaptioner(nn.Module, ABC):
             logits = self.change_head(*self.trunk(*images))
             return {"change_mask": self._mask_term(logits, batch)}
         if batch.features is not None:
-            features = self.encode_last_maps(batch.features[:, 0], batch.features[:, 1])
+            features = self.encode_last_maps(
+                batch.features[:, 0], batch.features[:, 1], extracted=batch.extracted
+            )
         else:
             features = self.encode(
                 _required(batch.before, "caption", "images"), _required(batch.after, "caption", "images")
@@ -185,9 +220,10 @@ class ChangeCaptioner(nn.Module, ABC):
             "banned": (words.pad, words.bos, words.unk),
             "forbidden": forbidden,
         }
+        memory = self.memory(features)
         if beams == 1:
-            return [[one] for one in greedy_search(self.decoder, features.tokens, **settings)]
-        return beam_search(self.decoder, features.tokens, beams=beams, **settings)
+            return [[one] for one in greedy_search(self.decoder, memory, **settings)]
+        return beam_search(self.decoder, memory, beams=beams, **settings)
 
     @torch.no_grad()
     def generate(self, before: Tensor, after: Tensor, *, beams: int = 1) -> list[list[Hypothesis]]:

@@ -20,14 +20,19 @@ from rscc.structures import DecoderOutput
 
 @dataclass
 class LayerCache:
-    """Projected keys and values, each (B, heads, length, d_k), of the difference tokens and of the words."""
+    """What one layer keeps of the difference tokens and of the words.
 
-    memory: tuple[Tensor, Tensor]
+    Attributes:
+        memory: what :meth:`DecoderLayer.project` gave, batch first; keys and values (B, heads, N, d_k).
+        words: keys and values of the words so far, (B, heads, length, d_k).
+    """
+
+    memory: tuple[Tensor, ...]
     words: tuple[Tensor, Tensor] | None = None
 
     def select(self, rows: Tensor) -> None:
         """Keep and reorder samples by their row numbers (beam search)."""
-        self.memory = (self.memory[0][rows], self.memory[1][rows])
+        self.memory = tuple(kept[rows] for kept in self.memory)
         if self.words is not None:
             self.words = (self.words[0][rows], self.words[1][rows])
 
@@ -66,7 +71,7 @@ class DecoderLayer(nn.Module):
         x = self.norms[1](words + attended)
         return self.norms[2](x + self.drop(self.feed_forward(x))), words, attended
 
-    def project(self, memory: Tensor) -> tuple[Tensor, Tensor]:
+    def project(self, memory: Tensor) -> tuple[Tensor, ...]:
         """Keys and values of the difference tokens for :meth:`step`."""
         return self.cross_attention.project(memory)
 
@@ -78,7 +83,8 @@ class DecoderLayer(nn.Module):
             values = torch.cat([cache.words[1], values], dim=2)
         cache.words = (keys, values)
         x = self.norms[0](x + self.self_attention.attend(x, keys, values))
-        x = self.norms[1](x + self.cross_attention.attend(x, *cache.memory))
+        keys, values = cache.memory
+        x = self.norms[1](x + self.cross_attention.attend(x, keys, values))
         return self.norms[2](x + self.feed_forward(x))
 
 
@@ -95,14 +101,13 @@ class CaptionDecoder(nn.Module):
         heads: int,
         max_words: int,
         dropout: float,
+        layer: type[DecoderLayer] = DecoderLayer,
     ):
         super().__init__()
         self.words = nn.Embedding(vocabulary_size, word_width)
         self.widen = nn.Linear(word_width, width)
         self.positions = nn.Parameter(torch.randn(max_words, width) * 0.02)
-        self.layers = nn.ModuleList(
-            DecoderLayer(width=width, heads=heads, dropout=dropout) for _ in range(layers)
-        )
+        self.layers = nn.ModuleList(layer(width=width, heads=heads, dropout=dropout) for _ in range(layers))
         self.drop = nn.Dropout(dropout)
         self.logits = nn.Linear(width, vocabulary_size)
 

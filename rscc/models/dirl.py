@@ -27,7 +27,7 @@ from rscc.errors import ConfigInvalid
 from rscc.models.blocks import Attention
 from rscc.models.captioner_base import ChangeCaptioner
 from rscc.models.losses import decorrelation_loss, info_nce, masked_mean
-from rscc.structures import DecoderOutput, DifferenceFeatures, PairBatch
+from rscc.structures import DecoderOutput, DifferenceFeatures, PairBatch, PairView
 from rscc.text_encoders import TextEncoder
 
 
@@ -71,21 +71,16 @@ class Dirl(ChangeCaptioner):
             self.shared_attention = Attention(width=width, heads=config.heads, dropout=config.dropout)
         self.join = nn.Linear(2 * width, width)
 
-    def encode_maps(self, before: Tensor, after: Tensor) -> DifferenceFeatures:
-        """Eq. 5-7; ``before`` and ``after`` are the representations of Eq. 1, each (B, HW, D)."""
+    def encode_pair(self, pair: PairView) -> DifferenceFeatures:
+        """Eq. 5-7; ``pair`` holds the representations of Eq. 1, each (B, HW, D)."""
+        before, after = pair.before, pair.after
         shared_before, shared_after = after, before
         if self.shared_attention is not None:
             shared_before = self.shared_attention(before, after)  # Eq. 5
             shared_after = self.shared_attention(after, before)
         differences = [before - shared_before, after - shared_after]  # Eq. 6
         tokens = self.join(torch.cat(differences, dim=-1)).relu()  # Eq. 7
-        return DifferenceFeatures(
-            tokens=tokens,
-            before=before,
-            after=after,
-            grid=(0, 0),
-            changed_logits=self.changed_head(tokens),
-        )
+        return DifferenceFeatures(tokens, pair)
 
     def auxiliary_losses(
         self, features: DifferenceFeatures, decoded: DecoderOutput, batch: PairBatch

@@ -22,7 +22,7 @@ from rscc.language import VERB_TEMPLATE
 from rscc.models.blocks import Attention, feed_forward
 from rscc.models.captioner_base import ChangeCaptioner
 from rscc.models.losses import info_nce
-from rscc.structures import DecoderOutput, DifferenceFeatures, PairBatch
+from rscc.structures import DecoderOutput, DifferenceFeatures, PairBatch, PairView
 from rscc.text_encoders import TextEncoder
 
 
@@ -130,8 +130,9 @@ class Rdd(ChangeCaptioner):
                 encoder=text_encoder, width=width, prompt=self.options.prompt, template=VERB_TEMPLATE
             )
 
-    def encode_maps(self, before: Tensor, after: Tensor) -> RddFeatures:
-        """Eq. 2-10; ``before`` and ``after`` are F_bef and F_aft of Eq. 1, each (B, HW, D)."""
+    def encode_pair(self, pair: PairView) -> RddFeatures:
+        """Eq. 2-10; ``pair`` holds F_bef and F_aft of Eq. 1, each (B, HW, D)."""
+        before, after = pair.before, pair.after
         difference = before - after  # Eq. 2
         keys, values = self.enrich.project(difference)
         enriched = [self.enrich.attend(image, keys, values) for image in (before, after)]  # Eq. 3-4
@@ -139,15 +140,7 @@ class Rdd(ChangeCaptioner):
         objects = self.object_distilling(coarse)  # Eq. 6-8: F_object^N
         actions = self.action_distilling(objects)  # the same on the objects: F_action^N
         tokens = self.fuse(coarse, objects, actions)  # Eq. 9
-        return RddFeatures(
-            tokens=tokens,
-            before=before,
-            after=after,
-            grid=(0, 0),
-            changed_logits=self.changed_head(tokens),
-            objects=objects.mean(1),  # Eq. 10
-            actions=actions.mean(1),
-        )
+        return RddFeatures(tokens, pair, objects=objects.mean(1), actions=actions.mean(1))  # Eq. 10
 
     def fuse(self, coarse: Tensor, objects: Tensor, actions: Tensor) -> Tensor:
         """Multi-scale fusion (Eq. 9): (B, HW + k_o + k_a, D)."""

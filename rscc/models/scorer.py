@@ -26,7 +26,7 @@ from rscc.errors import ConfigInvalid
 from rscc.models.blocks import Attention
 from rscc.models.captioner_base import ChangeCaptioner
 from rscc.models.losses import masked_mean, matrix_info_nce
-from rscc.structures import DecoderOutput, DifferenceFeatures, PairBatch
+from rscc.structures import DecoderOutput, DifferenceFeatures, PairBatch, PairView
 from rscc.text_encoders import TextEncoder
 
 
@@ -156,21 +156,16 @@ class Scorer(ChangeCaptioner):
             width=width, heads=heads, matching_heads=matching_heads, dropout=dropout
         )
 
-    def encode_maps(self, before: Tensor, after: Tensor) -> DifferenceFeatures:
-        """Eq. 5-7; ``before`` and ``after`` are the representations of Eq. 1, each (B, HW, D)."""
+    def encode_pair(self, pair: PairView) -> DifferenceFeatures:
+        """Eq. 5-7; ``pair`` holds the representations of Eq. 1, each (B, HW, D)."""
+        before, after = pair.before, pair.after
         one, other = before, after
         if self.options.difference == "subtraction":
             one, other = before - after, after - before
         for layer in self.reconstruction:
             one, other = layer(one, other)  # Eq. 5-6
         tokens = self.join(torch.cat([one, other], dim=-1)).relu()  # Eq. 7
-        return DifferenceFeatures(
-            tokens=tokens,
-            before=before,
-            after=after,
-            grid=(0, 0),
-            changed_logits=self.changed_head(tokens),
-        )
+        return DifferenceFeatures(tokens, pair)
 
     def auxiliary_losses(
         self, features: DifferenceFeatures, decoded: DecoderOutput, batch: PairBatch

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from slow_blocks import randoms, slow_attention, slow_linear, slow_norm, values
-from tiny_models import CAPTIONS, full_batch, tiny_backbone, tiny_model, tiny_vocabulary
+from tiny_models import CAPTIONS, full_batch, pair_view, tiny_backbone, tiny_model, tiny_vocabulary
 
 from rscc import runs
 from rscc.config import load_config
@@ -101,7 +101,7 @@ def test_ccr_is_equations_13_and_14(tau) -> None:
 def test_encoding_is_equations_5_to_7() -> None:
     model = dirl()
     before, after = randoms(2, 6, WIDTH), randoms(2, 6, WIDTH, seed=1)
-    features = model.encode_maps(before, after)
+    features = model.encode_pair(pair_view(before, after))
     for sample in range(2):
         f_bef, f_aft = values(before[sample]), values(after[sample])
         d_bef = f_bef - slow_attention(model.shared_attention, f_bef, f_aft)
@@ -117,7 +117,7 @@ def test_the_baseline_subtracts() -> None:
     before, after = randoms(1, 6, WIDTH), randoms(1, 6, WIDTH, seed=1)
     difference = values(before[0]) - values(after[0])
     joined = np.concatenate([difference, -difference], axis=1)
-    fast = values(model.encode_maps(before, after).tokens[0])
+    fast = values(model.encode_pair(pair_view(before, after)).tokens[0])
     np.testing.assert_allclose(fast, np.maximum(slow_linear(model.join, joined), 0), atol=2e-5)
     assert not any(name.startswith("shared_attention") for name in model.state_dict())
 

@@ -19,6 +19,7 @@ from rscc.baselines import (
     most_frequent_change_caption,
     nearest_captions,
 )
+from rscc.data.features import pooled_features
 from rscc.data.pairs import PairRecord
 from rscc.errors import DatasetLayoutInvalid
 from rscc.evaluate import (
@@ -27,7 +28,6 @@ from rscc.evaluate import (
     captioner_predictions,
     enlarge,
     evaluate_records,
-    pooled_features,
     score_predictions,
     truly_changed,
 )
@@ -237,10 +237,14 @@ def test_baselines_without_features_have_no_nearest_pair(train) -> None:
 
 def test_pooled_features_are_the_means_of_the_last_map_of_both_dates(records) -> None:
     class Trunk(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.place = nn.Parameter(torch.zeros(()))
+
         def forward(self, images):
             return [images.float(), images.float()[:, :, ::2, ::2]]
 
-    features = pooled_features(Trunk(), records, side=SIDE, device=torch.device("cpu"), batch_size=3)
+    features = pooled_features(Trunk(), records, size=SIDE, batch_size=3, bf16=False)
     assert features.shape == (4, 2, 3)
     assert features[1] == pytest.approx(np.full((2, 3), 60))
     assert features[0, 0] == pytest.approx(np.full(3, 60))

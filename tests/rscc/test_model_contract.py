@@ -380,6 +380,18 @@ def test_runs_where_its_weights_are(paper) -> None:
     assert model.decoder.step(torch.zeros(2, dtype=torch.long, device="meta"), cache).device.type == "meta"
 
 
+@papers
+def test_pooling_averages_squares_of_the_last_maps(paper) -> None:
+    pooling, plain = tiny_model(paper, pool=2), tiny_model(paper)
+    plain.load_state_dict(pooling.state_dict())
+    maps = [torch.randn(3, 12, 4, 6, generator=torch.Generator().manual_seed(i)) for i in (1, 2)]
+    squares = [m.view(3, 12, 2, 2, 3, 2).mean((3, 5)) for m in maps]
+    with torch.no_grad():
+        one, other = pooling.encode_last_maps(*maps), plain.encode_last_maps(*squares)
+    assert one.grid == (2, 3)
+    torch.testing.assert_close(one.tokens, other.tokens)
+
+
 def test_no_source_names_a_device(repository) -> None:
     found = [path.name for path in (repository / "rscc").rglob("*.py") if ".cuda(" in path.read_text()]
     assert found == []

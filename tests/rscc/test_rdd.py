@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from slow_blocks import randoms, slow_attention, slow_linear, slow_norm, values
-from tiny_models import CAPTIONS, TinyTextEncoder, full_batch, random_images, randomise, tiny_model
+from tiny_models import CAPTIONS, TinyTextEncoder, full_batch, pair_view, random_images, randomise, tiny_model
 from torch import nn
 
 from rscc.errors import ConfigInvalid
@@ -105,7 +105,7 @@ def rdd():
 
 def test_encoding_is_equations_2_to_10(rdd) -> None:
     before, after = randoms(2, 6, WIDTH), randoms(2, 6, WIDTH, seed=1)
-    features = rdd.encode_maps(before, after)
+    features = rdd.encode_pair(pair_view(before, after))
     assert features.tokens.shape == (2, 6 + 4 + 3, WIDTH)
     for sample in range(2):
         f_bef, f_aft = values(before[sample]), values(after[sample])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from slow_blocks import randoms, slow_attention, slow_linear, slow_norm, values
-from tiny_models import CAPTIONS, full_batch, randomise, tiny_backbone, tiny_model, tiny_vocabulary
+from tiny_models import CAPTIONS, full_batch, pair_view, randomise, tiny_backbone, tiny_model, tiny_vocabulary
 
 from rscc.config import load_config
 from rscc.errors import ConfigInvalid
@@ -142,7 +142,7 @@ def test_similar_images_are_pulled_together(matching) -> None:
 def test_encoding_is_equations_5_to_7(layers) -> None:
     model = scorer(layers=layers)
     before, after = randoms(2, 6, WIDTH), randoms(2, 6, WIDTH, seed=1)
-    features = model.encode_maps(before, after)
+    features = model.encode_pair(pair_view(before, after))
     assert len(model.reconstruction) == layers
     for sample in range(2):
         one, other = values(before[sample]), values(after[sample])
@@ -157,7 +157,7 @@ def test_the_baseline_subtracts() -> None:
     model = scorer(difference="subtraction")
     before, after = randoms(1, 6, WIDTH), randoms(1, 6, WIDTH, seed=1)
     difference = values(before[0]) - values(after[0])
-    fast = values(model.encode_maps(before, after).tokens[0])
+    fast = values(model.encode_pair(pair_view(before, after)).tokens[0])
     np.testing.assert_allclose(fast, slow_join(model, difference, -difference), atol=2e-5)
     assert not any(name.startswith("reconstruction") for name in model.state_dict())
 

@@ -13,7 +13,7 @@ from rscc.config import ModelConfig
 from rscc.models import MODELS
 from rscc.models.backbone import Backbone
 from rscc.models.captioner_base import ChangeCaptioner
-from rscc.structures import PairBatch
+from rscc.structures import PairBatch, PairView
 from rscc.text_encoders import TextEncoder
 from rscc.vocabulary import SPECIAL, Vocabulary
 
@@ -35,6 +35,12 @@ def tiny_backbone(weights: object = None) -> Backbone:
     ]
     stages[0][0] = nn.Conv2d(3, 6, 4, 4)
     return Backbone(stages, channels=(6, 8, 12))
+
+
+def pair_view(before: Tensor, after: Tensor) -> PairView:
+    """Make the view of two representations (B, N, D) on a grid of one row, its maps the same numbers."""
+    maps = [x.transpose(1, 2).unsqueeze(2) for x in (before, after)]  # (B, D, 1, N)
+    return PairView(before, after, maps[0], maps[1], (1, before.shape[1]))
 
 
 class TinyTextEncoder(TextEncoder):
