@@ -70,7 +70,7 @@ class DataConfig:
     """Which samples are read.
 
     Attributes:
-        name: the reader, see ``rscc.runs.DATASETS``.
+        name: the reader, see ``rscc.data.registry.DATASETS``.
         size: side of the square crops in pixels.
         min_count: words rarer than this in the training captions become ``<unk>``.
         trust: values of the ``trust`` field that are read for training; empty reads all. Pairs without

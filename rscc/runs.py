@@ -16,8 +16,8 @@ from rscc.cards import card_text
 from rscc.config import Config
 from rscc.data.change_masks import ChangeMasks
 from rscc.data.features import FeatureCache, build_feature_cache, pooled_features
-from rscc.data.levir_cc import LevirCC
 from rscc.data.pairs import PairRecord
+from rscc.data.registry import DATASETS
 from rscc.data.sources import (
     BatchSource,
     CaptionText,
@@ -40,7 +40,6 @@ from rscc.weights import ModelCard, ModelFolder, find_model, save_model_folder
 
 Report = Callable[[str], None]
 MODEL_GSD = 0.5
-DATASETS = {"levir_cc": LevirCC}
 
 
 @dataclass(frozen=True)

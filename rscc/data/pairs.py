@@ -28,6 +28,7 @@ class PairRecord:
         changed: whether anything changed; None when unknown.
         gsd: metres per pixel of the stored images; None when unknown.
         crops: random crops taken from a pair larger than the crop size in one epoch.
+        kind: type of the change as the data set names it; empty when it names none.
     """
 
     id: str
@@ -38,6 +39,7 @@ class PairRecord:
     changed: bool | None = None
     gsd: float | None = None
     crops: int = 1
+    kind: str = ""
 
 
 @dataclass(frozen=True)
