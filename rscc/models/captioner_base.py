@@ -17,7 +17,7 @@ from rscc.config import ModelConfig
 from rscc.errors import ConfigInvalid
 from rscc.models.backbone import Backbone
 from rscc.models.blocks import ChangedHead, ChangeHead, Positions2d
-from rscc.models.decoder import CaptionDecoder, DecoderLayer
+from rscc.models.decoder import CaptionDecoder, Decoder, DecoderLayer
 from rscc.models.generation import ForbiddenPrefixes, Hypothesis, beam_search, greedy_search
 from rscc.models.losses import caption_cross_entropy, change_mask_loss, changed_loss
 from rscc.structures import DecoderOutput, DifferenceFeatures, PairBatch, PairView, TrainingMaterial
@@ -67,7 +67,7 @@ class ChangeCaptioner(nn.Module, ABC):
         self.decoder = self.build_decoder(config)
         self.build_encoder(config, text_encoder)
 
-    def build_decoder(self, config: ModelConfig) -> CaptionDecoder:
+    def build_decoder(self, config: ModelConfig) -> Decoder:
         """Make the caption decoder; a paper with a layer of its own hands that on."""
         return CaptionDecoder(
             vocabulary_size=len(self.vocabulary),

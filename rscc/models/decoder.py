@@ -7,15 +7,39 @@ gives the words' logits (RDD+ACR, Caption Decoder, Eq. 14).
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Any, Protocol, cast
 
 import torch
 from torch import Tensor, nn
 
 from rscc.models.blocks import Attention, feed_forward
 from rscc.structures import DecoderOutput
+
+
+class WordCache(Protocol):
+    """State of decoding word by word; what it holds is the decoder's own."""
+
+    def select(self, rows: Tensor) -> None:
+        """Keep and reorder samples by their row numbers (beam search)."""
+
+
+class Decoder(nn.Module, ABC):
+    """What search, losses and captioners ask of a decoder, whatever it is made of."""
+
+    @abstractmethod
+    def forward(self, memory: Tensor, tokens: Tensor) -> DecoderOutput:
+        """Teacher forcing: logits of the word after each of ``tokens`` (B, L) from ``memory`` (B, N, D)."""
+
+    @abstractmethod
+    def start(self, memory: Tensor) -> WordCache:
+        """Take in the memory once; the result is handed to :meth:`step`."""
+
+    @abstractmethod
+    def step(self, tokens: Tensor, cache: Any) -> Tensor:
+        """Return logits (B, V) of the word after ``tokens`` (B,), the newest words; extends the cache."""
 
 
 @dataclass
@@ -88,7 +112,7 @@ class DecoderLayer(nn.Module):
         return self.norms[2](x + self.feed_forward(x))
 
 
-class CaptionDecoder(nn.Module):
+class CaptionDecoder(Decoder):
     """Words from difference tokens."""
 
     def __init__(

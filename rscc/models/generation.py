@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from rscc.models.decoder import CaptionDecoder
+from rscc.models.decoder import Decoder
 from rscc.vocabulary import Vocabulary
 
 
@@ -50,7 +50,7 @@ class ForbiddenPrefixes:
 
 
 def greedy_search(
-    decoder: CaptionDecoder,
+    decoder: Decoder,
     memory: Tensor,
     *,
     bos: int,
@@ -98,7 +98,7 @@ def greedy_search(
 
 
 def beam_search(
-    decoder: CaptionDecoder,
+    decoder: Decoder,
     memory: Tensor,
     *,
     bos: int,
