@@ -9,10 +9,17 @@ Where the RDD+ACR paper says "phrases with adverbs or adjectives", these rules h
   lacks its object ("has been constructed along"); a copula keeps its adjective ("seem identical", "are no
   longer lush"). A participle inside a noun phrase ("intersecting roads") belongs to the noun alone.
 * A segment that stands twice in a caption counts once; the order is that of the caption.
+
+Entities (CHEERS, DAVIR) are noun phrases that name a thing alone: without determiner, number or quantifier
+("many small trees" is "small trees"). Lone pronouns are left out, and phrases of which nothing is left.
+Subjects are those of a verb, what is coordinated with them ("villas and a road are built"), and what a
+sentence with "there" says is there. Of a share of something ("rows of houses", "some of the trees") the
+thing is taken, not the share.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -36,15 +43,29 @@ VERB_TEMPLATE = "a change seen from above where things"
 _JOIN = " and "
 _BESIDE_VERB = frozenset({"aux", "auxpass", "neg", "prt"})
 _SUBJECT = frozenset({"nsubj", "nsubjpass"})
+_SUBJECT_OF_THERE = frozenset({"attr", "dobj", *_SUBJECT})
+_COUNTING = frozenset({"DET", "NUM", "PRON", "PUNCT"})
+_QUANTIFIERS = frozenset({"many", "several", "few", "more", "most", "much", "numerous", "other", "another"})
+_SHARES = frozenset(
+    {"row", "line", "group", "lot", "part", "half", "number", "piece", "cluster", "pair", "couple"}
+)
 _NOMINAL = frozenset({"nsubj", "nsubjpass", "dobj", "pobj", "conj", "appos"})
 
 
 @dataclass(frozen=True)
 class Segments:
-    """The noun and verb segments of one caption, in the caption's order."""
+    """What was read in one caption, in the caption's order.
+
+    Attributes:
+        nouns, verbs: segments to align with regions, with everything in them.
+        entities: the noun phrases without determiner, number and quantifier.
+        subjects: those of the entities that are subjects.
+    """
 
     nouns: tuple[str, ...]
     verbs: tuple[str, ...]
+    entities: tuple[str, ...] = ()
+    subjects: tuple[str, ...] = ()
 
     @property
     def noun_text(self) -> str:
@@ -102,7 +123,9 @@ class SegmentReader:
                 self._parser = load_parser()
             parsed = self._parser.pipe(new, batch_size=self._batch_size)
             for caption, document in zip(new, parsed, strict=True):
-                self._known[caption] = Segments(_noun_segments(document), _verb_segments(document))
+                self._known[caption] = Segments(
+                    _noun_segments(document), _verb_segments(document), *_entities(document)
+                )
         return [self._known[caption] for caption in captions]
 
 
@@ -133,6 +156,41 @@ def segment_texts(captions: Iterable[str]) -> dict[str, tuple[str, str]]:
     return {caption: (one.noun_text, one.verb_text) for caption, one in zip(unique, found, strict=True)}
 
 
+def subjects(captions: Iterable[str]) -> list[list[str]]:
+    """Return the subjects of each caption as entities; a caption may have none (CHEERS, Sec. 3.1.1).
+
+    Raises:
+        ExtraNotInstalled: spaCy is not installed.
+        WeightsNotFound: no parser is installed.
+    """
+    return [list(one.subjects) for one in extract_segments(captions)]
+
+
+def noun_phrases(captions: Iterable[str]) -> list[list[str]]:
+    """Return all noun phrases of each caption as entities; a caption may have none (DAVIR).
+
+    Raises:
+        ExtraNotInstalled: spaCy is not installed.
+        WeightsNotFound: no parser is installed.
+    """
+    return [list(one.entities) for one in extract_segments(captions)]
+
+
+def frequent_entities(
+    phrases: Iterable[Sequence[str]], most: int | None = None, least_count: int = 1
+) -> tuple[str, ...]:
+    """Return the phrases that stand in most captions, most frequent first, equals by the alphabet.
+
+    Args:
+        phrases: of each caption.
+        most: how many are kept at most; None keeps all.
+        least_count: in how many captions a phrase must stand.
+    """
+    counts = Counter(phrase for found in phrases for phrase in set(found))
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return tuple(phrase for phrase, count in ordered[:most] if count >= least_count)
+
+
 def add_template(text: str, template: str) -> str:
     """Put a handcrafted prompt before a segment text (prompt kind ``fixed``)."""
     return f"{template} {text}".strip()
@@ -151,6 +209,41 @@ def _noun_segments(document: Doc) -> tuple[str, ...]:
             start = token.left_edge.i
             spans[start] = document[start : token.i + 1].text
     return tuple(dict.fromkeys(spans[start] for start in sorted(spans)))
+
+
+def _entities(document: Doc) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the entities of a caption, and those of them that are subjects."""
+    every, subject = [], []
+    for chunk in document.noun_chunks:
+        words = list(chunk)
+        while words and (words[0].pos_ in _COUNTING or words[0].lower_ in _QUANTIFIERS):
+            words.pop(0)
+        of_something = any(_is_of_share(child) for child in chunk.root.children)
+        if not words or chunk.root.pos_ == "PRON" or of_something:
+            continue
+        phrase = document[words[0].i : chunk.end].text.lower()
+        every.append(phrase)
+        if _is_subject(chunk.root):
+            subject.append(phrase)
+    return tuple(dict.fromkeys(every)), tuple(dict.fromkeys(subject))
+
+
+def _is_of_share(token: Token) -> bool:
+    """Tell whether this is the "of" in "rows of houses" or "some of the trees"."""
+    share = token.head.lower_.removesuffix("s") in _SHARES or token.head.pos_ in _COUNTING
+    return token.lower_ == "of" and share and any(child.dep_ == "pobj" for child in token.children)
+
+
+def _is_subject(noun: Token) -> bool:
+    while True:
+        if noun.dep_ == "conj":
+            noun = noun.head
+        elif noun.dep_ == "pobj" and _is_of_share(noun.head):
+            noun = noun.head.head
+        else:
+            break
+    there = noun.dep_ in _SUBJECT_OF_THERE and any(child.dep_ == "expl" for child in noun.head.children)
+    return noun.dep_ in _SUBJECT or there
 
 
 def _verb_segments(document: Doc) -> tuple[str, ...]:
