@@ -5,53 +5,28 @@ LEVIR-MCI's ``images/{split}/label`` masks are read when they are there.
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
-from torchgeo.datasets import NonGeoDataset
+from rscc.data.annotations import SPLITS, PairDataset, clean_captions, file_name, list_of, read_annotations
+from rscc.data.pairs import PairRecord
 
-from rscc.data.pairs import PairRecord, PairSample, read_pair
-from rscc.errors import DatasetLayoutInvalid
-
-SPLITS = ("train", "val", "test")
+__all__ = ["SPLITS", "LevirCC"]
 
 
-class LevirCC(NonGeoDataset):
-    """Pairs of one split; indexing gives a :class:`~rscc.data.pairs.PairSample`.
+class LevirCC(PairDataset):
+    """Pairs of one split of LEVIR-CC."""
 
-    Attributes:
-        records: what is known of each pair, in the order of the captions file.
-    """
+    title = "LEVIR-CC"
 
-    def __init__(self, root: str | Path, split: str = "train", *, trust: tuple[str, ...] = ()):
-        """Read the captions file; images are read on access.
-
-        Args:
-            root: folder that holds ``LevirCCcaptions.json``.
-            split: ``train``, ``val`` or ``test``.
-            trust: keep only pairs whose ``trust`` field is one of these; pairs without it always stay.
-
-        Raises:
-            DatasetLayoutInvalid: no captions file, another format, an unknown split, or an empty one.
-        """
-        self.root, self.split = Path(root), split
-        if split not in SPLITS:
-            raise DatasetLayoutInvalid(f"LEVIR-CC has no split {split!r}; use one of {', '.join(SPLITS)}")
-        entries = [entry for entry in _read_entries(self.root) if entry.get("split") == split]
-        self.records = [self._record(e) for e in entries if not trust or e.get("trust", trust[0]) in trust]
-        if not self.records:
-            raise DatasetLayoutInvalid(f"{self.root}: no pair of split {split!r} in LevirCCcaptions.json")
+    def read_records(self, trust: tuple[str, ...]) -> list[PairRecord]:
+        """Read the entries of the split whose ``trust`` is wanted."""
+        with read_annotations(self.root / "LevirCCcaptions.json", self.title) as content:
+            entries = [e for e in list_of(content["images"], dict) if e.get("split") == self.split]
+            return [self._record(e) for e in entries if not trust or e.get("trust", trust[0]) in trust]
 
     def _record(self, entry: dict[str, Any]) -> PairRecord:
-        try:
-            name = str(entry["filename"])
-            captions = tuple(" ".join(sentence["tokens"]).lower() for sentence in entry["sentences"])
-        except (KeyError, TypeError) as error:
-            raise DatasetLayoutInvalid(
-                f"{self.root / 'LevirCCcaptions.json'}: an entry lacks a file name or sentences ({error!r})"
-            ) from error
-        folder = self.root / "images" / entry.get("filepath", self.split)
+        name = file_name(entry["filename"])
+        folder = self.root / "images" / file_name(entry.get("filepath", self.split))
         label = folder / "label" / name
         flag = entry.get("changeflag")
         return PairRecord(
@@ -59,28 +34,7 @@ class LevirCC(NonGeoDataset):
             before=folder / "A" / name,
             after=folder / "B" / name,
             mask=label if label.is_file() else None,
-            captions=captions,
+            captions=clean_captions([" ".join(one["tokens"]) for one in entry["sentences"]]),
             changed=None if flag is None else bool(flag),
             gsd=0.5,
         )
-
-    def __len__(self) -> int:
-        """Return the number of pairs."""
-        return len(self.records)
-
-    def __getitem__(self, index: int) -> PairSample:
-        """Read pair ``index`` from disk."""
-        return read_pair(self.records[index])
-
-
-def _read_entries(root: Path) -> list[dict[str, Any]]:
-    path = root / "LevirCCcaptions.json"
-    if not path.is_file():
-        raise DatasetLayoutInvalid(f"{root}: no LevirCCcaptions.json there; give the folder that holds it")
-    try:
-        entries = json.loads(path.read_text(encoding="utf-8"))["images"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise DatasetLayoutInvalid(f"{path}: not a LEVIR-CC captions file ({error!r})") from error
-    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise DatasetLayoutInvalid(f"{path}: not a LEVIR-CC captions file ('images' is no list of entries)")
-    return entries

@@ -29,6 +29,7 @@ class PairRecord:
         gsd: metres per pixel of the stored images; None when unknown.
         crops: random crops taken from a pair larger than the crop size in one epoch.
         kind: type of the change as the data set names it; empty when it names none.
+        resize_after: the second image may have another size and is resized to the first.
     """
 
     id: str
@@ -40,6 +41,7 @@ class PairRecord:
     gsd: float | None = None
     crops: int = 1
     kind: str = ""
+    resize_after: bool = False
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,8 @@ def read_pair(record: PairRecord) -> PairSample:
         DatasetLayoutInvalid: a file is missing, or the sizes of images and mask differ.
     """
     before, after = read_rgb(record.before), read_rgb(record.after)
+    if record.resize_after:
+        after = resize(after, before.shape[1:])
     mask = read_mask(record.mask) if record.mask is not None else None
     if before.shape != after.shape or (mask is not None and mask.shape != before.shape[1:]):
         raise DatasetLayoutInvalid(f"{record.before}: the images or the mask of this pair differ in size")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
+from rscc.data.clevr_change import ClevrChange
+from rscc.data.clevr_dc import ClevrDC
+from rscc.data.dubai_cc import DubaiCC
+from rscc.data.image_editing_request import ImageEditingRequest
 from rscc.data.levir_cc import LevirCC
 from rscc.data.pairs import PairRecord
+from rscc.data.spot_the_diff import SpotTheDiff, SpotTheDiffMulti
 
 
 class Reader(Protocol):
@@ -23,4 +27,12 @@ class ReaderClass(Protocol):
         """Read the annotations; images are read later."""
 
 
-DATASETS: dict[str, ReaderClass] = {"levir_cc": LevirCC}
+DATASETS: dict[str, ReaderClass] = {
+    "levir_cc": LevirCC,
+    "dubai_cc": DubaiCC,
+    "clevr_change": ClevrChange,
+    "clevr_dc": ClevrDC,
+    "spot_the_diff": SpotTheDiff,
+    "spot_the_diff_multi": SpotTheDiffMulti,
+    "image_editing_request": ImageEditingRequest,
+}
