@@ -23,7 +23,8 @@ class ClevrChange(PairDataset):
         with read_annotations(self.root / "splits.json", self.title) as content:
             numbers = [f"{number:06d}.png" for number in list_of(content[self.split], int)]
         with read_annotations(self.root / "type_mapping.json", self.title) as content:
-            kinds = {name: kind for kind, names in content.items() for name in list_of(names, str)}
+            named = {name: kind for kind, names in content.items() for name in list_of(names, str)}
+            kinds = {number: named[number] for number in numbers}
         changed, unchanged = (
             self._captions(name, numbers) for name in ("change_captions.json", "no_change_captions.json")
         )
@@ -38,7 +39,7 @@ class ClevrChange(PairDataset):
                     after=self.root / "sc_images" / moved,
                     captions=changed[number],
                     changed=True,
-                    kind=kinds.get(number, ""),
+                    kind=kinds[number],
                 ),
                 PairRecord(
                     id=still,
