@@ -44,6 +44,12 @@ class Attention(nn.Module):
         )
         return self.drop(self.out(mixed.transpose(1, 2).reshape(batch, length, width)))
 
+    def weights(self, x: Tensor, keys: Tensor) -> Tensor:
+        """What the fused kernels keep to themselves: softmax(Q K^T / sqrt(d_k)), (B, heads, L, M) float32."""
+        queries = self._split(self.query(x))
+        similar = (queries @ keys.transpose(2, 3)).float()
+        return (similar / queries.shape[-1] ** 0.5).softmax(dim=-1)
+
     def forward(self, x: Tensor, memory: Tensor, *, causal: bool = False) -> Tensor:
         """Attend from ``x`` (B, L, D) to ``memory`` (B, M, D); returns (B, L, D)."""
         return self.attend(x, *self.project(memory), causal=causal)

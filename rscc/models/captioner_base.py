@@ -104,6 +104,21 @@ class ChangeCaptioner(nn.Module, ABC):
         """What the decoder attends to, (B, N, D)."""
         return features.tokens
 
+    def on_ground(self, features: DifferenceFeatures, attention: Tensor) -> Tensor:
+        """Bring attention to the memory (B, L, N) onto the grid: (B, L, h * w), rows sum to 1 at most.
+
+        Here the memory begins with one token per position; a paper that orders it otherwise overrides this.
+        """
+        return attention[..., : features.grid[0] * features.grid[1]]
+
+    def entities(self, features: DifferenceFeatures) -> list[tuple[str, ...]]:
+        """Names of the entities that were retrieved for each pair; none here."""
+        return [()] * len(features.tokens)
+
+    def attention_maps(self, features: DifferenceFeatures) -> dict[str, Tensor]:
+        """Maps (B, h, w) of any grid that the paper looks at its images with, by their title; none here."""
+        return {}
+
     @abstractmethod
     def auxiliary_losses(
         self, features: DifferenceFeatures, decoded: DecoderOutput, batch: PairBatch

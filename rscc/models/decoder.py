@@ -33,6 +33,10 @@ class Decoder(nn.Module, ABC):
     def forward(self, memory: Tensor, tokens: Tensor) -> DecoderOutput:
         """Teacher forcing: logits of the word after each of ``tokens`` (B, L) from ``memory`` (B, N, D)."""
 
+    def attention(self, memory: Tensor, tokens: Tensor) -> Tensor | None:
+        """Where each word of :meth:`forward` looks: (B, L, N), rows sum to 1; None when that is not known."""
+        return None
+
     @abstractmethod
     def start(self, memory: Tensor) -> WordCache:
         """Take in the memory once; the result is handed to :meth:`step`."""
@@ -95,6 +99,11 @@ class DecoderLayer(nn.Module):
         x = self.norms[1](words + attended)
         return self.norms[2](x + self.drop(self.feed_forward(x))), words, attended
 
+    def attention(self, words: Tensor, memory: Tensor) -> Tensor:
+        """Cross-attention of self-attended words (B, L, D), averaged over the heads: (B, L, N)."""
+        keys, _ = self.cross_attention.project(memory)
+        return self.cross_attention.weights(words, keys).mean(dim=1)
+
     def project(self, memory: Tensor) -> tuple[Tensor, ...]:
         """Keys and values of the difference tokens for :meth:`step`."""
         return self.cross_attention.project(memory)
@@ -147,6 +156,14 @@ class CaptionDecoder(Decoder):
         for layer in self._typed_layers():
             x, words, attended = layer(x, memory)
         return DecoderOutput(logits=self.logits(x), hidden=x, words=words, attended=attended)
+
+    def attention(self, memory: Tensor, tokens: Tensor) -> Tensor:
+        """Cross-attention of each of ``tokens`` (B, L), the mean over heads and layers: (B, L, N)."""
+        x, maps = self._embed(tokens), []
+        for layer in self._typed_layers():
+            x, words, _ = layer(x, memory)
+            maps.append(layer.attention(words, memory))
+        return torch.stack(maps).mean(dim=0)
 
     def start(self, memory: Tensor) -> DecoderCache:
         """Project the difference tokens once; the result is handed to :meth:`step`."""
