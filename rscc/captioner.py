@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from rscc.errors import DeviceUnavailable
+from rscc.explanations import Explanation, explain_features
 from rscc.models.blocks import enlarge_maps
 from rscc.models.captioner_base import ChangeCaptioner
 from rscc.models.generation import ForbiddenPrefixes
@@ -98,6 +99,28 @@ class Captioner:
                 Caption(text=texts[0], score=found[0].score, changed=True, alternatives=tuple(texts[1:]))
             )
         return captions
+
+    def explain(
+        self, before: np.ndarray, after: np.ndarray, *, beams: int = 3, assume_changed: bool = False
+    ) -> Explanation:
+        """Describe one pair, and show where the words look and what the description rests on.
+
+        Args:
+            before, after: (3, H, W) uint8 RGB, H and W multiples of 16.
+            beams, assume_changed: see :meth:`caption`.
+        """
+        dates = before[None], after[None]
+        found = self.predict_change(*dates)
+        (caption,) = self.caption(*dates, beams=beams, assume_changed=assume_changed)
+        with self._inference():
+            features = self._model.encode(*map(self._tensor, dates))
+            return explain_features(
+                self._model,
+                features,
+                caption,
+                changed_probability=float(found.changed_probability[0]),
+                change=found.change_probability[0],
+            )
 
     def _tensor(self, images: np.ndarray) -> torch.Tensor:
         return torch.from_numpy(np.ascontiguousarray(images)).to(self.device)
