@@ -36,7 +36,7 @@ from rscc.text_encoders import TextEncoder, load_text_encoder
 from rscc.train import Trainer, TrainResult, load_best
 from rscc.validation import caption_validation, changed_probabilities, mask_curve, mask_validation
 from rscc.vocabulary import Vocabulary, tokenize
-from rscc.weights import ModelCard, ModelFolder, find_model, save_model_folder
+from rscc.weights import ModelCard, ModelFolder, find_model, open_model_folder, save_model_folder
 
 Report = Callable[[str], None]
 MODEL_GSD = 0.5
@@ -121,6 +121,7 @@ def train_model(
         result,
         config,
         val=val,
+        val_cache=val_cache,
         captions=train,
         name=name,
         command=command,
@@ -277,6 +278,7 @@ def finish(
     name: str,
     command: str,
     paths: RunPaths,
+    val_cache: FeatureCache | None = None,
 ) -> ModelFolder:
     """Choose the thresholds on the validation split and write the model folder with its card.
 
@@ -288,17 +290,22 @@ def finish(
         captions: the training pairs, for the "no change" beginnings.
         name, command: for the card.
         paths: of the run.
+        val_cache: cached features of ``val``.
     """
     size = config.data.size
     scores = dict(result.best_scores)
     threshold, changed_threshold = 0.5, 0.5
-    if any(record.mask is not None for record in val):
+    if paths.trunk is not None and {"backbone", "change_head"} <= set(config.train.frozen):
+        taken = open_model_folder(find_model(paths.trunk)).card  # the same trunk and head, so the same scores
+        threshold = taken.threshold
+        scores |= {key: value for key, value in taken.scores.items() if key == "mask_f1"}
+    elif any(record.mask is not None for record in val):
         curve = mask_curve(model, val, size=size, bf16=config.train.bf16)
         threshold = curve.best_threshold()
         scores["mask_f1"] = float(curve.f1().max())
     flags = np.array([bool(record.changed) for record in val])
     if config.loss.get("changed", 0) > 0:
-        probabilities = changed_probabilities(model, val, size=size, bf16=config.train.bf16)
+        probabilities = changed_probabilities(model, val, size=size, cache=val_cache, bf16=config.train.bf16)
         changed_threshold = best_changed_threshold(probabilities, flags)
         scores["flag_accuracy"] = float(((probabilities >= changed_threshold) == flags).mean())
     localises = config.loss.get("change_mask", 0) > 0 or paths.trunk is not None
