@@ -11,6 +11,7 @@ import torch
 
 from rscc.errors import DeviceUnavailable
 from rscc.explanations import Explanation, explain_features
+from rscc.metrics import is_no_change
 from rscc.models.blocks import enlarge_maps
 from rscc.models.captioner_base import ChangeCaptioner
 from rscc.models.generation import ForbiddenPrefixes
@@ -81,13 +82,16 @@ class Captioner:
 
         Returns:
             One caption per pair. A pair whose P(anything changed) is below the card's threshold gets the
-            fixed "no change" sentence, scored with 1 - P.
+            fixed "no change" sentence, scored with 1 - P. A model whose threshold is 0 never learnt that
+            probability: its decoder says in its own words when nothing changed.
         """
         with self._inference():
             features = self._model.encode_last_maps(
                 *(maps[-1] for maps in self._model.trunk(self._tensor(before), self._tensor(after)))
             )
-            hypotheses = self._model.generate_from(features, beams=beams, forbidden=self._forbidden)
+            decides = assume_changed or self.card.changed_threshold > 0
+            forbidden = self._forbidden if decides else None
+            hypotheses = self._model.generate_from(features, beams=beams, forbidden=forbidden)
             probabilities = features.changed_logits.float().sigmoid().tolist()
         captions = []
         for probability, found in zip(probabilities, hypotheses, strict=True):
@@ -95,8 +99,9 @@ class Captioner:
                 captions.append(Caption(text=NO_CHANGE_CAPTION, score=1 - probability, changed=False))
                 continue
             texts = list(dict.fromkeys(self._model.vocabulary.decode(one.ids) for one in found))
+            changed = decides or not is_no_change(texts[0])
             captions.append(
-                Caption(text=texts[0], score=found[0].score, changed=True, alternatives=tuple(texts[1:]))
+                Caption(text=texts[0], score=found[0].score, changed=changed, alternatives=tuple(texts[1:]))
             )
         return captions
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from rscc.baselines import baseline_captions
-from rscc.data.pairs import PairRecord, read_mask, read_pair, resize
+from rscc.data.pairs import PairRecord, read_mask, read_pair, resize, truly_changed
 from rscc.errors import DatasetLayoutInvalid
 from rscc.evaluation_report import SUBSETS, EvaluationReport, EvaluationRow, paper_rows, run_record
 from rscc.mask_metrics import MaskCounter, MaskScores, bootstrap_interval, flag_accuracy
@@ -50,11 +50,6 @@ class PairCaptioner(Protocol):
 
     def caption(self, before: np.ndarray, after: np.ndarray, *, beams: int) -> list[Caption]:
         """Return one caption per pair."""
-
-
-def truly_changed(record: PairRecord) -> bool:
-    """Return the pair's flag; without one, whether any reference speaks of change."""
-    return record.changed if record.changed is not None else not all(map(is_no_change, record.captions))
 
 
 def score_predictions(
@@ -137,9 +132,14 @@ def captioner_predictions(
             probability = enlarge(seen.change_probability[index], size)
             yield PairPrediction(
                 caption=said[index].text,
-                changed=float(seen.changed_probability[index]) >= card.changed_threshold,
+                changed=_is_changed(float(seen.changed_probability[index]), said[index].text, card),
                 mask=probability >= card.threshold,
             )
+
+
+def _is_changed(probability: float, caption: str, card: ModelCard) -> bool:
+    """Decide by P(anything changed); a model that never learnt it (threshold 0) decides by what it says."""
+    return probability >= card.changed_threshold and (card.changed_threshold > 0 or not is_no_change(caption))
 
 
 def read_batch(

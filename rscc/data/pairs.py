@@ -12,6 +12,7 @@ import torch
 from PIL import Image
 
 from rscc.errors import DatasetLayoutInvalid
+from rscc.metrics import is_no_change
 from rscc.structures import PairBatch
 from rscc.vocabulary import Vocabulary
 
@@ -42,6 +43,11 @@ class PairRecord:
     crops: int = 1
     kind: str = ""
     resize_after: bool = False
+
+
+def truly_changed(record: PairRecord) -> bool:
+    """Return the pair's flag; without one, whether any reference speaks of change."""
+    return record.changed if record.changed is not None else not all(map(is_no_change, record.captions))
 
 
 @dataclass(frozen=True)

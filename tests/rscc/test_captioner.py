@@ -11,6 +11,7 @@ from rscc import weights
 from rscc.captioner import Captioner
 from rscc.errors import DeviceUnavailable, ModelFolderInvalid, ModelNotFound
 from rscc.models import backbone
+from rscc.models.generation import ForbiddenPrefixes
 from rscc.structures import NO_CHANGE_CAPTION, Caption
 from rscc.weights import available_models, find_model, open_model_folder, save_model_folder
 
@@ -200,3 +201,17 @@ def test_loading_checks_every_file(folder) -> None:
 def test_the_public_names_lead_here() -> None:
     assert rscc.Captioner is Captioner
     assert rscc.available_models is available_models
+
+
+def test_a_model_that_never_learnt_the_flag_says_itself_that_nothing_changed(captioner) -> None:
+    """A threshold of 0 as of models trained without unchanged pairs: the untrained flag silences nothing."""
+    words = captioner._model.vocabulary
+    with torch.no_grad():
+        captioner._model.decoder.logits.bias[words.encode("no", 3)[1]] = 100
+    captioner._forbidden = ForbiddenPrefixes.of_words([["no"]], words)
+    flagged = with_threshold(captioner, 1e-9).caption(*images())
+    assert all(c.changed and not c.text.startswith("no") for c in flagged)
+    unflagged = with_threshold(captioner, 0.0)
+    assert {(c.text.split()[0], c.changed) for c in unflagged.caption(*images())} == {("no", False)}
+    found = unflagged.caption(*images(), assume_changed=True)
+    assert all(c.changed and not c.text.startswith("no") for c in found)
