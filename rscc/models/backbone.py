@@ -211,19 +211,25 @@ def build_backbone(name: str, *, weights: str | Path | None = None, download: bo
     """Build a trunk by name.
 
     Args:
-        name: a key of :data:`BACKBONES`, ``torchvision/<model>`` or ``timm/<model>``.
+        name: a key of :data:`BACKBONES`, ``torchvision/<model>``, ``timm/<model>``, or, for DAVIR's large
+            size, ``instructblip/<folder or hub name>``.
         weights: file of ImageNet weights for a key of :data:`BACKBONES`; None leaves them random.
-        download: let torchvision or timm fetch the model's published weights.
+        download: let torchvision, timm or transformers fetch the model's published weights.
 
     Raises:
         ConfigInvalid: an unknown name, or a network without maps at strides 4, 8 and 16.
-        WeightsNotFound: ``weights`` is not a file.
+        ExtraNotInstalled: InstructBLIP's libraries are not installed.
+        WeightsNotFound: ``weights`` is not a file, or published weights cannot be had.
     """
     source, _, rest = name.partition("/")
     if ":" in rest and not download:
         raise ConfigInvalid(f"backbone {name!r} is looked up on the network, which is not allowed here")
     if source == "timm" and rest:
         return _TimmBackbone(rest, pretrained=download)
+    if source == "instructblip" and rest:
+        from rscc.models.instructblip import load_instructblip
+
+        return load_instructblip(rest, download=download)
     if source == "torchvision" and rest:
         try:
             modules = _torchvision_modules(rest, pretrained=download)

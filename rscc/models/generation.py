@@ -38,7 +38,9 @@ class ForbiddenPrefixes:
     @classmethod
     def of_words(cls, prefixes: Sequence[Sequence[str]], vocabulary: Vocabulary) -> ForbiddenPrefixes:
         """Translate beginnings given in words; those with a word outside the vocabulary cannot occur."""
-        translated = [tuple(vocabulary.encode(" ".join(words), len(words) + 2)[1:-1]) for words in prefixes]
+        texts = [" ".join(words) for words in prefixes]
+        # A word may be several ids, but no character is more than its four bytes.
+        translated = [tuple(vocabulary.encode(text, 4 * len(text) + 3)[1:-1]) for text in texts]
         return cls([ids for ids in translated if vocabulary.unk not in ids])
 
     def apply(self, logits: Tensor, sentences: Sequence[tuple[int, ...]]) -> None:

@@ -1,0 +1,326 @@
+"""The large size of DAVIR: InstructBLIP of transformers with LoRA by peft (Appendix B).
+
+Where the paper leaves a choice open:
+
+* "LoRA adapters with rank r = 4 to the QKV projections of EVA-ViT-G and Q-Former, and rank r = 8 for
+  Vicuna-7B": the QKV projections are read as the target in all three. They are one fused layer in the ViT;
+  query, key and value of self- and cross-attention in the Q-Former; q, k and v in Vicuna. The scale alpha is
+  not given: it is twice the rank, without dropout. "All other parameters remain frozen" holds for the query
+  tokens and the language projection too.
+* The shared Q-Former reads one date after the other, and the language model reads both answers in the order
+  of time. One pass over both dates' patches together would not do: cross-attention does not know the order of
+  what it attends to, so that before and after could be exchanged without any difference, and nothing that is
+  trained here could mark them.
+* The prompt goes to the Q-Former (Eq. 10) and, behind the images, to the language model (Eq. 11), as
+  InstructBLIP does with its instructions.
+* Images of another size are resized to the ViT's own (Sec. 4.2: 224 x 224).
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from rscc.errors import ConfigInvalid, ExtraNotInstalled, WeightsNotFound
+from rscc.models.backbone import Backbone
+from rscc.models.language_model_decoder import PROMPT_TOKENS
+from rscc.tokenizer_vocabulary import TokenizerVocabulary
+
+CLIP_MEAN = (122.7709383, 116.7460125, 104.09373615)
+CLIP_STD = (68.5005327, 66.6321579, 70.32316305)
+VISION_TARGETS = ("qkv",)
+FUSION_TARGETS = ("query", "key", "value")
+LANGUAGE_TARGETS = ("q_proj", "k_proj", "v_proj")
+
+
+@dataclass(frozen=True)
+class LoraRanks:
+    """Sizes of the adapters (Appendix B).
+
+    Attributes:
+        vision, fusion, language: ranks in the ViT, the Q-Former and the language model.
+        scale: alpha divided by the rank.
+    """
+
+    vision: int = 4
+    fusion: int = 4
+    language: int = 8
+    scale: int = 2
+
+
+class InstructBlipVision(Backbone):
+    """The ViT as a trunk.
+
+    It has one map, at its patches' stride, of 2 D + 1 channels: the patch tokens, the [CLS] token repeated
+    at every place, and the attention of [CLS] to the patch in the last layer. Thus all that DAVIR reads of
+    the ViT takes the way of the other trunks' maps; :func:`unpack` gives it back.
+
+    Attributes:
+        rest: what the model takes over besides the ViT; it is not registered here.
+    """
+
+    def __init__(self, vision_model: Any, rest: InstructBlipRest):
+        super().__init__(
+            [vision_model], channels=(2 * vision_model.config.hidden_size + 1,), mean=CLIP_MEAN, std=CLIP_STD
+        )
+        self.rest = rest
+        self.size = int(vision_model.config.image_size)
+        self.patch = int(vision_model.config.patch_size)
+        # Fused attention gives no weights; the last layer alone pays for having them.
+        attention = vision_model.encoder.layers[-1].self_attn
+        attention.config = copy.deepcopy(attention.config)
+        attention.config._attn_implementation = "eager"
+
+    def encode(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        """Encode (B, 3, H, W) RGB in 0..255.
+
+        Returns:
+            Tokens (B, 1 + h * w, D), [CLS] first, and the last layer's attention of [CLS] to the patches
+            (B, h, w), mean over the heads (Eq. 5): above 0, with a sum of 1 minus what [CLS] gives itself.
+        """
+        vision_model: Any = self.stages[0]
+        if images.shape[-2:] != (self.size, self.size):
+            images = F.interpolate(
+                images.float(), (self.size, self.size), mode="bicubic", align_corners=False, antialias=True
+            ).clamp(0, 255)
+        kept: list[Tensor] = []
+        hook = vision_model.encoder.layers[-1].self_attn.register_forward_hook(
+            lambda _module, _inputs, output: kept.append(output[1])
+        )
+        try:
+            tokens = vision_model((images.float() - self.mean) / self.std).last_hidden_state
+        finally:
+            hook.remove()
+        side = self.size // self.patch
+        attention = kept[0][:, :, 0, 1:].float().mean(1)  # (B, heads, 1 + N, 1 + N) to (B, N)
+        return tokens, attention.view(-1, side, side)
+
+    def forward(self, images: Tensor) -> list[Tensor]:
+        """Map (B, 3, H, W) RGB in 0..255 to one map (B, 2 D + 1, h, w) in float32."""
+        return [pack(*self.encode(images))]
+
+
+def pack(tokens: Tensor, attention: Tensor) -> Tensor:
+    """Put tokens (B, 1 + h * w, D) and attention (B, h, w) into one map (B, 2 D + 1, h, w)."""
+    h, w = attention.shape[1:]
+    patches = tokens[:, 1:].transpose(1, 2).unflatten(2, (h, w))
+    everywhere = tokens[:, 0, :, None, None].expand_as(patches)
+    return torch.cat([patches.float(), everywhere.float(), attention.float().unsqueeze(1)], dim=1)
+
+
+def unpack(packed: Tensor) -> tuple[Tensor, Tensor]:
+    """Undo :func:`pack`: tokens (B, 1 + h * w, D) and attention (B, h, w)."""
+    width = packed.shape[1] // 2
+    patches = packed[:, :width].flatten(2).transpose(1, 2)
+    first = packed[:, width : 2 * width, 0, 0].unsqueeze(1)
+    return torch.cat([first, patches], dim=1), packed[:, -1]
+
+
+class InstructBlipFusion(nn.Module):
+    """The shared Q-Former with its query tokens and the projection into the language model's width."""
+
+    def __init__(self, *, qformer: Any, query_tokens: Tensor, language_projection: nn.Module, tokenizer: Any):
+        super().__init__()
+        self.qformer = qformer
+        self.query_tokens = nn.Parameter(query_tokens.detach())
+        self.language_projection = language_projection
+        self.tokenizer = tokenizer
+
+    def forward(self, before: Tensor, after: Tensor, prompts: Sequence[str]) -> Tensor:
+        """Ask both dates' tokens, each (B, 1 + N, D), the same prompts.
+
+        Returns:
+            (B, 2 K, D_lm), the K answers of the first date, then those of the second.
+        """
+        ids, real = self._instruction(prompts, before.device)
+        answers = [self._ask(tokens, ids, real) for tokens in (before, after)]
+        return torch.cat(answers, dim=1)
+
+    def _ask(self, tokens: Tensor, ids: Tensor, real: Tensor) -> Tensor:
+        count = self.query_tokens.shape[1]
+        output = self.qformer(
+            input_ids=ids,
+            attention_mask=torch.cat([real.new_ones(len(real), count), real], dim=1),
+            query_embeds=self.query_tokens.expand(len(ids), -1, -1),
+            encoder_hidden_states=tokens.to(self.query_tokens.dtype),
+        )
+        return self.language_projection(output.last_hidden_state[:, :count])
+
+    def _instruction(self, prompts: Sequence[str], device: torch.device) -> tuple[Tensor, Tensor]:
+        room = min(PROMPT_TOKENS, int(self.qformer.config.max_position_embeddings))
+        encoded = self.tokenizer(
+            list(prompts),
+            padding=True,
+            truncation=True,
+            max_length=room,
+            padding_side="right",
+            return_tensors="pt",
+        )
+        return encoded["input_ids"].to(device), encoded["attention_mask"].to(device)
+
+
+@dataclass(frozen=True)
+class InstructBlipRest:
+    """What comes with the ViT.
+
+    Attributes:
+        fusion: Q-Former and projection.
+        language_model: the causal language model.
+        vocabulary: its tokenizer.
+    """
+
+    fusion: InstructBlipFusion
+    language_model: Any
+    vocabulary: TokenizerVocabulary
+
+
+def from_whole(
+    whole: Any, *, tokenizer: Any, qformer_tokenizer: Any, ranks: LoraRanks | None = None
+) -> InstructBlipVision:
+    """Freeze an ``InstructBlipForConditionalGeneration``, add the adapters, and take it apart.
+
+    Args:
+        whole: the model; it is not usable as a whole afterwards.
+        tokenizer, qformer_tokenizer: of transformers, for the language model and the Q-Former.
+        ranks: of the adapters; None are the paper's.
+
+    Raises:
+        ExtraNotInstalled: peft is not installed.
+        ConfigInvalid: the language model is no causal one with q, k and v projections, or its tokenizer
+            does not fit it.
+    """
+    ranks = ranks or LoraRanks()
+    if not whole.config.use_decoder_only_language_model:
+        raise ConfigInvalid("DAVIR needs an InstructBLIP with a causal language model, such as Vicuna")
+    vocabulary = TokenizerVocabulary.of_transformers(tokenizer)
+    table = whole.language_model.get_input_embeddings().weight.shape[0]
+    if len(vocabulary) > table:
+        raise ConfigInvalid(
+            f"the tokenizer has {len(vocabulary)} pieces, the language model knows {table}; they do not "
+            "belong together"
+        )
+    whole.requires_grad_(False)
+    for part, targets, rank in (
+        (whole.vision_model, VISION_TARGETS, ranks.vision),
+        (whole.qformer, FUSION_TARGETS, ranks.fusion),
+        (whole.language_model, LANGUAGE_TARGETS, ranks.language),
+    ):
+        add_adapters(part, targets, rank=rank, scale=ranks.scale)
+    fusion = InstructBlipFusion(
+        qformer=whole.qformer,
+        query_tokens=whole.query_tokens,
+        language_projection=whole.language_projection,
+        tokenizer=qformer_tokenizer,
+    )
+    fusion.query_tokens.requires_grad_(False)
+    vision = InstructBlipVision(
+        whole.vision_model, InstructBlipRest(fusion, whole.language_model, vocabulary)
+    )
+    for part in (vision, fusion, whole.language_model):
+        keep_adapters_only(part)
+    return vision
+
+
+def add_adapters(part: nn.Module, targets: Sequence[str], *, rank: int, scale: int) -> None:
+    """Give the linear layers of these names LoRA adapters, in float32, the only ones to be trained.
+
+    Raises:
+        ExtraNotInstalled: peft is not installed.
+        ConfigInvalid: no layer has such a name.
+    """
+    try:
+        from peft import LoraConfig, inject_adapter_in_model
+    except ImportError as error:
+        raise ExtraNotInstalled(
+            "InstructBLIP is fine-tuned with peft; install it with: pip install 'rscc[davir]'"
+        ) from error
+    config = LoraConfig(r=rank, lora_alpha=rank * scale, target_modules=list(targets), lora_dropout=0.0)
+    try:
+        inject_adapter_in_model(config, part)
+    except ValueError as error:
+        reason = str(error).strip().split("\n", 1)[0]
+        raise ConfigInvalid(
+            f"{type(part).__name__} has no layers named {', '.join(targets)} ({reason})"
+        ) from error
+    for name, parameter in part.named_parameters():
+        parameter.requires_grad_("lora_" in name)
+        if parameter.requires_grad:
+            parameter.data = parameter.data.float()
+
+
+def keep_adapters_only(part: nn.Module) -> None:
+    """Leave frozen parameters out of ``state_dict`` and do not miss them when one is loaded.
+
+    They are billions, never change, and come from the folder or hub that the model was built from.
+    """
+
+    frozen = {name for name, parameter in part.named_parameters() if not parameter.requires_grad}
+
+    def drop(_module: nn.Module, state: dict[str, Any], prefix: str, _metadata: object) -> None:
+        for name in frozen:
+            state.pop(prefix + name, None)
+
+    def forgive(_module: nn.Module, keys: Any) -> None:
+        keys.missing_keys[:] = [key for key in keys.missing_keys if not _ends_with_any(key, frozen)]
+
+    part.register_state_dict_post_hook(drop)
+    part.register_load_state_dict_post_hook(forgive)
+
+
+def _ends_with_any(key: str, names: set[str]) -> bool:
+    return key in names or any(key.endswith("." + name) for name in names)
+
+
+def load_instructblip(
+    name: str, *, download: bool = False, dtype: torch.dtype = torch.bfloat16, ranks: LoraRanks | None = None
+) -> InstructBlipVision:
+    """Load InstructBLIP from a local folder or, by its hub name, from the hub or its cache.
+
+    Only safetensors files are read. The folder holds the language model's tokenizer, and the Q-Former's in
+    ``qformer_tokenizer``.
+
+    Args:
+        name: folder, or owner/name.
+        download: let transformers fetch what is not on this machine.
+        dtype: of the frozen weights.
+        ranks: of the adapters; None are the paper's.
+
+    Raises:
+        ExtraNotInstalled: transformers or peft is not installed.
+        WeightsNotFound: the folder, or a file in it, is missing.
+        ConfigInvalid: it is another kind of model.
+    """
+    try:
+        from transformers import (
+            AutoConfig,
+            AutoTokenizer,
+            InstructBlipConfig,
+            InstructBlipForConditionalGeneration,
+        )
+    except ImportError as error:
+        raise ExtraNotInstalled(
+            "InstructBLIP needs transformers; install it with: pip install 'rscc[davir]'"
+        ) from error
+    local: dict[str, Any] = {"local_files_only": not download}
+    try:
+        config = AutoConfig.from_pretrained(name, **local)
+        if not isinstance(config, InstructBlipConfig):
+            raise ConfigInvalid(f"{name} holds a model of type {config.model_type!r}, not 'instructblip'")
+        tokenizer = AutoTokenizer.from_pretrained(name, **local)
+        qformer_tokenizer = AutoTokenizer.from_pretrained(name, subfolder="qformer_tokenizer", **local)
+        whole = InstructBlipForConditionalGeneration.from_pretrained(
+            name, use_safetensors=True, dtype=dtype, **local
+        )
+    except (OSError, ValueError, KeyError) as error:
+        reason = str(error).strip().split("\n", 1)[0]
+        raise WeightsNotFound(
+            f"instructblip/{name}: not a complete InstructBLIP with safetensors weights ({reason}); "
+            "give a local folder in the format of transformers, or go online once"
+        ) from error
+    return from_whole(whole, tokenizer=tokenizer, qformer_tokenizer=qformer_tokenizer, ranks=ranks)

@@ -1,0 +1,150 @@
+"""A causal language model of transformers in the place of the shared caption decoder (DAVIR, Eq. 11).
+
+The memory is a prefix of embeddings in the model's own width: what the Q-Former gave, then the prompt, which
+begins with the begin token. The caption follows it directly, as in the language model's own training: the
+begin token that search and losses put before a caption stands for the prefix and is not fed a second time.
+
+Rows of zeros in the memory are padding. They may stand anywhere, get no attention and count for no position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rscc.models.decoder import Decoder
+from rscc.structures import DecoderOutput
+from rscc.tokenizer_vocabulary import TokenizerVocabulary
+
+PROMPT_TOKENS = 128
+
+
+@dataclass
+class LanguageModelCache:
+    """State of decoding word by word.
+
+    Attributes:
+        kept: keys and values of all layers, as transformers keeps them.
+        mask: (B, N + words), 0 at padding.
+        position: (B,), place of the next word, padding not counted.
+        logits: (B, V) of the first word, known once the prefix is read; None when it is taken.
+    """
+
+    kept: Any
+    mask: Tensor
+    position: Tensor
+    logits: Tensor | None
+
+    def select(self, rows: Tensor) -> None:
+        """Keep and reorder samples by their row numbers."""
+        self.kept.batch_select_indices(rows)
+        self.mask, self.position = self.mask[rows], self.position[rows]
+        if self.logits is not None:
+            self.logits = self.logits[rows]
+
+
+class LanguageModelDecoder(Decoder):
+    """Captions from a prefix of embeddings.
+
+    Attributes:
+        language_model: a causal language model of transformers.
+        width: of its embeddings.
+    """
+
+    def __init__(self, *, language_model: Any, vocabulary: TokenizerVocabulary):
+        super().__init__()
+        self.language_model = language_model
+        self.vocabulary = vocabulary
+        self.width = int(language_model.get_input_embeddings().weight.shape[1])
+
+    def prefix(self, visual: Tensor, prompts: Sequence[str]) -> Tensor:
+        """Put prompts behind visual embeddings (B, K, D): (B, N, D), the shorter ones filled up with zeros.
+
+        A prompt longer than :data:`PROMPT_TOKENS` loses its end.
+        """
+        ids = [self.vocabulary.prompt(prompt, PROMPT_TOKENS) for prompt in prompts]
+        longest = max(map(len, ids))
+        table = torch.tensor([row + [self.vocabulary.pad] * (longest - len(row)) for row in ids])
+        lengths = torch.tensor([len(row) for row in ids])
+        real = (torch.arange(longest) < lengths.unsqueeze(1)).unsqueeze(-1)  # (B, longest, 1)
+        words = self._embed(table.to(visual.device)) * real.to(visual.device)
+        return torch.cat([visual.to(words.dtype), words], dim=1)
+
+    def forward(self, memory: Tensor, tokens: Tensor) -> DecoderOutput:
+        """Teacher forcing: logits of the word after each of ``tokens`` (B, L) from ``memory`` (B, N, D).
+
+        The model has no cross-attention: ``words`` of the output are the words' embeddings (the prefix's last
+        one in the place of the begin token), and ``attended`` is ``hidden``.
+        """
+        length = memory.shape[1]
+        mask = _real_rows(memory)
+        embedded = self._embed(tokens[:, 1:])
+        inputs = torch.cat([memory.to(embedded.dtype), embedded], dim=1)
+        # Padding behind a caption lies in the future of every word that is learned from: no mask needed.
+        mask = torch.cat([mask, mask.new_ones(tokens.shape[0], tokens.shape[1] - 1)], dim=1)
+        states = self._run(inputs, mask, _positions(mask))
+        hidden = torch.cat([_at_last(states[:, :length], mask[:, :length]), states[:, length:]], dim=1)
+        words = torch.cat([_at_last(inputs[:, :length], mask[:, :length]), embedded], dim=1)
+        return DecoderOutput(logits=self._logits(hidden), hidden=hidden, words=words, attended=hidden)
+
+    def start(self, memory: Tensor) -> LanguageModelCache:
+        """Read the prefix once; the result is handed to :meth:`step`."""
+        from transformers import DynamicCache
+
+        mask = _real_rows(memory)
+        kept = DynamicCache()
+        states = self._run(memory.to(self._dtype), mask, _positions(mask), kept)
+        logits = self._logits(_at_last(states, mask))[:, 0]
+        return LanguageModelCache(kept, mask, mask.sum(1), logits)
+
+    def step(self, tokens: Tensor, cache: LanguageModelCache) -> Tensor:
+        """Return logits (B, V) of the word after ``tokens`` (B,), the newest words; extends the cache."""
+        if cache.logits is not None:  # the begin token: the prefix has been read already
+            logits, cache.logits = cache.logits, None
+            return logits
+        cache.mask = torch.cat([cache.mask, cache.mask.new_ones(len(tokens), 1)], dim=1)
+        embedded = self._embed(tokens.unsqueeze(1))
+        states = self._run(embedded, cache.mask, cache.position.unsqueeze(1), cache.kept)
+        cache.position = cache.position + 1
+        return self._logits(states)[:, 0]
+
+    @property
+    def _dtype(self) -> torch.dtype:
+        return self.language_model.get_input_embeddings().weight.dtype
+
+    def _embed(self, tokens: Tensor) -> Tensor:
+        return self.language_model.get_input_embeddings()(tokens)
+
+    def _run(self, inputs: Tensor, mask: Tensor, positions: Tensor, kept: Any = None) -> Tensor:
+        output = self.language_model.base_model(
+            inputs_embeds=inputs,
+            attention_mask=mask,
+            position_ids=positions,
+            past_key_values=kept,
+            use_cache=kept is not None,
+        )
+        return output.last_hidden_state
+
+    def _logits(self, states: Tensor) -> Tensor:
+        """Logits of the tokens that the vocabulary knows; a model's table may be longer, filled up."""
+        return self.language_model.get_output_embeddings()(states)[..., : len(self.vocabulary)]
+
+
+def _real_rows(memory: Tensor) -> Tensor:
+    """(B, N) int64, 1 where a row is not all zeros."""
+    return (memory != 0).any(dim=-1).long()
+
+
+def _positions(mask: Tensor) -> Tensor:
+    """Places that do not count padding, (B, N); padding itself is at 0."""
+    return (mask.cumsum(1) - 1).clamp(min=0)
+
+
+def _at_last(states: Tensor, mask: Tensor) -> Tensor:
+    """(B, 1, D) of (B, N, D) at each row's last place that is no padding."""
+    places = torch.arange(mask.shape[1], device=mask.device) * mask
+    return states.gather(1, places.amax(1).view(-1, 1, 1).expand(-1, 1, states.shape[2]))
