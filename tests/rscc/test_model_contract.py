@@ -48,7 +48,7 @@ def search_settings(model, forbidden=None, max_words=9) -> dict:
 
 def memory_of(model, batch=5, seed=0) -> torch.Tensor:
     with torch.no_grad():
-        return model.encode(*random_images(batch, seed=seed)).tokens
+        return model.memory(model.encode(*random_images(batch, seed=seed)))
 
 
 @papers

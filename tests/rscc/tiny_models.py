@@ -23,6 +23,9 @@ WORDS = (
 )
 
 
+ENTITIES = ("houses", "road", "trees", "scene", "villas")
+
+
 def tiny_backbone(weights: object = None) -> Backbone:
     """Build a trunk with maps at strides 4, 8 and 16.
 
@@ -79,12 +82,25 @@ def randomise(module: nn.Module, seed: int, scale: float = 0.3) -> None:
         parameter.copy_(1 + values if "norm" in name and name.endswith("weight") else values)
 
 
+@torch.no_grad()
+def fill_retriever(model: nn.Module, seed: int) -> None:
+    """Give what a retriever would have learned of the training split values that tell entities apart."""
+    generator = torch.Generator().manual_seed(seed)
+    for name, buffer in model.named_buffers():
+        if name in ("retriever.entity_features", "retriever.map"):
+            buffer.copy_(nn.functional.normalize(torch.randn(buffer.shape, generator=generator), dim=-1))
+
+
 def tiny_config(paper: str = "rdd", **values: Any) -> ModelConfig:
     fields: dict[str, Any] = {
         **{"paper": paper, "backbone": "tiny", "width": 16, "heads": 2, "word_width": 7},
         **{"decoder_layers": 2, "max_words": 10, "dropout": 0.0, "head_width": 8},
     }
-    return ModelConfig(**{**fields, **values})
+    fields |= values
+    if paper == "cheers":
+        known = {"entity_names": list(ENTITIES), "entity_width": TinyTextEncoder.width}
+        fields["options"] = known | fields.get("options", {})
+    return ModelConfig(**fields)
 
 
 def tiny_vocabulary() -> Vocabulary:
@@ -102,6 +118,7 @@ def tiny_model(
         text_encoder=text_encoder,
     )
     randomise(model, seed)
+    fill_retriever(model, seed)
     return model.eval()
 
 
