@@ -72,6 +72,7 @@ class DataConfig:
     Attributes:
         name: the reader, see ``rscc.data.registry.DATASETS``.
         size: side of the square crops in pixels.
+        gsd: metres per pixel at which the model sees scenes; crops with masks are resized to it.
         min_count: words rarer than this in the training captions become ``<unk>``.
         trust: values of the ``trust`` field that are read for training; empty reads all. Pairs without
             the field are always read.
@@ -81,12 +82,14 @@ class DataConfig:
 
     name: str = "levir_cc"
     size: int = 256
+    gsd: float = 0.5
     min_count: int = 5
     trust: tuple[str, ...] = ()
     mask_datasets: tuple[str, ...] = ()
     augment: bool = True
 
     def __post_init__(self) -> None:
+        _check(self.gsd > 0, f"data.gsd {self.gsd} is not above 0")
         _check(self.size >= 32 and self.size % 16 == 0, f"data.size {self.size} is no multiple of 16 from 32")
 
 

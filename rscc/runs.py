@@ -16,7 +16,7 @@ from rscc.cards import card_text
 from rscc.config import Config
 from rscc.data.change_masks import ChangeMasks
 from rscc.data.features import FeatureCache, build_feature_cache, pooled_features
-from rscc.data.pairs import PairRecord
+from rscc.data.pairs import FLIPS, PairRecord, truly_changed
 from rscc.data.registry import DATASETS
 from rscc.data.sources import (
     BatchSource,
@@ -39,7 +39,6 @@ from rscc.vocabulary import Vocabulary, tokenize
 from rscc.weights import ModelCard, ModelFolder, find_model, open_model_folder, save_model_folder
 
 Report = Callable[[str], None]
-MODEL_GSD = 0.5
 
 
 @dataclass(frozen=True)
@@ -94,6 +93,8 @@ def train_model(
     reader = DATASETS[config.data.name]
     train = reader(paths.data, "train", trust=config.data.trust).records
     val = reader(paths.data, "val").records
+    if not learns_masks_only(config):
+        train, val = ([record for record in records if record.captions] for records in (train, val))
     captions = [caption for record in train for caption in record.captions]
     vocabulary = Vocabulary.build(captions, min_count=config.data.min_count)
     torch.manual_seed(config.train.seed)
@@ -112,7 +113,12 @@ def train_model(
         validate = mask_validation(val, size=size, bf16=bf16)
     else:
         validate = caption_validation(
-            val, size=size, no_change_prefixes=no_change_prefixes(train), cache=val_cache, bf16=bf16
+            val,
+            size=size,
+            no_change_prefixes=no_change_prefixes(train),
+            cache=val_cache,
+            bf16=bf16,
+            flag_decides=learns_the_flag(config, train),
         )
     trainer = Trainer(model, source, validate, config=config, folder=paths.output, report=report)
     result = trainer.run(resume=resume)
@@ -184,9 +190,12 @@ def _caches(
             report(f"features: {done} of {total} pairs")
 
     size, bf16 = config.data.size, config.train.bf16
-    one = build_feature_cache(model.backbone, train, folder, size=size, bf16=bf16, progress=progress)
+    flips = FLIPS if config.data.augment else FLIPS[:1]
+    one = build_feature_cache(
+        model.backbone, train, folder, size=size, flips=flips, bf16=bf16, progress=progress
+    )
     other = build_feature_cache(
-        model.backbone, val, folder, size=size, bf16=bf16, flips=("none",), progress=progress
+        model.backbone, val, folder, size=size, bf16=bf16, flips=FLIPS[:1], progress=progress
     )
     return one, other
 
@@ -213,7 +222,7 @@ def _source(
     cache: FeatureCache | None,
 ) -> BatchSource:
     settings, data = config.train, config.data
-    if all(weight == 0 or term == "change_mask" for term, weight in config.loss.items()):
+    if learns_masks_only(config):
         records = [record for record in train if record.mask is not None]
         for folder in paths.masks:
             records += ChangeMasks(folder, datasets=data.mask_datasets, size=data.size).records
@@ -225,7 +234,7 @@ def _source(
             records,
             batch_size=settings.batch_size,
             size=data.size,
-            gsd=MODEL_GSD,
+            gsd=config.data.gsd,
             augment=data.augment,
             seed=settings.seed,
             workers=settings.workers,
@@ -239,6 +248,19 @@ def _source(
     return ImageCaptionSource(
         train, text, batch_size=settings.batch_size, size=data.size, augment=data.augment, seed=settings.seed
     )
+
+
+def learns_masks_only(config: Config) -> bool:
+    """Tell whether no loss but that of the change masks has a weight, so that captions are not needed."""
+    return all(weight == 0 or term == "change_mask" for term, weight in config.loss.items())
+
+
+def learns_the_flag(config: Config, train: Sequence[PairRecord]) -> bool:
+    """Tell whether P(anything changed) is learnt: its loss has a weight and there are pairs of both kinds.
+
+    Where it is not, as on data sets in which every pair changed, it must not silence captions.
+    """
+    return config.loss.get("changed", 0) > 0 and {True, False} <= {record.changed for record in train}
 
 
 def no_change_prefixes(records: Sequence[PairRecord]) -> list[list[str]]:
@@ -294,7 +316,7 @@ def finish(
     """
     size = config.data.size
     scores = dict(result.best_scores)
-    threshold, changed_threshold = 0.5, 0.5
+    threshold, changed_threshold = 0.5, 0.0
     if paths.trunk is not None and {"backbone", "change_head"} <= set(config.train.frozen):
         taken = open_model_folder(find_model(paths.trunk)).card  # the same trunk and head, so the same scores
         threshold = taken.threshold
@@ -303,8 +325,8 @@ def finish(
         curve = mask_curve(model, val, size=size, bf16=config.train.bf16)
         threshold = curve.best_threshold()
         scores["mask_f1"] = float(curve.f1().max())
-    flags = np.array([bool(record.changed) for record in val])
-    if config.loss.get("changed", 0) > 0:
+    if learns_the_flag(config, captions):
+        flags = np.array([truly_changed(record) for record in val])
         probabilities = changed_probabilities(model, val, size=size, cache=val_cache, bf16=config.train.bf16)
         changed_threshold = best_changed_threshold(probabilities, flags)
         scores["flag_accuracy"] = float(((probabilities >= changed_threshold) == flags).mean())
@@ -317,7 +339,7 @@ def finish(
         or f"{config.model.paper.upper()} on {config.model.backbone}, trained on {config.data.name}",
         paper=config.model.paper,
         weights_sha256="",
-        gsd=MODEL_GSD,
+        gsd=config.data.gsd,
         gsd_range=config.card.gsd_range,
         tile_size=size,
         threshold=threshold,

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 from rscc.data.features import FeatureCache
-from rscc.data.pairs import PairRecord, add_masks, collate, read_pair, resize_sample
-from rscc.metrics import cider
+from rscc.data.pairs import PairRecord, add_masks, collate, read_pair, resize_sample, truly_changed
+from rscc.metrics import cider, is_no_change
 from rscc.models.blocks import enlarge_maps
 from rscc.models.captioner_base import ChangeCaptioner
 from rscc.models.generation import ForbiddenPrefixes
@@ -124,44 +124,51 @@ def caption_validation(
     no_change_prefixes: Sequence[Sequence[str]] = (),
     cache: FeatureCache | None = None,
     bf16: bool = True,
+    flag_decides: bool = True,
 ) -> Callable[[ChangeCaptioner], dict[str, float]]:
     """Make the validation of a captioner: CIDEr in percent of greedy captions (all, changed), flag accuracy.
 
     As in use, P(anything changed) decides between the "no change" sentence and a decoded caption that
-    does not begin like one.
+    does not begin like one; without ``flag_decides``, for models that never learn it, the decoder may say
+    anything, and its words are the flag.
     """
     references = {record.id: list(record.captions) for record in records}
-    flags = np.array([bool(record.changed) for record in records])
+    flags = {record.id: truly_changed(record) for record in records}
 
     def validate(model: ChangeCaptioner) -> dict[str, float]:
-        forbidden = ForbiddenPrefixes.of_words(no_change_prefixes, model.vocabulary)
+        prefixes = no_change_prefixes if flag_decides else ()
+        forbidden = ForbiddenPrefixes.of_words(prefixes, model.vocabulary)
         captions: dict[str, str] = {}
-        probabilities: list[float] = []
+        right: list[bool] = []
         ids = iter(record.id for record in records)
         device = next(model.parameters()).device
         for features in encoded_batches(model, records, size=size, cache=cache, bf16=bf16):
-            probabilities.extend(features.changed_logits.float().sigmoid().tolist())
             with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
                 hypotheses = model.generate_from(features, forbidden=forbidden)
             for logit, found in zip(features.changed_logits.tolist(), hypotheses, strict=True):
                 words = model.vocabulary.decode(found[0].ids)
-                captions[next(ids)] = words if logit >= 0 else NO_CHANGE_CAPTION
-        changed = {record.id for record in records if record.changed}
-        part = {i: c for i, c in captions.items() if i in changed}
-        return {
-            "cider": cider(captions, references),
-            "cider_changed": cider(part, {i: references[i] for i in part}),
-            "flag_accuracy": float(((np.array(probabilities) >= 0.5) == flags).mean()),
-        }
+                one, changed = next(ids), logit >= 0 if flag_decides else not is_no_change(words)
+                captions[one] = words if changed or not flag_decides else NO_CHANGE_CAPTION
+                right.append(changed == flags[one])
+        scores = {"cider": cider(captions, references), "flag_accuracy": float(np.mean(right))}
+        part = {one: caption for one, caption in captions.items() if flags[one]}
+        if part:
+            scores["cider_changed"] = cider(part, {one: references[one] for one in part})
+        return scores
 
     return validate
 
 
 def changed_probabilities(
-    model: ChangeCaptioner, records: Sequence[PairRecord], *, size: int, bf16: bool = True
+    model: ChangeCaptioner,
+    records: Sequence[PairRecord],
+    *,
+    size: int,
+    cache: FeatureCache | None = None,
+    bf16: bool = True,
 ) -> np.ndarray:
     """Return P(anything changed) of every record in order, (N,) float64."""
     found: list[float] = []
-    for features in encoded_batches(model, records, size=size, bf16=bf16):
+    for features in encoded_batches(model, records, size=size, cache=cache, bf16=bf16):
         found.extend(features.changed_logits.float().sigmoid().tolist())
     return np.array(found)
