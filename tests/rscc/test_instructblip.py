@@ -1,5 +1,6 @@
 import pytest
 import torch
+from benchmarks import instructblip_dry_run as dry_run
 from safetensors.torch import load_file, save_file
 from tiny_instructblip import save_tiny_folder, tiny_instructblip, tiny_whole
 from torch import nn
@@ -263,3 +264,35 @@ def test_another_kind_of_model_is_refused(tmp_path) -> None:
     whole.language_model.config.save_pretrained(tmp_path)
     with pytest.raises(ConfigInvalid, match="llama"):
         load_instructblip(str(tmp_path))
+
+
+# The full size
+
+
+@pytest.fixture(scope="module")
+def full() -> InstructBlipVision:
+    return dry_run.full_size()
+
+
+def test_the_full_size_has_the_published_numbers_of_parameters(full) -> None:
+    found = {count.part: count for count in dry_run.counts(full)}
+    millions = {part: round((count.total - count.trained) / 1e6) for part, count in found.items()}
+    assert millions == {
+        "EVA-ViT-G": 986,
+        "Q-Former and query tokens": 186,
+        "projection": 3,
+        "Vicuna-7B": 6738,
+    }
+    assert {part: count.trained for part, count in found.items()} == dry_run.adapters_by_formula(LoraRanks())
+    assert sum(count.trained for count in found.values()) == 7_532_544
+
+
+def test_the_full_size_runs_on_the_meta_device(full) -> None:
+    assert {p.device.type for p in full.parameters()} == {"meta"}
+    assert dry_run.shapes(full) == {
+        "patch tokens of a date": (2, 257, 1408),
+        "[CLS]-to-patch attention of a date": (2, 16, 16),
+        "answers of the Q-Former, both dates": (2, 64, 4096),
+        "prefix of the language model": (2, 82, 4096),
+        "logits": (2, 20, 32001),
+    }
