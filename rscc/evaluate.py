@@ -1,55 +1,55 @@
-"""Scores a captioner on a captioned data set beside three baselines, on all, changed and unchanged pairs."""
+"""Scores a captioner on a captioned data set beside three baselines.
+
+Every subset is scored alone, as the papers do: all pairs, the changed and the unchanged ones, and where a
+data set names types of change the changed pairs of each type.
+"""
 
 from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from rscc.baselines import baseline_captions
-from rscc.data.pairs import PairRecord, read_mask, read_pair, resize, truly_changed
-from rscc.errors import DatasetLayoutInvalid
-from rscc.evaluation_report import SUBSETS, EvaluationReport, EvaluationRow, paper_rows, run_record
+from rscc.comparison import paper_tables
+from rscc.data.pairs import PairRecord, read_mask, truly_changed
+from rscc.errors import ConfigInvalid, DatasetLayoutInvalid
+from rscc.evaluation_report import SUBSETS, EvaluationReport, EvaluationRow, run_record
 from rscc.mask_metrics import MaskCounter, MaskScores, bootstrap_interval, flag_accuracy
-from rscc.metrics import CaptionScorer, is_no_change
+from rscc.metrics import CaptionScorer
+from rscc.predictions import (
+    PairCaptioner,
+    PairPrediction,
+    caption_predictions,
+    captioner_predictions,
+    masks_count,
+)
 
-if TYPE_CHECKING:
-    from rscc.structures import Caption, ChangePrediction
-    from rscc.weights import ModelCard
-
-_BATCH = 16
+_MASKS_UNSCORED = "change masks are not scored, because this model has no trained change head"
 
 
-@dataclass(frozen=True)
-class PairPrediction:
-    """What a captioner says of one pair.
+def subsets(records: Sequence[PairRecord]) -> dict[str, list[PairRecord]]:
+    """Return the pairs by subset: those of :data:`SUBSETS` first, then the types of the changed pairs.
 
-    Attributes:
-        caption: the sentence.
-        changed: whether anything changed.
-        mask: (H, W) bool at the size of the true mask; None when the captioner gives none.
+    Left out are empty subsets and those that hold the same pairs as an earlier one.
     """
-
-    caption: str
-    changed: bool
-    mask: np.ndarray | None = None
-
-
-class PairCaptioner(Protocol):
-    """The part of :class:`~rscc.captioner.Captioner` that an evaluation calls."""
-
-    card: ModelCard
-
-    def predict_change(self, before: np.ndarray, after: np.ndarray) -> ChangePrediction:
-        """Return probabilities for (B, 3, H, W) uint8 images."""
-
-    def caption(self, before: np.ndarray, after: np.ndarray, *, beams: int) -> list[Caption]:
-        """Return one caption per pair."""
+    found: dict[str, list[PairRecord]] = {subset: [] for subset in SUBSETS}
+    kinds: dict[str, list[PairRecord]] = {}
+    for record in records:
+        changed = truly_changed(record)
+        found["all"].append(record)
+        found["changed" if changed else "unchanged"].append(record)
+        if changed and record.kind:
+            kinds.setdefault(record.kind, []).append(record)
+    different: dict[tuple[str, ...], str] = {}
+    found |= {kind: kinds[kind] for kind in sorted(kinds)}
+    for subset, members in found.items():
+        if members:
+            different.setdefault(tuple(record.id for record in members), subset)
+    return {subset: found[subset] for subset in different.values()}
 
 
 def score_predictions(
@@ -64,27 +64,33 @@ def score_predictions(
         scorer: shared by all captioners of an evaluation.
 
     Returns:
-        One row per subset that holds a pair: all, changed, unchanged.
+        One row per subset, see :func:`subsets`.
 
     Raises:
-        DatasetLayoutInvalid: a pair has no reference, or a mask has another size than the true one.
+        DatasetLayoutInvalid: a pair has no reference, two pairs share an id, or a mask has another size than
+            the true one.
     """
+    if len({record.id for record in records}) != len(records):
+        raise DatasetLayoutInvalid("two pairs of this split have the same id; every pair needs its own")
+    groups = subsets(records)
+    member_of: dict[str, list[str]] = {}
+    for subset, members in groups.items():
+        for record in members:
+            member_of.setdefault(record.id, []).append(subset)
     captions: dict[str, str] = {}
     right: dict[str, bool] = {}
-    counters = {subset: MaskCounter() for subset in SUBSETS}
-    groups: dict[str, list[PairRecord]] = {subset: [] for subset in SUBSETS}
+    counters = {subset: MaskCounter() for subset in groups}
     for record, said in zip(records, predictions, strict=True):
-        changed = truly_changed(record)
-        captions[record.id], right[record.id] = said.caption, said.changed == changed
-        truth = read_mask(record.mask) if record.mask is not None and said.mask is not None else None
-        for subset in ("all", "changed" if changed else "unchanged"):
-            groups[subset].append(record)
-            if truth is not None and said.mask is not None:
-                counters[subset].add(said.mask, truth)
+        captions[record.id] = said.caption
+        right[record.id] = said.changed == truly_changed(record)
+        if record.mask is None or said.mask is None:
+            continue
+        truth = read_mask(record.mask)
+        for subset in member_of[record.id]:
+            counters[subset].add(said.mask, truth)
     return [
         _row(name, subset, members, captions, right, counters[subset].scores(), scorer)
         for subset, members in groups.items()
-        if members
     ]
 
 
@@ -112,58 +118,51 @@ def _row(
     )
 
 
-def caption_predictions(captions: Iterable[str]) -> Iterator[PairPrediction]:
-    """Make predictions of captions alone; the flag is what the caption says."""
-    for caption in captions:
-        yield PairPrediction(caption=caption, changed=not is_no_change(caption))
+def score_captioner(
+    captioner: PairCaptioner, records: Sequence[PairRecord], scorer: CaptionScorer, *, beams: int = 3
+) -> list[EvaluationRow]:
+    """Run a captioner over pairs with references and score what it says."""
+    said = captioner_predictions(captioner, records, beams=beams)
+    return score_predictions(captioner.card.name, records, said, scorer)
 
 
-def captioner_predictions(
-    captioner: PairCaptioner, records: Sequence[PairRecord], *, beams: int = 3, batch_size: int = _BATCH
-) -> Iterator[PairPrediction]:
-    """Run a captioner over pairs, at the model's tile size; masks come back at the size of the images."""
-    card = captioner.card
-    for start in range(0, len(records), batch_size):
-        part = records[start : start + batch_size]
-        before, after, sizes = read_batch(part, card.tile_size)
-        seen = captioner.predict_change(before, after)
-        said = captioner.caption(before, after, beams=beams)
-        for index, size in enumerate(sizes):
-            probability = enlarge(seen.change_probability[index], size)
-            yield PairPrediction(
-                caption=said[index].text,
-                changed=_is_changed(float(seen.changed_probability[index]), said[index].text, card),
-                mask=probability >= card.threshold,
-            )
+def score_model(
+    model: str | Path,
+    records: Sequence[PairRecord],
+    *,
+    beams: int = 3,
+    java: bool = True,
+    device: str = "auto",
+) -> list[EvaluationRow]:
+    """Score a model folder, or a shipped model by name, on pairs, without baselines.
+
+    Args:
+        model: folder or name.
+        records: pairs to score; those without references are left out.
+        beams: width of the caption search.
+        java: run METEOR and the PTB tokenizer.
+        device: where the model runs.
+
+    Returns:
+        One row per subset, see :func:`subsets`.
+
+    Raises:
+        ModelNotFound: no such model. ModelFolderInvalid: a damaged one.
+        DatasetLayoutInvalid: no pair has references, or an image is missing.
+        DeviceUnavailable: this machine has no such device.
+    """
+    from rscc.captioner import Captioner
+
+    scored = _with_references(records)
+    with CaptionScorer(java=java) as scorer:
+        return score_captioner(Captioner.load(model, device=device), scored, scorer, beams=beams)
 
 
-def _is_changed(probability: float, caption: str, card: ModelCard) -> bool:
-    """Decide by P(anything changed); a model that never learnt it (threshold 0) decides by what it says."""
-    return probability >= card.changed_threshold and (card.changed_threshold > 0 or not is_no_change(caption))
-
-
-def read_batch(
-    records: Sequence[PairRecord], side: int
-) -> tuple[np.ndarray, np.ndarray, list[tuple[int, int]]]:
-    """Read pairs as (B, 3, side, side) uint8 each date, and the (height, width) they had."""
-    samples = [read_pair(record) for record in records]
-    before, after = (
-        np.stack([resize(image, (side, side)) for image in images])
-        for images in ([s.before for s in samples], [s.after for s in samples])
-    )
-    return before, after, [(s.before.shape[1], s.before.shape[2]) for s in samples]
-
-
-def enlarge(probability: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """Resize a probability map (h, w) bilinearly to (height, width)."""
-    if probability.shape == size:
-        return probability
-    import torch
-
-    from rscc.models.blocks import enlarge_maps
-
-    grid = torch.from_numpy(np.ascontiguousarray(probability, dtype=np.float32))
-    return enlarge_maps(grid[None], size)[0].numpy()
+def _with_references(records: Sequence[PairRecord]) -> list[PairRecord]:
+    scored = [record for record in records if record.captions]
+    if not scored:
+        raise DatasetLayoutInvalid("no pair of this split has captions to compare with; choose another split")
+    return scored
 
 
 def evaluate_records(
@@ -192,10 +191,8 @@ def evaluate_records(
     Raises:
         DatasetLayoutInvalid: no pair has references.
     """
-    scored = [record for record in records if record.captions]
+    scored = _with_references(records)
     train = [record for record in train if record.captions]
-    if not scored:
-        raise DatasetLayoutInvalid("no pair of this split has captions to compare with; choose another split")
     know = features is not None and bool(train)
     baselines = baseline_captions(
         train,
@@ -204,42 +201,65 @@ def evaluate_records(
         features=features(scored) if features is not None and know else None,
     )
     with CaptionScorer(java=java) as scorer:
-        said = captioner_predictions(captioner, scored, beams=beams)
-        rows = score_predictions(captioner.card.name, scored, said, scorer)
+        rows = score_captioner(captioner, scored, scorer, beams=beams)
         for name, captions in baselines.items():
             rows += score_predictions(name, scored, caption_predictions(captions), scorer)
-    papers, papers_split = paper_rows(dataset)
     card = captioner.card
-    counts = {row.subset: row.captions.count for row in rows[: len(SUBSETS)] if row.name == card.name}
+    counts = dict.fromkeys(SUBSETS, 0) | {k: len(members) for k, members in subsets(scored).items()}
+    counts["changed"] = sum(truly_changed(record) for record in scored)
     record = {
         **run,
-        "counts": counts,
+        "dataset": dataset,
+        "counts": counts | {"unchanged": len(scored) - counts["changed"]},
         "training_pairs_of_baselines": len(train),
-        "model": {"name": card.name, "version": card.version, "weights_sha256": card.weights_sha256},
+        "model": {
+            "name": card.name,
+            "version": card.version,
+            "weights_sha256": card.weights_sha256,
+            "trained_on": card.data,
+        },
         "beams": beams,
     }
-    return EvaluationReport(rows=rows, run=record, papers=papers, papers_split=papers_split)
+    notes = [_MASKS_UNSCORED] if not masks_count(card) and any(one.mask is not None for one in scored) else []
+    return EvaluationReport(rows=rows, run=record, papers=paper_tables(dataset), notes=notes)
 
 
 def evaluate(
-    model: str | Path, data: str | Path, *, split: str = "test", beams: int = 3, device: str = "auto"
+    model: str | Path,
+    data: str | Path,
+    *,
+    dataset: str = "levir_cc",
+    split: str = "test",
+    beams: int = 3,
+    device: str = "auto",
 ) -> EvaluationReport:
-    """Score a model folder, or a shipped model by name, on a data set in LEVIR-CC's layout.
+    """Score a model folder, or a shipped model by name, on a captioned data set.
+
+    Args:
+        model: folder or name.
+        data: root folder of the data set.
+        dataset: its layout, a key of :data:`rscc.data.registry.DATASETS`.
+        split: as the data set names it.
+        beams: width of the caption search.
+        device: where the model runs.
 
     Raises:
+        ConfigInvalid: the layout is unknown.
         ModelNotFound: no such model. ModelFolderInvalid: a damaged one.
-        DatasetLayoutInvalid: the folder is not in LEVIR-CC's layout, or the split is empty.
+        DatasetLayoutInvalid: the folder is not in that layout, or the split is empty.
         DeviceUnavailable: this machine has no such device.
         ExtraNotInstalled: the libraries of the extra ``train`` are not installed.
     """
     from rscc.captioner import Captioner
     from rscc.data.features import pooled_features
-    from rscc.data.levir_cc import LevirCC
+    from rscc.data.registry import DATASETS
     from rscc.weights import find_model, load_model, open_model_folder
 
-    records = LevirCC(data, split).records
+    if dataset not in DATASETS:
+        raise ConfigInvalid(f"data set {dataset!r} is not known; use one of {', '.join(DATASETS)}")
+    records = DATASETS[dataset](data, split).records
     try:
-        train = LevirCC(data, "train").records
+        train = DATASETS[dataset](data, "train").records
     except DatasetLayoutInvalid:
         train = []  # a test split alone may be scored; the report says how many training pairs there were
     folder = open_model_folder(find_model(model), check_hashes=True)
@@ -255,4 +275,6 @@ def evaluate(
         "split": split,
         "device": str(captioner.device),
     }
-    return evaluate_records(captioner, records, train, run=run, beams=beams, features=features)
+    return evaluate_records(
+        captioner, records, train, run=run, dataset=dataset, beams=beams, features=features
+    )

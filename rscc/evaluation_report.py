@@ -1,33 +1,22 @@
-"""The table of an evaluation as Markdown and JSON, beside the rows that papers print."""
+"""The rows of an evaluation as Markdown and JSON, alone or beside the rows that papers print."""
 
 from __future__ import annotations
 
 import os
 import platform
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from importlib import metadata, resources
+from importlib import metadata
 from typing import Any
 
+from rscc.comparison import PaperTables, comparison
+from rscc.markdown import percent, table, unit
 from rscc.mask_metrics import MaskScores
 from rscc.metrics import CaptionScores
 
 SUBSETS = ("all", "changed", "unchanged")
-
-
-@dataclass(frozen=True)
-class PaperRow:
-    """Scores of one method as a paper prints them, in percent, and where they stand."""
-
-    method: str
-    venue: str
-    bleu4: float
-    meteor: float
-    rouge_l: float
-    cider: float
-    source: str
+"""The subsets by the true flag; the types of change that a data set names are further ones."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +25,8 @@ class EvaluationRow:
 
     Attributes:
         name: the model or the baseline.
-        subset: ``all``, ``changed`` or ``unchanged`` (by the true flag).
+        subset: ``all``, ``changed`` or ``unchanged`` (by the true flag), or a type of change as the data set
+            names it, of which only changed pairs are counted.
         captions: in percent.
         cider_interval: 95 percent bootstrap interval over pairs of CIDEr, in percent; None without CIDEr.
         flag_accuracy, flag_interval: in 0..1.
@@ -65,13 +55,6 @@ class EvaluationRow:
         }
 
 
-def paper_rows(dataset: str) -> tuple[list[PaperRow], str]:
-    """Return the papers' rows for a data set (none for one that no paper reports) and their split."""
-    text = resources.files("rscc").joinpath("data", "papers.toml").read_text(encoding="utf-8")
-    table = tomllib.loads(text).get(dataset, {"rows": [], "split": ""})
-    return [PaperRow(**row) for row in table["rows"]], table["split"]
-
-
 def run_record(command: str) -> dict[str, Any]:
     """Return what an evaluation ran with: command, date (UTC), machine, versions."""
     packages = ("rscc", "torch", "pycocoevalcap")
@@ -91,10 +74,8 @@ def _version(package: str) -> str | None:
         return None
 
 
-_COLUMNS = (
-    *("pairs", "BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr", "S*m"),
-    *("flag acc.", "mask P", "mask R", "mask F1", "mask IoU"),
-)
+_SCORES = ("pairs", "BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr", "S*m")
+_MASK = ("mask P", "mask R", "mask F1", "mask IoU")
 
 
 @dataclass(frozen=True)
@@ -102,15 +83,16 @@ class EvaluationReport:
     """All rows of one evaluation.
 
     Attributes:
-        rows: the model first, then the baselines; each on all subsets that hold a pair.
-        papers: rows of papers for the same data set, ``papers_split`` what they were measured on.
+        rows: the model first, then the baselines; each on every subset that is neither empty nor the same
+            pairs as an earlier one.
         run: command, data, split, counts, model, machine, date.
+        papers: what papers print of the same data set.
+        notes: what else a reader must know.
     """
 
     rows: Sequence[EvaluationRow]
     run: dict[str, Any]
-    papers: Sequence[PaperRow] = ()
-    papers_split: str = ""
+    papers: PaperTables = field(default_factory=PaperTables)
     notes: Sequence[str] = field(default_factory=tuple)
 
     def row(self, name: str, subset: str) -> EvaluationRow:
@@ -124,80 +106,88 @@ class EvaluationReport:
                 return row
         raise KeyError((name, subset))
 
+    def title(self, subset: str) -> str:
+        """Return what a subset is called in the text, in the papers' words where they have some."""
+        return self.papers.names.get(subset, f"{subset} pairs" if subset in SUBSETS else f"kind: {subset}")
+
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
+        papers = {"split": self.papers.split, "rows": [row.as_dict() for row in self.papers.rows]}
         return {
             "run": self.run,
             "rows": [row.as_dict() for row in self.rows],
-            "papers": {"split": self.papers_split, "rows": [vars(row) for row in self.papers]},
+            "papers": papers,
             "notes": self._all_notes(),
         }
 
-    def as_text(self) -> str:
-        """Return Markdown: one table per subset, then the papers' rows, then notes."""
-        parts = [f"Data: {self.run.get('data', '')}, split {self.run.get('split', '')}"]
-        for subset in SUBSETS:
-            rows = [row for row in self.rows if row.subset == subset]
-            if rows:
-                table = _table((f"{subset} pairs", *_COLUMNS), [_cells(row) for row in rows])
-                parts.append(table)
-        if self.papers:
-            cells = [
-                [_method(row), *(_percent(v) for v in _paper_values(row)), row.source] for row in self.papers
-            ]
-            own = next((row for row in self.rows if row.subset == "all"), None)
-            if own is not None:
-                values = (own.captions.bleu4, own.captions.meteor, own.captions.rouge_l, own.captions.cider)
-                where = f"this run, {own.captions.count} pairs"
-                cells.insert(0, [own.name, *(_percent(value) for value in values), where])
-            parts.append(_table(("beside papers", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr", "source"), cells))
-            parts.append(f"Papers: {self.papers_split}. Scores on other pairs cannot be compared one to one.")
+    def as_text(self, *, compare: bool = False) -> str:
+        """Return Markdown: one table per subset, then notes.
+
+        Args:
+            compare: also set the model's row of every subset among the rows that papers print of it.
+        """
+        data = f"Data: {self.run.get('data', '')}, split {self.run.get('split', '')}"
+        parts = [data, *self._tables()]
+        if compare:
+            parts += self._comparisons()
         parts.extend(f"Note: {note}." for note in self._all_notes())
         return "\n\n".join(parts)
 
+    def _own(self) -> list[EvaluationRow]:
+        return [row for row in self.rows if row.name == self.rows[0].name]
+
+    def _tables(self) -> list[str]:
+        spice = any(row.captions.spice is not None for row in self.rows)
+        masks = any(row.mask is not None for row in self.rows)
+        head = (*_SCORES, *(("SPICE",) if spice else ()), "flag acc.", *(_MASK if masks else ()))
+        return [
+            table(
+                (self.title(own.subset), *head),
+                [_cells(row, spice=spice, masks=masks) for row in self.rows if row.subset == own.subset],
+            )
+            for own in self._own()
+        ]
+
+    def _comparisons(self) -> list[str]:
+        reported = {row.subset for row in self.papers.rows}
+        ours = f"split {self.run.get('split', '')} of {self.run.get('data', '')}"
+        parts = [
+            comparison(own, self.papers, title=self.title(own.subset), ours=ours)
+            for own in self._own()
+            if own.subset in reported
+        ]
+        if not parts:
+            return ["No paper of this project prints scores of these pairs: nothing to compare with."]
+        trained = self.run.get("model", {}).get("trained_on", "")
+        training = f"Ours was trained on: {trained} " if trained else ""
+        return [
+            *parts,
+            f"{training}Papers train on the whole official training split. Ours decodes with beams of width "
+            f"{self.run.get('beams', 1)}; SCORER+CBR, DIRL+CCR and CHEERS say that they decode greedily.",
+        ]
+
     def _all_notes(self) -> list[str]:
         """Return the notes of the model's rows, each once, with the subsets it is about."""
-        own = [row for row in self.rows if row.name == self.rows[0].name]
+        own = self._own()
         about: dict[str, list[str]] = {}
         for row in own:
             for note in row.captions.notes:
                 about.setdefault(note, []).append(row.subset)
         told = [
-            note if len(subsets) == len(own) else f"{' and '.join(subsets)} pairs: {note}"
+            note
+            if len(subsets) == len(own)
+            else f"{' and '.join(self.title(subset) for subset in subsets)}: {note}"
             for note, subsets in about.items()
         ]
         return [*self.notes, *told]
 
 
-def _method(row: PaperRow) -> str:
-    return f"{row.method} ({row.venue})" if row.venue else row.method
-
-
-def _paper_values(row: PaperRow) -> tuple[float, ...]:
-    return (row.bleu4, row.meteor, row.rouge_l, row.cider)
-
-
-def _percent(value: float | None) -> str:
-    return "–" if value is None else f"{value:.1f}"
-
-
-def _unit(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}"
-
-
-def _cells(row: EvaluationRow) -> list[str]:
+def _cells(row: EvaluationRow, *, spice: bool, masks: bool) -> list[str]:
     one, mask = row.captions, row.mask
-    values = (one.bleu1, one.bleu2, one.bleu3, one.bleu4, one.meteor, one.rouge_l, one.cider, one.s_m)
-    shares = (row.flag_accuracy, *((mask.precision, mask.recall, mask.f1, mask.iou) if mask else (None,) * 4))
-    return [row.name, str(one.count), *(_percent(v) for v in values), *(_unit(v) for v in shares)]
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(len(line[column]) for line in (head, *rows)) for column in range(len(head))]
-
-    def draw(line: Sequence[str]) -> str:
-        padded = [line[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(line[1:], widths[1:], strict=True))]
-        return f"| {' | '.join(padded)} |"
-
-    rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
-    return "\n".join(draw(line) for line in (head, rule, *rows))
+    values = [one.bleu1, one.bleu2, one.bleu3, one.bleu4, one.meteor, one.rouge_l, one.cider, one.s_m]
+    if spice:
+        values.append(one.spice)
+    shares: list[float | None] = [row.flag_accuracy]
+    if masks:
+        shares += [mask.precision, mask.recall, mask.f1, mask.iou] if mask else [None] * 4
+    return [row.name, str(one.count), *map(percent, values), *map(unit, shares)]

@@ -1,0 +1,100 @@
+"""What a captioner, or a baseline, says of pairs: the captions, flags and masks that an evaluation scores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from rscc.data.pairs import PairRecord, read_pair, resize
+from rscc.metrics import is_no_change
+
+if TYPE_CHECKING:
+    from rscc.structures import Caption, ChangePrediction
+    from rscc.weights import ModelCard
+
+_BATCH = 16
+
+
+@dataclass(frozen=True)
+class PairPrediction:
+    """What a captioner says of one pair.
+
+    Attributes:
+        caption: the sentence.
+        changed: whether anything changed.
+        mask: (H, W) bool at the size of the true mask; None when the captioner gives none.
+    """
+
+    caption: str
+    changed: bool
+    mask: np.ndarray | None = None
+
+
+class PairCaptioner(Protocol):
+    """The part of :class:`~rscc.captioner.Captioner` that an evaluation calls."""
+
+    card: ModelCard
+
+    def predict_change(self, before: np.ndarray, after: np.ndarray) -> ChangePrediction:
+        """Return probabilities for (B, 3, H, W) uint8 images."""
+
+    def caption(self, before: np.ndarray, after: np.ndarray, *, beams: int) -> list[Caption]:
+        """Return one caption per pair."""
+
+
+def caption_predictions(captions: Iterable[str]) -> Iterator[PairPrediction]:
+    """Make predictions of captions alone; the flag is what the caption says."""
+    for caption in captions:
+        yield PairPrediction(caption=caption, changed=not is_no_change(caption))
+
+
+def masks_count(card: ModelCard) -> bool:
+    """Tell whether a model's masks are to be scored: only those of a trained change head are."""
+    return bool(card.localisation) and getattr(card, "localiser", "change_head") == "change_head"
+
+
+def captioner_predictions(
+    captioner: PairCaptioner, records: Sequence[PairRecord], *, beams: int = 3, batch_size: int = _BATCH
+) -> Iterator[PairPrediction]:
+    """Run a captioner over pairs, at the model's tile size; masks come back at the size of the images.
+
+    Masks are only made where there is a true one to compare with: they cost a second pass through the trunk.
+    """
+    card = captioner.card
+    for start in range(0, len(records), batch_size):
+        part = records[start : start + batch_size]
+        before, after, sizes = read_batch(part, card.tile_size)
+        said = captioner.caption(before, after, beams=beams)
+        masks: list[np.ndarray | None] = [None] * len(part)
+        if masks_count(card) and any(record.mask is not None for record in part):
+            seen = captioner.predict_change(before, after).change_probability
+            masks = [enlarge(seen[i], size) >= card.threshold for i, size in enumerate(sizes)]
+        for caption, mask in zip(said, masks, strict=True):
+            yield PairPrediction(caption=caption.text, changed=caption.changed, mask=mask)
+
+
+def read_batch(
+    records: Sequence[PairRecord], side: int
+) -> tuple[np.ndarray, np.ndarray, list[tuple[int, int]]]:
+    """Read pairs as (B, 3, side, side) uint8 each date, and the (height, width) they had."""
+    samples = [read_pair(record) for record in records]
+    before, after = (
+        np.stack([resize(image, (side, side)) for image in images])
+        for images in ([s.before for s in samples], [s.after for s in samples])
+    )
+    return before, after, [(s.before.shape[1], s.before.shape[2]) for s in samples]
+
+
+def enlarge(probability: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    """Resize a probability map (h, w) bilinearly to (height, width)."""
+    if probability.shape == size:
+        return probability
+    import torch
+
+    from rscc.models.blocks import enlarge_maps
+
+    grid = torch.from_numpy(np.ascontiguousarray(probability, dtype=np.float32))
+    return enlarge_maps(grid[None], size)[0].numpy()
