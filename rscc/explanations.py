@@ -3,8 +3,8 @@
 The maps are cross-attention of the caption decoder, run over the finished caption word by word: the mean over
 heads and layers (the papers draw theirs without saying which). The map of a word is that of the step that
 produced it, whose input is the word before. Attention says what a step read, not what made the word so: the
-memory's tokens have already seen each other in the encoder. Part of it may fall on memory that has no place on
-the ground (RDD's objects and actions, the entities of CHEERS), so a map sums to 1 at most.
+memory's tokens have already seen each other in the encoder. Part of it may fall on memory that has no place
+on the ground (RDD's objects and actions, the entities of CHEERS), so a map sums to 1 at most.
 """
 
 from __future__ import annotations

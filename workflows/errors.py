@@ -39,3 +39,7 @@ class OutputNotWritable(WorkflowError):
 
 class ModelCannotLocalise(WorkflowError):
     """The model was trained without change masks: it can describe a pair but not draw polygons."""
+
+
+class PicturesDiffer(WorkflowError):
+    """Two pictures without georeferencing have different sizes: nothing says which pixels belong together."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from workflows.errors import FormatUnsupported, OutputExists, OutputFolderMissing, OutputNotWritable
@@ -31,13 +31,22 @@ def check_output(path: str | Path, overwrite: bool = False) -> Path:
         raise FormatUnsupported(
             f"{path}: reports are written as {', '.join(SUPPORTED_SUFFIXES)}; give the output such a name"
         )
-    check_folder(path)
-    for target in (path, style_path(path)):
+    check_free((path, style_path(path)), overwrite)
+    return path
+
+
+def check_free(targets: Sequence[Path], overwrite: bool) -> None:
+    """Make sure that files, all in one folder, can be written without harm.
+
+    Raises:
+        OutputFolderMissing, OutputExists, OutputNotWritable: as :func:`check_output`.
+    """
+    check_folder(targets[0])
+    for target in targets:
         if target.is_dir():
             raise OutputExists(f"{target}: a folder has this name; choose another output name")
         if target.exists() and not overwrite:
             raise OutputExists(f"{target}: exists already; add --overwrite or choose another output name")
-    return path
 
 
 def check_folder(path: Path) -> None:
@@ -57,8 +66,8 @@ def check_folder(path: Path) -> None:
         raise _not_writable(path, error) from error
 
 
-def write_together(contents: Mapping[Path, Iterable[str]]) -> None:
-    """Write text files that belong together; on any error none of the names is touched.
+def write_together(contents: Mapping[Path, Iterable[str | bytes]]) -> None:
+    """Write files that belong together, text as UTF-8; on any error none of the names is touched.
 
     Every file is complete under a temporary name in its own folder before the first is renamed; they are
     renamed in the order given, so the last one there means that all are.
@@ -69,8 +78,8 @@ def write_together(contents: Mapping[Path, Iterable[str]]) -> None:
     temporary = {path: _temporary(path) for path in contents}
     try:
         for path, chunks in contents.items():
-            with temporary[path].open("x", encoding="utf-8", newline="\n") as file:
-                file.writelines(chunks)
+            with temporary[path].open("xb") as file:
+                file.writelines(chunk.encode() if isinstance(chunk, str) else chunk for chunk in chunks)
                 file.flush()
                 os.fsync(file.fileno())
         for path in contents:
