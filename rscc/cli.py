@@ -223,9 +223,15 @@ def train(
 
 @app.command()
 def evaluate(
-    data: Annotated[Path, typer.Option("--data", help="Captioned data set in LEVIR-CC's layout.")],
+    data: Annotated[Path, typer.Option("--data", help="Folder of the captioned data set.")],
     model: ModelOption = "rscc-base",
+    dataset: Annotated[
+        str, typer.Option(help="Its layout: levir_cc, dubai_cc, clevr_change, spot_the_diff ...")
+    ] = "levir_cc",
     split: Annotated[str, typer.Option(help="train, val or test.")] = "test",
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Also print the rows of the papers' own tables beside ours.")
+    ] = False,
     as_json: Annotated[
         Path | None, typer.Option("--json", help="Also write the scores to this file.")
     ] = None,
@@ -233,7 +239,7 @@ def evaluate(
     device: DeviceOption = "auto",
     debug: Debug = False,
 ) -> None:
-    """Score a model beside simple baselines: all, changed and unchanged pairs, and the change mask."""
+    """Score a model beside simple baselines: all, changed and unchanged pairs, each type, the change mask."""
     from workflows.output import check_folder, write_together
 
     if as_json is not None:
@@ -241,8 +247,8 @@ def evaluate(
     with extra("train"):
         from rscc.evaluate import evaluate as score
 
-        table = score(model, data, split=split, beams=beams, device=device)
-    typer.echo(table.as_text())
+        table = score(model, data, dataset=dataset, split=split, beams=beams, device=device)
+    typer.echo(table.as_text(compare=compare))
     if as_json is not None:
         write_together({as_json: [json.dumps(table.as_dict(), indent=1), "\n"]})
 
