@@ -99,6 +99,7 @@ def train_model(
     vocabulary = Vocabulary.build(captions, min_count=config.data.min_count)
     torch.manual_seed(config.train.seed)
     model = build_model(config, vocabulary, paths).to(device)
+    vocabulary = model.vocabulary
     cache, val_cache = _caches(model, config, paths, train, val, report)
     if model.prepares:
         model.prepare(_material(model, config, train, cache))
@@ -138,6 +139,8 @@ def train_model(
 def build_model(config: Config, vocabulary: Vocabulary, paths: RunPaths) -> ChangeCaptioner:
     """Build the untrained model of a config with its pretrained trunk and, if needed, a text encoder.
 
+    A trunk that comes with a language model brings the vocabulary too; ``vocabulary`` is for the others.
+
     Raises:
         ConfigInvalid: unknown names, or both ``trunk`` and ``backbone_weights``.
         WeightsNotFound: a file of weights is missing.
@@ -150,6 +153,8 @@ def build_model(config: Config, vocabulary: Vocabulary, paths: RunPaths) -> Chan
         encoder = load_text_encoder(paths.text_encoder)
     download = paths.trunk is None and paths.backbone_weights is None and "/" in config.model.backbone
     backbone = build_backbone(config.model.backbone, weights=paths.backbone_weights, download=download)
+    if backbone.vocabulary is not None:
+        vocabulary = backbone.vocabulary
     model = kind(config=config.model, backbone=backbone, vocabulary=vocabulary, text_encoder=encoder)
     if paths.trunk is not None:
         load_trunk(model, find_model(paths.trunk))

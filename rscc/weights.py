@@ -154,9 +154,9 @@ def load_model(folder: ModelFolder) -> ChangeCaptioner:
 
     from rscc.models import model_class
     from rscc.models.backbone import build_backbone
-    from rscc.vocabulary import Vocabulary
+    from rscc.tokenizer_vocabulary import load_vocabulary
 
-    vocabulary = Vocabulary.load(folder.path / "vocabulary.json")
+    vocabulary = load_vocabulary(folder.path / "vocabulary.json")
     try:
         kind, backbone = model_class(folder.config.paper), build_backbone(folder.config.backbone)
         model = kind(config=folder.config, backbone=backbone, vocabulary=vocabulary)

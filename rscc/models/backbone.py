@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from rscc.errors import ConfigInvalid, WeightsNotFound
+from rscc.vocabulary import Vocabulary
 
 STRIDES = (4, 8, 16)
 _IMAGENET_MEAN = (123.675, 116.28, 103.53)
@@ -25,7 +26,10 @@ class Backbone(nn.Module):
 
     Attributes:
         channels: channels of the maps at strides 4, 8 and 16.
+        vocabulary: of the language model that comes with this trunk; None leaves the words to the data.
     """
+
+    vocabulary: Vocabulary | None = None
 
     def __init__(
         self,

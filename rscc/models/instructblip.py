@@ -70,6 +70,7 @@ class InstructBlipVision(Backbone):
             [vision_model], channels=(2 * vision_model.config.hidden_size + 1,), mean=CLIP_MEAN, std=CLIP_STD
         )
         self.rest = rest
+        self.vocabulary = rest.vocabulary
         self.size = int(vision_model.config.image_size)
         self.patch = int(vision_model.config.patch_size)
         # Fused attention gives no weights; the last layer alone pays for having them.

@@ -1,10 +1,10 @@
 import pytest
 import torch
-from benchmarks import instructblip_dry_run as dry_run
 from safetensors.torch import load_file, save_file
 from tiny_instructblip import save_tiny_folder, tiny_instructblip, tiny_whole
 from torch import nn
 
+from benchmarks import instructblip_dry_run as dry_run
 from rscc.errors import ConfigInvalid, WeightsNotFound
 from rscc.models.backbone import build_backbone
 from rscc.models.instructblip import (
