@@ -15,7 +15,7 @@ from levir_cc_fixture import sentences
 from tiny_models import tiny_backbone, tiny_config, tiny_model
 
 from rscc.captioner import Captioner
-from rscc.config import Config, DataConfig, TrainConfig
+from rscc.config import Config, DataConfig, TrainConfig, load_config
 from rscc.data.annotations import SPLITS
 from rscc.data.pairs import resize_sample
 from rscc.data.registry import DATASETS
@@ -409,3 +409,43 @@ def test_validation_takes_the_flag_from_the_words_where_it_is_not_learnt(written
     assert speaking["flag_accuracy"] == pytest.approx(4 / 6)
     unchanged = [record for record in records if record.captions[-1] == "everything remains the same."]
     assert "cider_changed" not in caption_validation(unchanged, size=64, bf16=False)(model)
+
+
+# The shipped configs
+
+PUBLISHED = {
+    # SCORER+CBR: layers (Sec. 4.5), view and backward (Sec. 6.2), batch size (Table 8).
+    ("scorer", "clevr_change"): (2, 0.1, 0.001, 128),
+    ("scorer", "clevr_dc"): (1, 0.01, 0.004, 128),
+    ("scorer", "spot_the_diff"): (3, 0.3, 0.5, 32),
+    ("scorer", "image_editing_request"): (2, 0.003, 0.06, 16),
+    # DIRL+CCR: lambda_d and lambda_c (Sec. 4.6).
+    ("dirl", "clevr_change"): (0.5, 0.3),
+    ("dirl", "clevr_dc"): (0.03, 0.05),
+    ("dirl", "spot_the_diff"): (0.5, 0.004),
+    ("dirl", "image_editing_request"): (0.001, 0.05),
+    # RDD+ACR: object and action vectors (Figure 4).
+    ("rdd", "clevr_change"): (32, 5),
+    ("rdd", "levir_cc"): (32, 10),
+    ("rdd", "spot_the_diff"): (32, 10),
+}
+
+
+@pytest.mark.parametrize("paper", ["scorer", "dirl", "rdd"])
+@pytest.mark.parametrize("name", DATASETS)
+def test_every_pair_of_model_and_data_set_has_a_config_with_published_values(paper, name) -> None:
+    config = load_config(f"{paper}_{name}")
+    assert (config.model.paper, config.data.name) == (paper, name)
+    assert (config.model.width, config.model.word_width, config.data.size) == (512, 300, 224)
+    assert config.train.frozen == ("backbone",)
+    satellite = name in ("levir_cc", "dubai_cc")
+    assert config.data.augment == satellite
+    assert (config.loss["changed"] > 0) == satellite
+    assert (config.loss["change_mask"] > 0) == (name == "levir_cc")
+    options, loss = config.model.options, config.loss
+    found = {
+        "scorer": lambda: (options["layers"], loss["view"], loss["backward"], config.train.batch_size),
+        "dirl": lambda: (loss["decorrelation"], loss["ccr"]),
+        "rdd": lambda: (options["object_vectors"], options["action_vectors"]),
+    }[paper]()
+    assert found == PUBLISHED.get((paper, name), found)

@@ -23,6 +23,7 @@ from rscc.captioner import Captioner
 from rscc.config import CONFIG_FOLDER, Config, DataConfig, TrainConfig, config_from_dict, load_config
 from rscc.data.levir_cc import LevirCC
 from rscc.data.pairs import PairRecord, read_pair
+from rscc.data.registry import DATASETS
 from rscc.data.sources import CaptionText, ImageCaptionSource, MaskSource, all_forms
 from rscc.errors import ConfigInvalid, DatasetLayoutInvalid, ModelFolderInvalid, NonFiniteLoss
 from rscc.metrics import cider
@@ -402,6 +403,7 @@ def test_training_lowers_every_term(data, tmp_path) -> None:
 def test_every_shipped_config_fits_its_model(name) -> None:
     config = load_config(name)
     assert config == config_from_dict(json.loads(json.dumps(config.to_dict())))
+    assert config.data.name in DATASETS
     kind = MODELS[config.model.paper]
     check_loss_weights((*SHARED_TERMS, *kind.auxiliary_terms), config.loss)
     model = kind(config=config.model, backbone=tiny_backbone(), vocabulary=tiny_model().vocabulary)
