@@ -453,6 +453,28 @@ def test_a_model_folder_is_scored_on_a_data_set_folder(tmp_path, untrained_folde
         score_model(folder.path, [replace(record, captions=()) for record in records])
 
 
+@pytest.mark.parametrize(
+    ("dataset", "subsets_found", "compared"),
+    [
+        ("clevr_change", {*SUBSETS, "color", "material"}, 5),
+        ("clevr_dc", set(SUBSETS), 1),
+        ("dubai_cc", set(SUBSETS), 0),
+        ("image_editing_request", {"all"}, 1),
+        ("spot_the_diff", {"all"}, 1),
+        ("spot_the_diff_multi", {"all"}, 0),
+    ],
+)
+def test_every_data_set_is_scored(dataset, subsets_found, compared, tmp_path, untrained_folder) -> None:
+    import benchmark_fixtures
+
+    benchmark_fixtures.WRITERS[dataset](tmp_path / "data")
+    report = evaluate(untrained_folder.path, tmp_path / "data", dataset=dataset, beams=1, device="cpu")
+    assert {row.subset for row in report.rows} == subsets_found
+    assert all(row.mask is None for row in report.rows)
+    assert report.as_text(compare=True).count("| compared: ") == compared
+    assert json.loads(json.dumps(report.as_dict()))["run"]["dataset"] == dataset
+
+
 def test_an_unknown_data_set_is_refused_before_anything_is_read() -> None:
     with pytest.raises(ConfigInvalid, match="'paris' is not known; use one of levir_cc"):
         evaluate("no model", "no folder", dataset="paris")
