@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import json
-import shlex
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from rscc.cli_options import (
+    DATE_HELP,
+    AfterArgument,
+    BandsOption,
+    BeforeArgument,
+    Debug,
+    DeviceOption,
+    ModelOption,
+    read_bands,
+    read_bounds,
+    read_pixel,
+    read_place,
+)
+from rscc.cli_training import evaluate, train
 
 if TYPE_CHECKING:
     from rscc.captioner import Captioner
@@ -42,12 +55,6 @@ class State:
     debug: bool = False
 
 
-def _set_debug(context: typer.Context, value: bool) -> bool:
-    if value and isinstance(context.obj, State):
-        context.obj.debug = True
-    return value
-
-
 def _print_version(value: bool) -> None:
     if value:
         from rscc import __version__
@@ -56,16 +63,10 @@ def _print_version(value: bool) -> None:
         raise typer.Exit
 
 
-Debug = Annotated[
-    bool, typer.Option("--debug", callback=_set_debug, help="Show the traceback of an unexpected error.")
-]
 Version = Annotated[
     bool,
     typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
 ]
-ModelOption = Annotated[str, typer.Option("--model", help="Name of a shipped model, or a model folder.")]
-DeviceOption = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:1 or mps.")]
-DateHelp = "2019, 2019-08 or 2019-08-31; default: from tags or file name."
 
 
 @app.callback()
@@ -76,8 +77,8 @@ def root(version: Version = False, debug: Debug = False) -> None:
 @app.command()
 def caption(
     context: typer.Context,
-    before: Annotated[str, typer.Argument(metavar="BEFORE", help="Raster of the earlier date.")],
-    after: Annotated[str, typer.Argument(metavar="AFTER", help="Raster of the later date.")],
+    before: BeforeArgument,
+    after: AfterArgument,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -85,9 +86,7 @@ def caption(
         ),
     ] = None,
     model: ModelOption = "rscc-base",
-    bands: Annotated[
-        str | None, typer.Option(metavar="R,G,B", help="Bands shown to the model, counted from 1: 3,2,1.")
-    ] = None,
+    bands: BandsOption = None,
     threshold: Annotated[
         float | None, typer.Option(help="Probability from which a pixel is changed; default: the model's.")
     ] = None,
@@ -104,8 +103,8 @@ def caption(
     batch_size: Annotated[int, typer.Option(help="Tiles given to the model at once.")] = 16,
     beams: Annotated[int, typer.Option(help="Width of the caption search.")] = 3,
     device: DeviceOption = "auto",
-    date_before: Annotated[str | None, typer.Option(metavar="DATE", help=DateHelp)] = None,
-    date_after: Annotated[str | None, typer.Option(metavar="DATE", help=DateHelp)] = None,
+    date_before: Annotated[str | None, typer.Option(metavar="DATE", help=DATE_HELP)] = None,
+    date_after: Annotated[str | None, typer.Option(metavar="DATE", help=DATE_HELP)] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing report.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no summary.")] = False,
     as_json: Annotated[
@@ -122,8 +121,8 @@ def caption(
     # What can be refused is refused before the model is loaded and the work starts.
     target = check_output(output or Path(f"{Path(after).stem}_changes.geojson"), overwrite)
     options = SceneOptions(
-        bands=_bands(bands),
-        bounds=_bounds(bbox),
+        bands=read_bands(bands),
+        bounds=read_bounds(bbox),
         gsd=gsd,
         threshold=threshold,
         min_area=min_area,
@@ -154,6 +153,55 @@ def caption(
 
 
 @app.command()
+def explain(
+    context: typer.Context,
+    before: BeforeArgument,
+    after: AfterArgument,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Picture to write, .png or .webp.")],
+    model: ModelOption = "rscc-base",
+    bands: BandsOption = None,
+    bbox: Annotated[
+        str | None,
+        typer.Option(metavar="W,S,E,N", help="Take the largest change in this box, in degrees."),
+    ] = None,
+    at: Annotated[str | None, typer.Option(metavar="LON,LAT", help="Look at this place, in degrees.")] = None,
+    window: Annotated[
+        str | None,
+        typer.Option(metavar="COL,ROW", help="Look at this pixel of BEFORE, counted from 0."),
+    ] = None,
+    beams: Annotated[int, typer.Option(help="Width of the caption search.")] = 3,
+    device: DeviceOption = "auto",
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing picture.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no summary.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what the picture shows as JSON.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Draw what the model sees between BEFORE and AFTER: both dates, maps, the caption word by word.
+
+    The crop is that of the largest change, or the one around the place given. Two PNG or JPEG files without
+    georeferencing are shown whole.
+    """
+    from rscc.terminal import explanation_summary, progress_bar
+    from workflows.explain import ExplainOptions, check_pair, explain_pair
+    from workflows.picture import check_picture, write_picture
+
+    options = ExplainOptions(read_bands(bands), read_bounds(bbox), read_place(at), read_pixel(window), beams)
+    check_picture(output, overwrite)
+    check_pair(before, after)
+    captioner = context.obj.load_captioner(model, device)
+    with progress_bar(shown=not quiet and sys.stderr.isatty()) as progress:
+        explained = explain_pair(before, after, captioner, options, progress)
+    write_picture(explained, output, overwrite)
+    for warning in explained.crop.warnings:
+        typer.echo(f"rscc: warning: {warning}", err=True)
+    found = explained.as_dict()
+    if not quiet:
+        typer.echo(explanation_summary(found, output), err=as_json)
+    if as_json:
+        typer.echo(json.dumps({"output": str(output), **found}, ensure_ascii=False))
+
+
+@app.command()
 def models(debug: Debug = False) -> None:
     """List the models that come with this installation."""
     from rscc.weights import available_models
@@ -166,131 +214,8 @@ def models(debug: Debug = False) -> None:
         )
 
 
-@app.command()
-def train(
-    data: Annotated[Path, typer.Option("--data", help="Captioned data set in LEVIR-CC's layout.")],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="Run folder; the model lies in its folder model.")
-    ],
-    model: Annotated[str, typer.Option("--model", help="Which paper's model: rdd, scorer or dirl.")] = "rdd",
-    config: Annotated[
-        str | None, typer.Option(help="TOML file or shipped config; default: <MODEL>_levir_cc.")
-    ] = None,
-    name: Annotated[
-        str | None, typer.Option(help="Name of the new model; default: of the run folder.")
-    ] = None,
-    masks: Annotated[
-        list[Path] | None, typer.Option(help="Further pairs with change masks; repeatable.")
-    ] = None,
-    trunk: Annotated[
-        str | None, typer.Option(help="Model whose trunk and change head are the start.")
-    ] = None,
-    backbone_weights: Annotated[Path | None, typer.Option(help="File of pretrained trunk weights.")] = None,
-    text_encoder: Annotated[str, typer.Option(help="Text encoder of the auxiliary losses.")] = "sentence",
-    epochs: Annotated[int | None, typer.Option(help="Instead of the config's.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Instead of the config's.")] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the run that lies in the output.")
-    ] = False,
-    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:1.")] = "cpu",
-    debug: Debug = False,
-) -> None:
-    """Train a model and write it as a model folder."""
-    with extra("train"):
-        from dataclasses import replace
-
-        from rscc.config import load_config
-        from rscc.runs import RunPaths, train_model
-
-        settings = load_config(config or f"{model}_levir_cc")
-        changes: dict[str, Any] = {
-            key: value for key, value in (("epochs", epochs), ("seed", seed)) if value is not None
-        }
-        settings = replace(
-            settings, model=replace(settings.model, paper=model), train=replace(settings.train, **changes)
-        )
-        folder = train_model(
-            settings,
-            RunPaths(data, output, tuple(masks or ()), trunk, backbone_weights, text_encoder),
-            name=name or output.resolve().name,
-            command=shlex.join(["rscc", *sys.argv[1:]]),
-            resume=resume,
-            device=device,
-            report=typer.echo,
-        )
-    typer.echo(f"model   {folder.path}")
-
-
-@app.command()
-def evaluate(
-    data: Annotated[Path, typer.Option("--data", help="Folder of the captioned data set.")],
-    model: ModelOption = "rscc-base",
-    dataset: Annotated[
-        str, typer.Option(help="Its layout: levir_cc, dubai_cc, clevr_change, spot_the_diff ...")
-    ] = "levir_cc",
-    split: Annotated[str, typer.Option(help="train, val or test.")] = "test",
-    compare: Annotated[
-        bool, typer.Option("--compare", help="Also print the rows of the papers' own tables beside ours.")
-    ] = False,
-    as_json: Annotated[
-        Path | None, typer.Option("--json", help="Also write the scores to this file.")
-    ] = None,
-    beams: Annotated[int, typer.Option(min=1, help="Width of the caption search.")] = 3,
-    device: DeviceOption = "auto",
-    debug: Debug = False,
-) -> None:
-    """Score a model beside simple baselines: all, changed and unchanged pairs, each type, the change mask."""
-    from workflows.output import check_folder, write_together
-
-    if as_json is not None:
-        check_folder(as_json)
-    with extra("train"):
-        from rscc.evaluate import evaluate as score
-
-        table = score(model, data, dataset=dataset, split=split, beams=beams, device=device)
-    typer.echo(table.as_text(compare=compare))
-    if as_json is not None:
-        write_together({as_json: [json.dumps(table.as_dict(), indent=1), "\n"]})
-
-
-@contextmanager
-def extra(name: str) -> Iterator[None]:
-    """Say which extra to install when a package outside this distribution is missing."""
-    from rscc.errors import ExtraNotInstalled
-
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        if package in ("rscc", "tiling", "workflows"):
-            raise
-        raise ExtraNotInstalled(f"this command needs {package}: pip install 'rscc[{name}]'") from error
-
-
-def _bands(text: str | None) -> tuple[int, int, int] | None:
-    """Parse ``3,2,1``."""
-    from workflows.errors import OptionInvalid
-
-    if text is None:
-        return None
-    try:
-        red, green, blue = (int(part) for part in text.split(","))
-    except ValueError:
-        raise OptionInvalid(f"--bands {text!r}: give three band numbers such as 3,2,1") from None
-    return red, green, blue
-
-
-def _bounds(text: str | None) -> tuple[float, float, float, float] | None:
-    """Parse ``W,S,E,N``."""
-    from workflows.errors import OptionInvalid
-
-    if text is None:
-        return None
-    try:
-        west, south, east, north = (float(part) for part in text.split(","))
-    except ValueError:
-        raise OptionInvalid(f"--bbox {text!r}: give west,south,east,north in degrees") from None
-    return west, south, east, north
+app.command()(train)
+app.command()(evaluate)
 
 
 def main(

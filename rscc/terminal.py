@@ -1,4 +1,4 @@
-"""What ``rscc caption`` shows to a person: a progress bar while it works, a summary at the end."""
+"""What the commands show to a person: a progress bar while it works, a summary at the end."""
 
 from __future__ import annotations
 
@@ -46,3 +46,15 @@ def summary(run: dict[str, Any], count: int, area: float, target: Path) -> str:
             f"report  {target} (open it in QGIS; the style lies beside it)",
         )
     )
+
+
+def explanation_summary(found: dict[str, Any], target: Path) -> str:
+    """Say in a few lines what an explanation found; ``found`` is its plain form."""
+    lines = [
+        found["caption"],
+        f"P(changed) {found['changed_probability']:.2f}, score {found['score']:.2f}, place: {found['place']}",
+    ]
+    if found["entities"]:
+        lines.append(f"entities {', '.join(found['entities'])}")
+    lines += [f"model    {found['model']['name']} {found['model']['version']}", f"picture  {target}"]
+    return "\n".join(lines)

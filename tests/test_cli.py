@@ -144,7 +144,7 @@ def test_models_lists_what_is_shipped(rscc_command):
     ]
 
 
-@pytest.mark.parametrize("command", ["caption", "models", "train", "evaluate"])
+@pytest.mark.parametrize("command", ["caption", "explain", "models", "train", "evaluate"])
 def test_every_command_explains_itself(rscc_command, command):
     code, out, err = rscc_command(command, "--help")
     assert (code, err) == (0, "")

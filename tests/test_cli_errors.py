@@ -9,7 +9,8 @@ import pytest
 from fakes import BrightnessCaptioner
 from scene_pairs import make_pair, north_up, write_raster
 
-from rscc.cli import extra, main
+from rscc.cli import main
+from rscc.cli_options import extra
 from rscc.errors import ExtraNotInstalled, ModelNotFound
 
 UTM = north_up(500_000.0, 5_600_000.0, 0.5)

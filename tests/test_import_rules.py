@@ -10,8 +10,8 @@ FORBIDDEN = {
     "rscc": {"tiling", "workflows", "rasterio", "geopandas"},
     "workflows": set(),
 }
-# The one file of rscc that may know the other packages, and only while a command runs.
-COMMAND = "rscc/cli.py"
+# The files of rscc that may know the other packages, and only while a command runs.
+COMMANDS = {"rscc/cli.py", "rscc/cli_options.py", "rscc/cli_training.py"}
 ALLOWED_IN_COMMANDS = {"tiling", "workflows"}
 HEAVY = {
     "torch", "torchvision", "timm", "open_clip", "spacy", "transformers", "torchgeo",
@@ -51,7 +51,7 @@ def _is_dynamic_import(node: ast.AST) -> bool:
 def breaches(package: str, relative: str, source: str) -> list[str]:
     found = []
     for name, line, inside in imports_of(source):
-        allowed = relative == COMMAND and inside and name in ALLOWED_IN_COMMANDS
+        allowed = relative in COMMANDS and inside and name in ALLOWED_IN_COMMANDS
         if name in FORBIDDEN[package] and not allowed:
             found.append(f"{relative}:{line} imports {name}")
     return found
@@ -95,7 +95,7 @@ def test_nothing_but_the_command_knows_workflows(repository):
         for file in sorted((repository / package).rglob("*.py"))
         if any(name == "workflows" for name, _, _ in imports_of(file.read_text(encoding="utf-8")))
     ]
-    assert users in ([], [COMMAND])
+    assert set(users) <= COMMANDS
 
 
 def test_help_loads_no_heavy_module(run_python):

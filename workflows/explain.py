@@ -144,6 +144,17 @@ def explain_pair(
     return ExplainedPair(crop, explanation, captioner.card)
 
 
+def check_pair(before: str | Path, after: str | Path) -> None:
+    """Refuse files that cannot be read or compared, before a model is loaded.
+
+    Raises:
+        TilingError: as said.
+    """
+    if not (is_picture(before) and is_picture(after)):
+        describe(before)
+        describe(after)
+
+
 def is_picture(path: str | Path) -> bool:
     """Tell whether a file is a PNG or JPEG that does not say where on the ground it lies.
 

@@ -1,0 +1,105 @@
+"""The commands that need captioned data sets: ``rscc train`` and ``rscc evaluate``; registered in the cli."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from rscc.cli_options import Dataset, Debug, DeviceOption, ModelOption, Paper, extra
+
+
+def train(
+    data: Annotated[Path, typer.Option("--data", help="Folder of the captioned data set.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Run folder; the model lies in its folder model.")
+    ],
+    model: Annotated[
+        Paper | None, typer.Option("--model", help="Which paper's model; default: the config's, else rdd.")
+    ] = None,
+    dataset: Annotated[
+        Dataset | None,
+        typer.Option("--dataset", help="Layout of the data; default: the config's, else levir_cc."),
+    ] = None,
+    config: Annotated[
+        str | None, typer.Option(help="TOML file or shipped config; default: <MODEL>_<DATASET>.")
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Name of the new model; default: of the run folder.")
+    ] = None,
+    masks: Annotated[
+        list[Path] | None, typer.Option(help="Further pairs with change masks; repeatable.")
+    ] = None,
+    trunk: Annotated[
+        str | None, typer.Option(help="Model whose trunk and change head are the start.")
+    ] = None,
+    backbone_weights: Annotated[Path | None, typer.Option(help="File of pretrained trunk weights.")] = None,
+    text_encoder: Annotated[str, typer.Option(help="Text encoder of the auxiliary losses.")] = "sentence",
+    epochs: Annotated[int | None, typer.Option(help="Instead of the config's.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Instead of the config's.")] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the run that lies in the output.")
+    ] = False,
+    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:1.")] = "cpu",
+    debug: Debug = False,
+) -> None:
+    """Train a model and write it as a model folder."""
+    with extra("train"):
+        from dataclasses import replace
+
+        from rscc.config import load_config
+        from rscc.runs import RunPaths, train_model
+
+        settings = load_config(config or f"{model or Paper.rdd}_{dataset or Dataset.levir_cc}")
+        changes: dict[str, Any] = {
+            key: value for key, value in (("epochs", epochs), ("seed", seed)) if value is not None
+        }
+        settings = replace(
+            settings,
+            model=replace(settings.model, paper=str(model or settings.model.paper)),
+            data=replace(settings.data, name=str(dataset or settings.data.name)),
+            train=replace(settings.train, **changes),
+        )
+        folder = train_model(
+            settings,
+            RunPaths(data, output, tuple(masks or ()), trunk, backbone_weights, text_encoder),
+            name=name or output.resolve().name,
+            command=shlex.join(["rscc", *sys.argv[1:]]),
+            resume=resume,
+            device=device,
+            report=typer.echo,
+        )
+    typer.echo(f"model   {folder.path}")
+
+
+def evaluate(
+    data: Annotated[Path, typer.Option("--data", help="Folder of the captioned data set.")],
+    model: ModelOption = "rscc-base",
+    dataset: Annotated[Dataset, typer.Option("--dataset", help="Layout of the data.")] = Dataset.levir_cc,
+    split: Annotated[str, typer.Option(help="train, val or test.")] = "test",
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Also print the rows of the papers' own tables beside ours.")
+    ] = False,
+    as_json: Annotated[
+        Path | None, typer.Option("--json", help="Also write the scores to this file.")
+    ] = None,
+    beams: Annotated[int, typer.Option(min=1, help="Width of the caption search.")] = 3,
+    device: DeviceOption = "auto",
+    debug: Debug = False,
+) -> None:
+    """Score a model beside simple baselines: all, changed and unchanged pairs, each type, the change mask."""
+    from workflows.output import check_folder, write_together
+
+    if as_json is not None:
+        check_folder(as_json)
+    with extra("train"):
+        from rscc.evaluate import evaluate as score
+
+        table = score(model, data, dataset=str(dataset), split=split, beams=beams, device=device)
+    typer.echo(table.as_text(compare=compare))
+    if as_json is not None:
+        write_together({as_json: [json.dumps(table.as_dict(), indent=1), "\n"]})
