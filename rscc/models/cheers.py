@@ -34,7 +34,7 @@ from torch.nn import functional as F
 
 from rscc.config import ModelConfig, build
 from rscc.errors import ConfigInvalid
-from rscc.language import frequent_entities, subjects
+from rscc.language import frequent_entities, noun_phrases, subjects
 from rscc.models.blocks import Attention
 from rscc.models.captioner_base import ChangeCaptioner
 from rscc.models.decoder import Decoder, DecoderLayer
@@ -51,6 +51,8 @@ from rscc.models.retrieval import (
 )
 from rscc.structures import DecoderOutput, DifferenceFeatures, PairBatch, PairView, TrainingMaterial
 from rscc.text_encoders import TextEncoder
+
+_READERS = {"subjects": subjects, "noun_phrases": noun_phrases}
 
 
 @dataclass(frozen=True)
@@ -71,9 +73,10 @@ class CheersOptions:
         scaled: True multiplies the shares of Eq. 2 by the number of positions. As printed they are about
             1 / HW everywhere, of which the linear layer of Eq. 3 learns slowly where they are larger.
         retriever: ``offline``, or ``open_clip:ARCHITECTURE:TAG_OR_FILE`` (Sec. 3.1: CLIP ViT-L/14).
-        most_entities: how many of the most frequent subjects are kept; the paper keeps all.
-        least_count: captions that a subject must stand in.
-        entity_names: the subjects, filled in when training begins.
+        phrases: ``subjects`` (Sec. 3.1.1), or ``noun_phrases`` for captions that have none, such as requests.
+        most_entities: how many of the most frequent entities are kept; the paper keeps all.
+        least_count: captions that an entity must stand in.
+        entity_names: the entities, filled in when training begins.
         entity_width: size of their features, filled in when training begins.
     """
 
@@ -85,6 +88,7 @@ class CheersOptions:
     gate: bool = True
     scaled: bool = False
     retriever: str = "offline"
+    phrases: str = "subjects"
     most_entities: int = 100
     least_count: int = 5
     entity_names: tuple[str, ...] = ()
@@ -98,6 +102,8 @@ class CheersOptions:
             raise ConfigInvalid(
                 f"model.options: {self.entities} entities cannot be retrieved from fewer; lower entities"
             )
+        if self.phrases not in _READERS:
+            raise ConfigInvalid(f"model.options.phrases is {self.phrases!r}; use {' or '.join(_READERS)}")
         parse_retriever(self.retriever)
 
     @property
@@ -259,18 +265,18 @@ class Cheers(ChangeCaptioner):
         """Collect the entities of the training captions and make the retriever (Sec. 3.1).
 
         Raises:
-            ConfigInvalid: no text encoder, or too few subjects in the captions.
+            ConfigInvalid: no text encoder, or too few entities in the captions.
             ExtraNotInstalled, WeightsNotFound: spaCy, its parser or CLIP is missing.
         """
         options = self.options
         if not options.retrieves:
             return
-        by_pair = [subjects(captions) for captions in material.captions]
+        by_pair = [_READERS[options.phrases](captions) for captions in material.captions]
         every = [found for captions in by_pair for found in captions]
         names = frequent_entities(every, options.most_entities, options.least_count)
         if len(names) < options.entities:
             raise ConfigInvalid(
-                f"only {len(names)} subjects stand in at least {options.least_count} training captions, and "
+                f"only {len(names)} entities stand in at least {options.least_count} training captions, and "
                 f"model.options.entities is {options.entities}; lower it or model.options.least_count"
             )
         named = named_entities([[one for found in pair for one in found] for pair in by_pair], names)

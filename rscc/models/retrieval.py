@@ -125,7 +125,6 @@ class OfflineRetriever(Retriever):
         named: np.ndarray,
         temperature: float = 0.1,
         steps: int = 30,
-        learning_rate: float = 1e-3,
     ) -> OfflineRetriever:
         """Fit the map so that what a changed pair's captions name is like its second date, unlike its first.
 
@@ -141,8 +140,7 @@ class OfflineRetriever(Retriever):
             entity_features: (M, d), of any length.
             named: (N, M) bool, which entities each pair's captions name (:func:`named_entities`).
             temperature: of the softmax over the entities.
-            steps: of Adam over all pairs.
-            learning_rate: of each step.
+            steps: of Adam over all pairs, at the rate 1 / C: one can turn a feature of an image right round.
         """
         features = F.normalize(entity_features.detach().float().cpu(), dim=-1)
         pooled = torch.from_numpy(np.ascontiguousarray(material.pooled, dtype=np.float32))  # (N, 2, C)
@@ -156,9 +154,7 @@ class OfflineRetriever(Retriever):
         learned = torch.randn(made.map.shape, generator=generator) / made.map.shape[1] ** 0.5
         if teaches.any():
             images = ((pooled - made.mean) * made.scale)[teaches]
-            _fit_map(
-                learned.requires_grad_(), images, features, target[teaches], temperature, steps, learning_rate
-            )
+            _fit_map(learned.requires_grad_(), images, features, target[teaches], temperature, steps)
         made.map.copy_(learned.detach())
         return made
 
@@ -178,10 +174,9 @@ def _fit_map(
     target: Tensor,
     temperature: float,
     steps: int,
-    learning_rate: float,
 ) -> None:
     """Change the map ``learned`` (d, C) in place; images (N, 2, C), target (N, M)."""
-    optimizer = torch.optim.Adam([learned], lr=learning_rate)
+    optimizer = torch.optim.Adam([learned], lr=1 / learned.shape[1])
     with torch.enable_grad():
         for _ in range(steps):
             similarity = F.normalize(images @ learned.T, dim=-1) @ features.T  # (N, 2, M)

@@ -203,12 +203,12 @@ def test_the_papers_config_gives_the_papers_sizes() -> None:
 
 
 @pytest.mark.parametrize("paper", MODELS)
-def test_only_models_that_read_segments_load_a_text_encoder(paper, tmp_path, monkeypatch) -> None:
+def test_only_models_that_need_one_load_a_text_encoder(paper, tmp_path, monkeypatch) -> None:
     monkeypatch.setitem(backbone.BACKBONES, "tiny", lambda weights=None: tiny_backbone())
     config = load_config(f"{paper}_levir_cc")
     config = replace(config, model=replace(config.model, backbone="tiny"))
     paths = runs.RunPaths(data=tmp_path, output=tmp_path, text_encoder="no such encoder")
-    if MODELS[paper].text_terms:
+    if MODELS[paper].needs_text_encoder(config.loss):
         with pytest.raises(RsccError, match="no such encoder"):
             runs.build_model(config, tiny_vocabulary(), paths)
     else:
