@@ -20,6 +20,7 @@ from rscc.data.annotations import SPLITS
 from rscc.data.pairs import resize_sample
 from rscc.data.registry import DATASETS
 from rscc.errors import DatasetLayoutInvalid
+from rscc.evaluate import evaluate_records
 from rscc.models import backbone
 from rscc.runs import RunPaths, train_model
 from rscc.structures import NO_CHANGE_CAPTION
@@ -358,13 +359,21 @@ def test_a_model_trains_on_every_data_set(written, tmp_path, tiny_registered, na
     samples = [resize_sample(test[index], captioner.card.tile_size) for index in range(len(test))]
     before, after = (np.stack([getattr(one, date) for one in samples]) for date in ("before", "after"))
     said = captioner.caption(before, after)
-    if all(record.changed for record in DATASETS[name](written[name]).records):
+    train = DATASETS[name](written[name]).records
+    if all(record.changed for record in train):
         assert folder.card.changed_threshold == 0, "a flag without unchanged pairs is not learnt"
         assert folder.no_change_prefixes == ()
         assert all(caption.changed and caption.text != NO_CHANGE_CAPTION for caption in said)
     else:
         assert folder.card.changed_threshold > 0
         assert folder.no_change_prefixes
+    report = evaluate_records(captioner, test.records, train, run={}, dataset=name, java=False)
+    whole = report.row("tiny", "all")
+    assert whole.captions.count == len(test)
+    assert whole.captions.bleu4 is not None
+    assert {row.subset for row in report.rows} >= set(KINDS if name == "clevr_change" else ()) & {
+        record.kind for record in test.records
+    }
 
 
 def test_an_unlearnt_flag_silences_nothing(written, tmp_path, tiny_registered) -> None:
