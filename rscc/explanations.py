@@ -71,7 +71,8 @@ def explain_words(
         features: of a batch of one pair.
         text: the sentence; words outside the vocabulary are read as the unknown word.
     """
-    ids = model.vocabulary.encode(text, model.config.max_words)
+    # A sentence that found no end in time has max_words - 1 words: begin and end are put around them.
+    ids = model.vocabulary.encode(text, model.config.max_words + 1)
     tokens = torch.tensor([ids[:-2]], device=features.tokens.device)  # without the last word and the end
     spoken = ids[1:-1]
     memory = model.memory(features)

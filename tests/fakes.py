@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from rscc.explanations import ExplainedWord, Explanation
 from rscc.structures import Caption, ChangePrediction
 from rscc.weights import ModelCard
 
@@ -36,6 +37,7 @@ class BrightnessCaptioner:
         self.card = card(**values)
         self.shapes: list[tuple[int, ...]] = []
         self.crops: list[tuple[int, ...]] = []
+        self.explained: list[tuple[np.ndarray, np.ndarray, bool]] = []
 
     def predict_change(self, before: np.ndarray, after: np.ndarray) -> ChangePrediction:
         assert before.dtype == after.dtype == np.uint8
@@ -63,3 +65,28 @@ class BrightnessCaptioner:
             )
             for image, part in zip(after, score, strict=True)
         ]
+
+    def explain(
+        self, before: np.ndarray, after: np.ndarray, *, beams: int = 3, assume_changed: bool = False
+    ) -> Explanation:
+        """Say the brightness of the middle; the first word looks at the upper left, the next one step on."""
+        assert before.dtype == after.dtype == np.uint8
+        assert before.shape == after.shape == (3, self.card.tile_size, self.card.tile_size)
+        self.explained.append((before, after, assume_changed))
+        found = self.predict_change(before[None], after[None])
+        middle = self.card.tile_size // 2
+        text = f"brightness {int(after[:, middle, middle].mean())} appears"
+        words = []
+        for place, word in enumerate(text.split()):
+            ground = np.full((4, 4), 0.02, np.float32)
+            ground.flat[place] = 0.5
+            words.append(ExplainedWord(word, 0.5 + place / 10, ground))
+        return Explanation(
+            caption=Caption(text, 0.75, True, tuple(f"alternative {n}" for n in range(1, beams))),
+            changed_probability=float(found.changed_probability[0]),
+            words=tuple(words),
+            change=found.change_probability[0],
+            difference=np.arange(16, dtype=np.float32).reshape(4, 4) / 16,
+            entities=("villas", "road"),
+            attention={"attention before": np.eye(4, dtype=np.float32)},
+        )
