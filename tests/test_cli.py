@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from fakes import BrightnessCaptioner
@@ -15,6 +16,7 @@ from scene_pairs import make_pair
 
 import rscc
 from rscc.cli import main
+from rscc.cli_options import Dataset, Paper
 
 CHANGES = [(10, 150, 12, 20, 220), (60, 20, 30, 30, 240), (100, 120, 40, 25, 10)]
 
@@ -128,6 +130,83 @@ def test_a_warning_is_shown_even_when_quiet(tmp_path, rscc_command):
     lines = err.splitlines()
     assert len(lines) == 2 and all(line.startswith("rscc: warning: ") for line in lines)
     assert load_valid(tmp_path / "r.geojson")["rscc"]["warnings"] == [line[15:] for line in lines]
+
+
+def test_a_pair_is_explained_in_a_picture(pair, rscc_command, tmp_path):
+    from PIL import Image
+
+    code, out, err = rscc_command("explain", pair.before, pair.after, "-o", "p.png", "--device", "cpu")
+    assert (code, err) == (0, "")
+    assert rscc_command.chosen == [("rscc-base", "cpu")]
+    lines = out.splitlines()
+    assert lines[0].startswith("brightness ") and "place: the largest change" in lines[1]
+    assert lines[2:] == ["entities villas, road", "model    brightness 1.2.3", "picture  p.png"]
+    with Image.open("p.png") as picture:
+        assert picture.format == "PNG" and picture.width > 800
+
+
+def test_an_explanation_as_json(pair, rscc_command):
+    place = ("--window", "35,75", "--beams", "2", "--bands", "3,2,1", "--model", "mine")
+    code, out, err = rscc_command("explain", pair.before, pair.after, "-o", "p.webp", *place, "--json")
+    assert code == 0 and "brightness 240 appears" in err
+    assert rscc_command.chosen == [("mine", "auto")]
+    found = json.loads(out)
+    assert (found["output"], found["place"]) == ("p.webp", "column 35, row 75")
+    assert found["caption"] == "brightness 240 appears" and len(found["alternatives"]) == 1
+    assert [len(word["ground"]) for word in found["words"]] == [4, 4, 4]
+    for place in (("--at", "15.000247,50.551595"), ("--bbox", "15.0001,50.5514,15.0004,50.5517")):
+        code, out, err = rscc_command(
+            "explain", pair.before, pair.after, "-o", "p.webp", *place, "--json", "--quiet", "--overwrite"
+        )
+        assert (code, err) == (0, "")
+        assert json.loads(out)["caption"] == "brightness 240 appears"
+
+
+def test_an_explanation_warns_of_coarse_scenes(tmp_path, rscc_command):
+    pair = make_pair(tmp_path, CHANGES, gsd=10.0)
+    code, out, err = rscc_command("explain", pair.before, pair.after, "-o", tmp_path / "p.png", "-q")
+    assert (code, out) == (0, "")
+    assert len(err.splitlines()) == 2 and err.startswith("rscc: warning: ")
+
+
+@pytest.mark.parametrize(
+    ("options", "paper", "dataset"),
+    [
+        ([], "rdd", "levir_cc"),
+        (["--model", "scorer"], "scorer", "levir_cc"),
+        (["--config", "dirl_levir_cc"], "dirl", "levir_cc"),
+        (["--config", "rdd_levir_cc", "--dataset", "dubai_cc"], "rdd", "dubai_cc"),
+    ],
+)
+def test_training_takes_the_config_of_model_and_data_set(
+    rscc_command, monkeypatch, tmp_path, options, paper, dataset
+):
+    from rscc import runs
+
+    taken = []
+
+    def train_model(settings, paths, **others):
+        taken.append((settings, paths, others))
+        return SimpleNamespace(path=paths.output / "model")
+
+    monkeypatch.setattr(runs, "train_model", train_model)
+    code, out, err = rscc_command(
+        "train", "--data", tmp_path, "-o", tmp_path / "run", "--epochs", "3", "--seed", "5", *options
+    )
+    assert (code, err) == (0, "")
+    ((settings, paths, others),) = taken
+    assert (settings.model.paper, settings.data.name) == (paper, dataset)
+    assert (settings.train.epochs, settings.train.seed) == (3, 5)
+    assert (paths.data, paths.output, others["name"]) == (tmp_path, tmp_path / "run", "run")
+    assert out == f"model   {tmp_path / 'run' / 'model'}\n"
+
+
+def test_the_choices_of_the_help_are_those_of_the_registries():
+    from rscc.data.registry import DATASETS
+    from rscc.models import MODELS
+
+    assert {str(one) for one in Dataset} == set(DATASETS)
+    assert {str(one) for one in Paper} >= set(MODELS)
 
 
 def test_version(rscc_command):

@@ -7,6 +7,7 @@ import importlib
 import numpy as np
 import pytest
 from fakes import BrightnessCaptioner
+from PIL import Image
 from scene_pairs import make_pair, north_up, write_raster
 
 from rscc.cli import main
@@ -87,6 +88,65 @@ def test_one_line_an_exit_code_and_nothing_written(scenes, capfd, arguments, cod
     for word in words:
         assert word in err
     assert content(scenes) == files
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["missing.tif", "after.tif"], 2, ["missing.tif"]),
+        (["before.tif", "elsewhere.tif"], 2, ["elsewhere.tif"]),
+        (["before.tif", "text.tif"], 2, ["text.tif"]),
+        (["picture.png", "after.tif"], 2, ["picture.png"]),
+        (["picture.png", "wider.png"], 2, ["picture.png", "wider.png", "90 x 80", "95 x 80"]),
+        (["picture.png", "picture.png", "--at", "15,50.5"], 2, ["picture.png", "--window"]),
+        (["before.tif", "after.tif", "--at", "15"], 2, ["--at", "longitude,latitude"]),
+        (["before.tif", "after.tif", "--at", "50.5,195"], 2, ["--at", "longitude,latitude"]),
+        (["before.tif", "after.tif", "--at", "16,50.5"], 2, ["before.tif", "16.00000,50.50000"]),
+        (["before.tif", "after.tif", "--at", "nan,inf"], 2, ["--at", "nan,inf"]),
+        (["before.tif", "after.tif", "--window", "1.5,2"], 2, ["--window", "column,row"]),
+        (["before.tif", "after.tif", "--window", "1,2,3"], 2, ["--window", "column,row"]),
+        (["before.tif", "after.tif", "--window", "900,2"], 2, ["before.tif", "column 900"]),
+        (["before.tif", "after.tif", "--window", "1,2", "--at", "15,50.5"], 2, ["give one of them"]),
+        (["before.tif", "after.tif", "--bbox", "100,10,101,11"], 2, ["before.tif"]),
+        (["before.tif", "after.tif", "--beams", "0"], 2, ["beams"]),
+        (["before.tif", "after.tif", "-o", "p.tif"], 2, ["p.tif", ".png"]),
+        (["before.tif", "after.tif", "-o", "taken.png"], 2, ["taken.png", "--overwrite"]),
+        (["before.tif", "after.tif", "-o", "missing/p.png"], 2, ["missing"]),
+        (["before.tif", "after.tif", "-o", "/proc/p.png"], 1, ["/proc/p.png"]),
+    ],
+)
+def test_what_cannot_be_explained(scenes, capfd, arguments, code, words):
+    gray = np.full((80, 90, 3), 100, np.uint8)
+    Image.fromarray(gray).save("picture.png")
+    Image.fromarray(np.pad(gray, ((0, 0), (0, 5), (0, 0)))).save("wider.png")
+    Image.fromarray(gray).save("taken.png")
+    files = content(scenes)
+    output = [] if "-o" in arguments else ["-o", "p.png"]
+    found, out, err = run(capfd, "explain", *arguments, *output)
+    assert (found, out) == (code, ""), err
+    assert err.startswith("rscc: error: ")
+    assert err.count("\n") == 1 and err.endswith("\n")
+    for word in words:
+        assert word in err
+    assert content(scenes) == files
+
+
+def test_an_unknown_paper_or_data_set_is_refused_with_those_known(scenes, capfd):
+    for words in (("train", "-o", "run", "--model", "nobody"), ("evaluate", "--dataset", "nothing")):
+        code, out, err = run(capfd, *words, "--data", ".")
+        assert (code, out) == (2, "")
+        assert words[-1] in err and ("scorer" in err or "levir_cc" in err)
+
+
+def test_a_pair_of_model_and_data_set_without_a_config_says_which_there_are(scenes, capfd, monkeypatch):
+    from rscc import config
+
+    (scenes / "configs").mkdir()
+    (scenes / "configs" / "rdd_levir_cc.toml").touch()
+    monkeypatch.setattr(config, "CONFIG_FOLDER", scenes / "configs")
+    code, _, err = run(capfd, "train", "--data", ".", "-o", "r", "--model", "dirl", "--dataset", "clevr_dc")
+    assert code == 2
+    assert err.startswith("rscc: error: dirl_clevr_dc") and "rdd_levir_cc" in err
 
 
 def test_the_output_is_checked_before_the_model_is_loaded_and_the_work_starts(scenes, capfd):

@@ -221,7 +221,7 @@ def _largest_change(
 
 def _given_window(pair: ScenePair, side: int, options: ExplainOptions) -> tuple[Window, str]:
     if options.at is not None:
-        place = f"{options.at[0]:g},{options.at[1]:g}"
+        place = f"{options.at[0]:.5f},{options.at[1]:.5f}"
         x, y = transformer(WGS84, pair.grid.crs).transform(*options.at)
     else:
         assert options.pixel is not None

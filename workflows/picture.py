@@ -106,7 +106,7 @@ def _header(explained: ExplainedPair) -> Image.Image:
         f"place: {explained.crop.place}",
     ]
     lines = [(line, 26, INK) for line in _wrapped(found.caption.text, 26, WIDTH)]
-    lines += [(line, 15, FAINT) for line in _wrapped("   ".join(facts), 15, WIDTH)]
+    lines += [(line, 15, FAINT) for line in _wrapped(" · ".join(facts), 15, WIDTH)]
     if found.entities:
         retrieved = "retrieved entities: " + ", ".join(found.entities)
         lines += [(line, 15, INK) for line in _wrapped(retrieved, 15, WIDTH)]
@@ -144,7 +144,7 @@ def _words(explained: ExplainedPair) -> list[Image.Image]:
     maps = [
         (
             word.text,
-            f"{word.probability:.2f}   ground {word.ground.sum():.0%}",
+            f"{word.probability:.2f} · ground {word.ground.sum():.0%}",
             word.ground / word.ground.mean(),
         )
         for word in words
