@@ -5,11 +5,18 @@ from __future__ import annotations
 from rscc.errors import ConfigInvalid
 from rscc.models.captioner_base import ChangeCaptioner
 from rscc.models.cheers import Cheers
+from rscc.models.davir import Davir
 from rscc.models.dirl import Dirl
 from rscc.models.rdd import Rdd
 from rscc.models.scorer import Scorer
 
-MODELS: dict[str, type[ChangeCaptioner]] = {"scorer": Scorer, "dirl": Dirl, "cheers": Cheers, "rdd": Rdd}
+MODELS: dict[str, type[ChangeCaptioner]] = {
+    "scorer": Scorer,
+    "dirl": Dirl,
+    "cheers": Cheers,
+    "rdd": Rdd,
+    "davir": Davir,
+}
 
 
 def model_class(paper: str) -> type[ChangeCaptioner]:

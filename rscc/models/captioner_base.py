@@ -38,6 +38,9 @@ class ChangeCaptioner(nn.Module, ABC):
         training_only: beginnings of the names of parameters that captioning does not need.
         decoder_layer: class of the decoder's layers.
         prepares: whether :meth:`prepare` does anything, so that its material must be gathered.
+        localiser: how changed pixels are found where the change head was not trained, a key of
+            :data:`rscc.weights.LOCALISATIONS`.
+        uses_extraction: whether it looks at ``extracted`` of a :class:`~rscc.structures.PairView`.
     """
 
     auxiliary_terms: tuple[str, ...] = ()
@@ -45,6 +48,8 @@ class ChangeCaptioner(nn.Module, ABC):
     training_only: tuple[str, ...] = ()
     decoder_layer: type[DecoderLayer] = DecoderLayer
     prepares = False
+    localiser = "attention"
+    uses_extraction = False
 
     def __init__(
         self,
@@ -125,11 +130,22 @@ class ChangeCaptioner(nn.Module, ABC):
     ) -> dict[str, Tensor]:
         """The paper: its own loss terms, unweighted, by the names in ``auxiliary_terms``."""
 
-    def encode(self, before: Tensor, after: Tensor) -> DifferenceFeatures:
-        """Encode uint8 or float RGB images in 0..255, each (B, 3, H, W)."""
+    def encode(
+        self, before: Tensor, after: Tensor, *, extracted: Tensor | None = None, head: bool = True
+    ) -> DifferenceFeatures:
+        """Encode uint8 or float RGB images in 0..255, each (B, 3, H, W).
+
+        Args:
+            before, after: the images.
+            extracted: see :meth:`encode_last_maps`.
+            head: whether the change head is run, too.
+        """
         maps_before, maps_after = self.trunk(before, after)
-        encoded = self.encode_last_maps(maps_before[-1], maps_after[-1], images=(before, after))
-        encoded.change_logits = self.change_head(maps_before, maps_after)
+        encoded = self.encode_last_maps(
+            maps_before[-1], maps_after[-1], images=(before, after), extracted=extracted
+        )
+        if head:
+            encoded.change_logits = self.change_head(maps_before, maps_after)
         return encoded
 
     def trunk(self, before: Tensor, after: Tensor) -> tuple[list[Tensor], list[Tensor]]:
@@ -197,7 +213,9 @@ class ChangeCaptioner(nn.Module, ABC):
             )
         else:
             features = self.encode(
-                _required(batch.before, "caption", "images"), _required(batch.after, "caption", "images")
+                _required(batch.before, "caption", "images"),
+                _required(batch.after, "caption", "images"),
+                extracted=batch.extracted,
             )
         if "change_mask" in wanted:
             logits = _required(features.change_logits, "change_mask", "images (cached features do not do)")
@@ -247,13 +265,15 @@ class ChangeCaptioner(nn.Module, ABC):
 
 
 def check_loss_weights(terms: Sequence[str], weights: dict[str, float]) -> None:
-    """Refuse a loss table that lacks a term, names an unknown one, or has nothing above 0.
+    """Refuse a loss table that lacks a term, weights an unknown one, or has nothing above 0.
+
+    A term that a variant of the model does not have may stand there with 0.
 
     Raises:
         ConfigInvalid: as said.
     """
     missing = [name for name in terms if name not in weights]
-    unknown = [name for name in weights if name not in terms]
+    unknown = [name for name, weight in weights.items() if name not in terms and weight != 0]
     if missing:
         raise ConfigInvalid(f"loss.{missing[0]} has no weight; set it (0 leaves the term out)")
     if unknown:

@@ -178,7 +178,7 @@ def test_known_masks_weigh_the_same_beside_unknown_ones(paper) -> None:
     batch = full_batch(model, CAPTIONS)
     weights = all_weights(model, 0.0) | {"change_mask": 1.0, "changed": 1.0}
     batch.mask_known = batch.changed_known = torch.tensor([True, True, False, False])
-    fields = ("before", "after", "tokens", "mask", "mask_known", "changed", "changed_known")
+    fields = ("before", "after", "tokens", "mask", "mask_known", "changed", "changed_known", "extracted")
     half = replace(batch, **{name: getattr(batch, name)[:2] for name in fields})
     with torch.no_grad():
         whole, part = model.losses(batch, weights), model.losses(half, weights)

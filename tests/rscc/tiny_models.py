@@ -97,7 +97,7 @@ def tiny_config(paper: str = "rdd", **values: Any) -> ModelConfig:
         **{"decoder_layers": 2, "max_words": 10, "dropout": 0.0, "head_width": 8},
     }
     fields |= values
-    if paper == "cheers":
+    if paper in ("cheers", "davir"):
         known = {"entity_names": list(ENTITIES), "entity_width": TinyTextEncoder.width}
         fields["options"] = known | fields.get("options", {})
     return ModelConfig(**fields)
@@ -150,6 +150,7 @@ def full_batch(model: ChangeCaptioner, captions: Sequence[str], *, seed: int = 0
         mask_known=torch.ones(len(captions), dtype=torch.bool),
         changed=torch.tensor([float(i % 2) for i in range(len(captions))]),
         changed_known=torch.ones(len(captions), dtype=torch.bool),
+        extracted=torch.rand(len(captions), 4, 4, generator=generator),
     )
 
 

@@ -1,0 +1,386 @@
+"""DAVIR: difference-aware visiolinguistic regularization.
+
+Anonymous authors; equation numbers are the paper's. Both sizes take one way: mask M (Eq. 2-3, in
+:mod:`rscc.change_extraction`), soft mask (Eq. 6), tokens and attention (Eq. 4-5), their comparison (Eq. 7),
+entities (Eq. 8-9), prompt (Eq. 10), Q-Former (Eq. 11), decoder, loss (Eq. 12). The size ``instructblip`` is
+the paper's; ``compact`` (:mod:`rscc.models.davir_compact`) is ours. Where the paper leaves a choice open:
+
+* A of Eq. 5 is the mean over the heads. Eq. 7 takes the softmax of it, though as attention it has been
+  through one already: a second would make every such map almost uniform, whatever it looks at, and its
+  gradient next to nothing. So A is read as what stood before the softmax, up to a constant: sigma(A) is the
+  attention over the patches, with a sum of 1. ``sigma_of = "probabilities"`` takes the second softmax. M is
+  compared by its softmax as printed, by which full change weighs e times as much as none.
+* The width of the blur of Eq. 6 is not given; at the edge it takes the edge's value.
+* Unchanged pairs have an empty M, whose softmax is uniform. So do pairs of which neither images nor M are
+  known.
+* Eq. 8 hides what is unchanged in the images, and so does a CLIP retriever here. The offline retriever
+  averages the trunk's last map under the soft mask instead, which does not draw edges where a mask ends. An
+  empty mask hides nothing: a black picture would still be like some entity.
+* Eq. 9 joins the entities of both dates, but T has k of them. They are those with the largest similarity to
+  either date, which are always among the k best of one date.
+* All noun phrases of the training captions are candidates, but the rarest (``least_count``).
+* Table 4 without EPC keeps the instruction. Table 6 names its losses only: ``mse`` is the squared distance of
+  sigma(A) and sigma(M), ``ce`` the cross-entropy of sigma(A) under sigma(M). Without FAC the weight of the
+  loss ``attention`` is 0.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from rscc.change_extraction import Extraction, Segmenter, extract_change
+from rscc.config import ModelConfig, build
+from rscc.errors import ConfigInvalid
+from rscc.language import frequent_entities, noun_phrases
+from rscc.models.captioner_base import ChangeCaptioner
+from rscc.models.davir_compact import Asked, CompactParts, Encoded
+from rscc.models.davir_instructblip import InstructBlipParts
+from rscc.models.decoder import Decoder
+from rscc.models.instructblip import InstructBlipVision
+from rscc.models.language_model_decoder import LanguageModelDecoder
+from rscc.models.retrieval import (
+    ClipRetriever,
+    OfflineRetriever,
+    Retriever,
+    empty_retriever,
+    named_entities,
+    parse_retriever,
+)
+from rscc.structures import DecoderOutput, DifferenceFeatures, PairBatch, PairView, TrainingMaterial
+from rscc.text_encoders import TextEncoder
+
+LOSSES = ("kl", "mse", "ce")
+
+
+@dataclass(frozen=True)
+class DavirOptions:
+    """What only DAVIR knows (``model.options`` of a config).
+
+    The rows of Table 4 are: FAC alone, ``prompt`` false; EPC alone, the weight of the loss ``attention`` 0;
+    neither, both of these.
+
+    Attributes:
+        size: ``compact`` or ``instructblip``, which needs a trunk ``instructblip/...``.
+        encoder_layers: of the compact size's encoder.
+        queries: of its Q-Former (InstructBLIP: 32).
+        query_layers: of its Q-Former.
+        entities: k of Eq. 9 (Table 5: 1).
+        prompt: EPC, the entities in the prompt (Table 4).
+        attention_loss: ``kl`` (Eq. 7), ``mse`` or ``ce`` (Table 6).
+        sigma_of: see the module; ``logits`` or ``probabilities``.
+        blur: standard deviation of the blur of Eq. 6 in positions; 0 leaves it out.
+        delta, cell, eps, min_samples, iou: see :class:`rscc.change_extraction.Extraction`.
+        segmenter: ``none``, ``sam:FOLDER`` or ``mobile_sam:FILE``, see :mod:`rscc.segmenters`.
+        instruction: the [Prompt] of Eq. 10, for the language model.
+        retriever: ``offline``, or ``open_clip:ARCHITECTURE:TAG_OR_FILE``.
+        most_entities: how many of the most frequent noun phrases are kept.
+        least_count: captions that a phrase must stand in.
+        entity_names: the phrases, filled in when training begins.
+        entity_width: size of their features, filled in when training begins.
+    """
+
+    size: str = "compact"
+    encoder_layers: int = 1
+    queries: int = 32
+    query_layers: int = 2
+    entities: int = 1
+    prompt: bool = True
+    attention_loss: str = "kl"
+    sigma_of: str = "logits"
+    blur: float = 1.0
+    delta: float = Extraction.delta
+    cell: int = Extraction.cell
+    eps: float = Extraction.eps
+    min_samples: int = Extraction.min_samples
+    iou: float = Extraction.iou
+    segmenter: str = "none"
+    instruction: str = "Describe what changed from the first image to the second."
+    retriever: str = "offline"
+    most_entities: int = 100
+    least_count: int = 5
+    entity_names: tuple[str, ...] = ()
+    entity_width: int = 384
+
+    def __post_init__(self) -> None:
+        for name, allowed in (
+            ("size", ("compact", "instructblip")),
+            ("attention_loss", LOSSES),
+            ("sigma_of", ("logits", "probabilities")),
+        ):
+            value = getattr(self, name)
+            if value not in allowed:
+                raise ConfigInvalid(f"model.options.{name} is {value!r}; use {' or '.join(allowed)}")
+        counts = (self.encoder_layers, self.queries, self.query_layers, self.entities)
+        if min(*counts, self.most_entities, self.least_count, self.entity_width) < 1 or self.blur < 0:
+            raise ConfigInvalid("model.options: numbers and sizes must be 1 at least, the blur 0 at least")
+        if self.most_entities < self.entities or 0 < len(self.entity_names) < self.entities:
+            raise ConfigInvalid(
+                f"model.options: {self.entities} entities cannot be retrieved from fewer; lower entities"
+            )
+        parse_retriever(self.retriever)
+        _ = self.extraction
+
+    @property
+    def extraction(self) -> Extraction:
+        """How changes are extracted."""
+        return Extraction(self.delta, self.cell, self.eps, self.min_samples, self.iou)
+
+
+@dataclass(kw_only=True)
+class DavirFeatures(DifferenceFeatures):
+    """Adds what was compared and retrieved.
+
+    Attributes:
+        soft_mask: Eq. 6, (B, h, w) in 0..1.
+        encoded: Eq. 4-5.
+        asked: Eq. 11.
+        chosen: (B, k) numbers of the retrieved entities, the likeliest first; None without EPC.
+    """
+
+    soft_mask: Tensor
+    encoded: Encoded
+    asked: Asked
+    chosen: Tensor | None
+
+
+def gaussian_blur(maps: Tensor, sigma: float) -> Tensor:
+    """Blur maps (B, h, w) by a Gaussian of ``sigma`` positions, cut at three of them, edges repeated."""
+    reach = math.ceil(3 * sigma)
+    if reach == 0:
+        return maps
+    distance = torch.arange(-reach, reach + 1, device=maps.device, dtype=maps.dtype)
+    kernel = torch.exp(-distance.square() / (2 * sigma**2))
+    kernel = kernel / kernel.sum()
+    padded = F.pad(maps.unsqueeze(1), (reach,) * 4, mode="replicate")
+    rows = F.conv2d(padded, kernel.view(1, 1, -1, 1))
+    return F.conv2d(rows, kernel.view(1, 1, 1, -1)).squeeze(1)
+
+
+def attention_distance(
+    attention: Tensor, soft_mask: Tensor, *, loss: str = "kl", sigma_of: str = "logits"
+) -> Tensor:
+    """Compare one date's attention with the soft mask (Eq. 7, Table 6); the mean over the batch.
+
+    Args:
+        attention: A, (B, h, w), above 0 somewhere.
+        soft_mask: (B, h, w) in 0..1.
+        loss: one of :data:`LOSSES`.
+        sigma_of: see the module.
+    """
+    seen = attention.float().flatten(1)
+    if sigma_of == "logits":
+        seen = seen.clamp(min=1e-12).log()
+    log_seen, log_wanted = seen.log_softmax(1), soft_mask.float().flatten(1).log_softmax(1)
+    if loss == "kl":
+        return (log_seen.exp() * (log_seen - log_wanted)).sum(1).mean()
+    if loss == "mse":
+        return (log_seen.exp() - log_wanted.exp()).square().sum(1).mean()
+    return -(log_wanted.exp() * log_seen).sum(1).mean()
+
+
+class Davir(ChangeCaptioner):
+    """DAVIR in either size.
+
+    The text encoder is asked once, for the entities, by :meth:`prepare`; a trained model has their features.
+
+    Attributes:
+        segmenter: S of Eq. 3, loaded when it is first needed; may be set to another.
+    """
+
+    auxiliary_terms = ("attention",)
+    prepares = True
+    uses_extraction = True
+    localiser = "difference"
+    retriever: Retriever
+
+    def build_decoder(self, config: ModelConfig) -> Decoder:
+        """Make the shared decoder, or take over the language model that came with the trunk.
+
+        Raises:
+            ConfigInvalid: the size ``instructblip`` on another trunk.
+        """
+        if build(DavirOptions, config.options, "model.options").size == "compact":
+            return super().build_decoder(config)
+        if not isinstance(self.backbone, InstructBlipVision):
+            raise ConfigInvalid(
+                f"model.options.size is 'instructblip', but model.backbone is {config.backbone!r}; "
+                "use instructblip/<folder or hub name>"
+            )
+        rest = self.backbone.rest
+        return LanguageModelDecoder(language_model=rest.language_model, vocabulary=rest.vocabulary)
+
+    def build_encoder(self, config: ModelConfig, text_encoder: TextEncoder | None) -> None:
+        """Without a ``text_encoder`` the model can be loaded, but not be prepared for training."""
+        self.options = options = build(DavirOptions, config.options, "model.options")
+        self.segmenter: Segmenter | None = None
+        self._text_encoder = [text_encoder]  # a list: it is no part of the model
+        self.parts: Any
+        if options.size == "instructblip":
+            assert isinstance(self.backbone, InstructBlipVision)
+            assert isinstance(self.decoder, LanguageModelDecoder)
+            self.parts = InstructBlipParts(
+                fusion=self.backbone.rest.fusion, decoder=self.decoder, instruction=options.instruction
+            )
+        else:
+            self.parts = CompactParts(
+                config=config,
+                queries=options.queries,
+                query_layers=options.query_layers,
+                encoder_layers=options.encoder_layers,
+                entity_width=options.entity_width if options.prompt else 0,
+            )
+        if options.prompt:
+            self.retriever = empty_retriever(
+                options.retriever,
+                names=options.entity_names,
+                width=options.entity_width,
+                channels=self.backbone.channels[-1],
+            )
+
+    @classmethod
+    def needs_text_encoder(cls, weights: dict[str, float]) -> bool:
+        """It always does: the entities' features come from it."""
+        return True
+
+    def prepare(self, material: TrainingMaterial) -> None:
+        """Collect the entities of the training captions and make the retriever (Sec. 3.3).
+
+        Raises:
+            ConfigInvalid: no text encoder, or too few noun phrases in the captions.
+            ExtraNotInstalled, WeightsNotFound: spaCy, its parser or CLIP is missing.
+        """
+        options = self.options
+        if not options.prompt:
+            return
+        by_pair = [noun_phrases(captions) for captions in material.captions]
+        every = [found for captions in by_pair for found in captions]
+        names = frequent_entities(every, options.most_entities, options.least_count)
+        if len(names) < options.entities:
+            raise ConfigInvalid(
+                f"only {len(names)} noun phrases stand in at least {options.least_count} training captions, "
+                f"and model.options.entities is {options.entities}; lower it or model.options.least_count"
+            )
+        named = named_entities([[one for found in pair for one in found] for pair in by_pair], names)
+        retriever = self._make_retriever(material, names, named)
+        device = self.backbone.mean.device
+        self.retriever = retriever.to(device)
+        width = retriever.entity_features.shape[1]
+        projection = getattr(self.parts, "entity_projection", None)
+        if width != options.entity_width and projection is not None:
+            self.parts.entity_projection = nn.Linear(width, self.config.width, device=device)
+        self.options = replace(options, entity_names=names, entity_width=width)
+        made = {"entity_names": list(names), "entity_width": width}  # a list, as it comes back from a file
+        self.config = replace(self.config, options={**self.config.options, **made})
+        self._text_encoder = [None]
+
+    def _make_retriever(
+        self, material: TrainingMaterial, names: tuple[str, ...], named: np.ndarray
+    ) -> Retriever:
+        clip = parse_retriever(self.options.retriever)
+        if clip is not None:
+            return ClipRetriever.of(names, architecture=clip[0], source=clip[1])
+        encoder = self._text_encoder[0]
+        if encoder is None:
+            raise ConfigInvalid("DAVIR needs a text encoder to be trained; build it with one")
+        with torch.no_grad():
+            features = encoder.encode(names)
+        return OfflineRetriever.fit(material, names=names, entity_features=features, named=named)
+
+    def extract(self, before: np.ndarray, after: np.ndarray) -> np.ndarray:
+        """M of one pair (Eq. 2-3): (3, H, W) uint8 RGB each, to (H, W) bool.
+
+        Raises:
+            ExtraNotInstalled, WeightsNotFound, ConfigInvalid: the segmenter cannot be had.
+        """
+        if self.segmenter is None and self.options.segmenter != "none":
+            from rscc.segmenters import load_segmenter
+
+            self.segmenter = load_segmenter(self.options.segmenter)
+        return extract_change(before, after, self.options.extraction, self.segmenter)
+
+    def encode_pair(self, pair: PairView) -> DavirFeatures:
+        """Eq. 4-6 and 8-11.
+
+        Raises:
+            ConfigInvalid: the model was neither prepared nor loaded, or its retriever needs images.
+        """
+        soft = self.soft_mask(pair)
+        encoded = self.parts.encode(pair)
+        chosen, entities = None, None
+        if self.options.prompt:
+            chosen = self.retrieve(pair, soft)
+            entities = self.retriever.entity_features.float()[chosen]
+        asked = self.parts.ask(encoded, entities, partial(self._names, chosen, len(pair.before)))
+        return DavirFeatures(asked.answers, pair, soft_mask=soft, encoded=encoded, asked=asked, chosen=chosen)
+
+    @torch.no_grad()
+    def soft_mask(self, pair: PairView) -> Tensor:
+        """Eq. 6: (B, h, w) in 0..1, from what was extracted, else from the images, else 0."""
+        share = pair.extracted
+        if share is None and pair.images is not None:
+            before, after = (images.to(torch.uint8).cpu().numpy() for images in pair.images)
+            masks = [self.extract(one, other) for one, other in zip(before, after, strict=True)]
+            share = torch.from_numpy(np.stack(masks)).to(pair.before.device)
+        if share is None:
+            return torch.zeros(len(pair.before), *pair.grid, device=pair.before.device)
+        if share.shape[1:] != pair.grid:
+            share = F.adaptive_avg_pool2d(share.float(), pair.grid)
+        return gaussian_blur(share.float(), self.options.blur)
+
+    def retrieve(self, pair: PairView, soft_mask: Tensor) -> Tensor:
+        """Numbers (B, k) of the retrieved entities (Eq. 8-9)."""
+        if not self.retriever.names:
+            raise ConfigInvalid("this DAVIR has no entities: train it, or load a trained one")
+        before = self.retriever.similarities(pair, date="before", weights=soft_mask)
+        after = self.retriever.similarities(pair, date="after", weights=soft_mask)
+        return torch.maximum(before, after).topk(self.options.entities, dim=1).indices
+
+    def memory(self, features: DifferenceFeatures) -> Tensor:
+        """The Q-Former's answers and the prompt."""
+        assert isinstance(features, DavirFeatures)
+        return features.asked.memory
+
+    def on_ground(self, features: DifferenceFeatures, attention: Tensor) -> Tensor:
+        """Where the answers looked, weighed by how much a word looked at each answer: (B, L, h * w)."""
+        assert isinstance(features, DavirFeatures)
+        return self.parts.on_ground(features.encoded, features.asked, attention)
+
+    def entities(self, features: DifferenceFeatures) -> list[tuple[str, ...]]:
+        """Names of the retrieved entities, the likeliest first; none without EPC."""
+        assert isinstance(features, DavirFeatures)
+        return self._names(features.chosen, len(features.tokens))
+
+    def _names(self, chosen: Tensor | None, count: int) -> list[tuple[str, ...]]:
+        if chosen is None:
+            return [()] * count
+        return [tuple(self.retriever.names[number] for number in row) for row in chosen.tolist()]
+
+    def attention_maps(self, features: DifferenceFeatures) -> dict[str, Tensor]:
+        """The soft mask of Eq. 6, and A of Eq. 5 of both dates, (B, h, w) each."""
+        assert isinstance(features, DavirFeatures)
+        encoded = features.encoded
+        return {
+            "extracted change": features.soft_mask,
+            "attention, before": encoded.attention_before,
+            "attention, after": encoded.attention_after,
+        }
+
+    def auxiliary_losses(
+        self, features: DifferenceFeatures, decoded: DecoderOutput, batch: PairBatch
+    ) -> dict[str, Tensor]:
+        """L_attn of Eq. 7."""
+        assert isinstance(features, DavirFeatures)
+        kind = {"loss": self.options.attention_loss, "sigma_of": self.options.sigma_of}
+        encoded = features.encoded
+        return {
+            "attention": attention_distance(encoded.attention_before, features.soft_mask, **kind)
+            + attention_distance(encoded.attention_after, features.soft_mask, **kind)
+        }
