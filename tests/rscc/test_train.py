@@ -8,6 +8,7 @@ import pytest
 import torch
 from levir_cc_fixture import write_change_masks, write_levir_cc
 from safetensors.torch import load_file
+from tiny_instructblip import tiny_instructblip
 from tiny_models import (
     CAPTIONS,
     TinyTextEncoder,
@@ -406,7 +407,9 @@ def test_every_shipped_config_fits_its_model(name) -> None:
     assert config.data.name in DATASETS
     kind = MODELS[config.model.paper]
     check_loss_weights((*SHARED_TERMS, *kind.auxiliary_terms), config.loss)
-    model = kind(config=config.model, backbone=tiny_backbone(), vocabulary=tiny_model().vocabulary)
+    large = config.model.backbone.startswith("instructblip/")
+    trunk = tiny_instructblip() if large else tiny_backbone()
+    model = kind(config=config.model, backbone=trunk, vocabulary=trunk.vocabulary or tiny_model().vocabulary)
     freeze(model, config.train.frozen)
     build_optimizer(model, config.train)
 
