@@ -120,21 +120,18 @@ def _panels(explained: ExplainedPair) -> list[Image.Image]:
         f"{name} ({date})" if date else name
         for name, date in zip(("before", "after"), crop.dates, strict=True)
     ]
+    # Other means than the change head only rank places: what they give is not called a probability.
+    localiser = explained.card.localiser
+    change = "change probability" if localiser == "change_head" else f"change, by {localiser}"
     panels = [
         _titled(_image(crop.before, side), [(titles[0], INK)]),
         _titled(_image(crop.after, side), [(titles[1], INK)]),
-        _titled(
-            heat_over(crop.after, found.change, (0, 1), side),
-            [("change probability, 0 to 1", INK)],
-        ),
-        _titled(
-            heat_over(crop.after, found.difference, _span([found.difference]), side),
-            [(f"feature difference, {found.difference.min():.2f} to {found.difference.max():.2f}", INK)],
-        ),
+        _titled(heat_over(crop.after, found.change, (0, 1), side), [(f"{change}, 0 to 1", INK)]),
     ]
-    for title, values in found.attention.items():
-        ground = crop.before if "before" in title else crop.after
-        panels.append(_titled(heat_over(ground, values, _span([values]), side), [(title, INK)]))
+    for title, values in {"feature difference": found.difference, **found.attention}.items():
+        ground, span = crop.before if "before" in title else crop.after, _span([values])
+        named = f"{title}, {span[0]:.2g} to {span[1]:.2g}"
+        panels.append(_titled(heat_over(ground, values, span, side), [(named, INK)]))
     return _rows(panels, PANELS_IN_ROW)
 
 
