@@ -11,11 +11,11 @@ import torch
 
 from rscc.errors import DeviceUnavailable
 from rscc.explanations import Explanation, explain_features
+from rscc.localisers import Localiser, build_localiser
 from rscc.metrics import is_no_change
-from rscc.models.blocks import enlarge_maps
 from rscc.models.captioner_base import ChangeCaptioner
 from rscc.models.generation import ForbiddenPrefixes
-from rscc.structures import NO_CHANGE_CAPTION, Caption, ChangePrediction
+from rscc.structures import NO_CHANGE_CAPTION, Caption, ChangePrediction, DifferenceFeatures
 from rscc.weights import DEFAULT_MODEL, ModelCard, ModelFolder, find_model, load_model, open_model_folder
 
 
@@ -58,17 +58,14 @@ class Captioner:
             before, after: (B, 3, H, W) uint8 RGB, H and W multiples of 16.
 
         Returns:
-            Change probability per pixel and P(anything changed) per pair.
+            Change probability per pixel and P(anything changed) per pair. Where the card's ``localiser`` is
+            not the change head, the former only ranks pixels, see :mod:`rscc.localisers`.
+
+        Raises:
+            ExtraNotInstalled: the card's ``localiser`` is ``difference``, and scikit-learn is missing.
         """
         with self._inference():
-            features = self._model.encode(self._tensor(before), self._tensor(after))
-            assert features.change_logits is not None
-            height, width = before.shape[-2:]
-            logits = enlarge_maps(features.change_logits, (height, width))
-            return ChangePrediction(
-                change_probability=logits.sigmoid().cpu().numpy(),
-                changed_probability=features.changed_logits.float().sigmoid().cpu().numpy(),
-            )
+            return self._find(self._encode(before, after))
 
     def caption(
         self, before: np.ndarray, after: np.ndarray, *, beams: int = 3, assume_changed: bool = False
@@ -86,13 +83,60 @@ class Captioner:
             probability: its decoder says in its own words when nothing changed.
         """
         with self._inference():
-            features = self._model.encode_last_maps(
-                *(maps[-1] for maps in self._model.trunk(self._tensor(before), self._tensor(after)))
+            return self._say(self._encode(before, after, head=False), beams, assume_changed)
+
+    def describe(
+        self, before: np.ndarray, after: np.ndarray, *, beams: int = 3, assume_changed: bool = False
+    ) -> tuple[ChangePrediction, list[Caption]]:
+        """Find changed pixels and describe what changed, in one pass through the trunk.
+
+        Arguments and values are those of :meth:`predict_change` and :meth:`caption`.
+        """
+        with self._inference():
+            features = self._encode(before, after)
+            return self._find(features), self._say(features, beams, assume_changed)
+
+    def explain(
+        self, before: np.ndarray, after: np.ndarray, *, beams: int = 3, assume_changed: bool = False
+    ) -> Explanation:
+        """Describe one pair, and show where the words look and what the description rests on.
+
+        Args:
+            before, after: (3, H, W) uint8 RGB, H and W multiples of 16.
+            beams, assume_changed: see :meth:`caption`.
+        """
+        with self._inference():
+            features = self._encode(before[None], after[None])
+            found = self._find(features)
+            (caption,) = self._say(features, beams, assume_changed)
+            return explain_features(
+                self._model,
+                features,
+                caption,
+                changed_probability=float(found.changed_probability[0]),
+                change=found.change_probability[0],
             )
-            decides = assume_changed or self.card.changed_threshold > 0
-            forbidden = self._forbidden if decides else None
-            hypotheses = self._model.generate_from(features, beams=beams, forbidden=forbidden)
-            probabilities = features.changed_logits.float().sigmoid().tolist()
+
+    def _encode(self, before: np.ndarray, after: np.ndarray, *, head: bool = True) -> DifferenceFeatures:
+        """Encode pairs; ``head``: with what finding the changed pixels needs."""
+        return self._model.encode(
+            self._tensor(before), self._tensor(after), head=head and self._localiser.needs_head
+        )
+
+    def _find(self, features: DifferenceFeatures) -> ChangePrediction:
+        images = features.pair.images
+        assert images is not None
+        maps = self._localiser.maps(self._model, features, (images[0].shape[-2], images[0].shape[-1]))
+        return ChangePrediction(
+            change_probability=maps.cpu().numpy(),
+            changed_probability=features.changed_logits.float().sigmoid().cpu().numpy(),
+        )
+
+    def _say(self, features: DifferenceFeatures, beams: int, assume_changed: bool) -> list[Caption]:
+        decides = assume_changed or self.card.changed_threshold > 0
+        forbidden = self._forbidden if decides else None
+        hypotheses = self._model.generate_from(features, beams=beams, forbidden=forbidden)
+        probabilities = features.changed_logits.float().sigmoid().tolist()
         captions = []
         for probability, found in zip(probabilities, hypotheses, strict=True):
             if not assume_changed and probability < self.card.changed_threshold:
@@ -105,27 +149,11 @@ class Captioner:
             )
         return captions
 
-    def explain(
-        self, before: np.ndarray, after: np.ndarray, *, beams: int = 3, assume_changed: bool = False
-    ) -> Explanation:
-        """Describe one pair, and show where the words look and what the description rests on.
-
-        Args:
-            before, after: (3, H, W) uint8 RGB, H and W multiples of 16.
-            beams, assume_changed: see :meth:`caption`.
-        """
-        dates = before[None], after[None]
-        found = self.predict_change(*dates)
-        (caption,) = self.caption(*dates, beams=beams, assume_changed=assume_changed)
-        with self._inference():
-            features = self._model.encode(*map(self._tensor, dates))
-            return explain_features(
-                self._model,
-                features,
-                caption,
-                changed_probability=float(found.changed_probability[0]),
-                change=found.change_probability[0],
-            )
+    @property
+    def _localiser(self) -> Localiser:
+        return build_localiser(
+            self.card.localiser, changed_threshold=self.card.changed_threshold, forbidden=self._forbidden
+        )
 
     def _tensor(self, images: np.ndarray) -> torch.Tensor:
         return torch.from_numpy(np.ascontiguousarray(images)).to(self.device)

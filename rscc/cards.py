@@ -24,9 +24,6 @@ def card_text(card: ModelCard, config: Config) -> str:
     rows = "\n".join(f"| {_SCORE_NAMES.get(key, key)} | {value:.4g} |" for key, value in card.scores.items())
     limits = "\n".join(f"- {limit}" for limit in card.limits)
     settings = json.dumps(config.to_dict(), indent=1)
-    polygons = (
-        f"{card.localisation}; threshold {card.threshold:g}" if card.localisation else "cannot localise"
-    )
     return f"""# {card.name} {card.version}
 
 {card.description}
@@ -36,7 +33,7 @@ def card_text(card: ModelCard, config: Config) -> str:
 | paper | {card.paper} |
 | input | two dates, RGB, {card.tile_size} x {card.tile_size} px tiles at {card.gsd:g} m per pixel |
 | meant for | scenes of {card.gsd_range[0]:g} to {card.gsd_range[1]:g} m per pixel |
-| polygons from | {polygons} |
+| polygons from | {card.localisation}; threshold {card.threshold:g} |
 | changed or not | P(changed) of at least {card.changed_threshold:.3f} |
 | trained on | {card.data} |
 | trained by | {card.trained} |

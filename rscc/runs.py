@@ -28,15 +28,24 @@ from rscc.data.sources import (
 )
 from rscc.errors import ConfigInvalid, DatasetLayoutInvalid, ModelFolderInvalid
 from rscc.language import segment_texts
+from rscc.localisers import build_localiser
 from rscc.models import model_class
 from rscc.models.backbone import build_backbone
 from rscc.models.captioner_base import ChangeCaptioner
+from rscc.models.generation import ForbiddenPrefixes
 from rscc.structures import TrainingMaterial
 from rscc.text_encoders import TextEncoder, load_text_encoder
 from rscc.train import Trainer, TrainResult, load_best
 from rscc.validation import caption_validation, changed_probabilities, mask_curve, mask_validation
 from rscc.vocabulary import Vocabulary, tokenize
-from rscc.weights import ModelCard, ModelFolder, find_model, open_model_folder, save_model_folder
+from rscc.weights import (
+    LOCALISATIONS,
+    ModelCard,
+    ModelFolder,
+    find_model,
+    open_model_folder,
+    save_model_folder,
+)
 
 Report = Callable[[str], None]
 
@@ -322,20 +331,28 @@ def finish(
     size = config.data.size
     scores = dict(result.best_scores)
     threshold, changed_threshold = 0.5, 0.0
-    if paths.trunk is not None and {"backbone", "change_head"} <= set(config.train.frozen):
-        taken = open_model_folder(find_model(paths.trunk)).card  # the same trunk and head, so the same scores
-        threshold = taken.threshold
-        scores |= {key: value for key, value in taken.scores.items() if key == "mask_f1"}
-    elif any(record.mask is not None for record in val):
-        curve = mask_curve(model, val, size=size, bf16=config.train.bf16)
-        threshold = curve.best_threshold()
-        scores["mask_f1"] = float(curve.f1().max())
+    prefixes = no_change_prefixes(captions)
     if learns_the_flag(config, captions):
         flags = np.array([truly_changed(record) for record in val])
         probabilities = changed_probabilities(model, val, size=size, cache=val_cache, bf16=config.train.bf16)
         changed_threshold = best_changed_threshold(probabilities, flags)
         scores["flag_accuracy"] = float(((probabilities >= changed_threshold) == flags).mean())
-    localises = config.loss.get("change_mask", 0) > 0 or paths.trunk is not None
+    taken = None if paths.trunk is None else open_model_folder(find_model(paths.trunk)).card
+    by_head = taken is not None and taken.localiser == "change_head"
+    localiser = "change_head" if by_head or config.loss.get("change_mask", 0) > 0 else model.localiser
+    if taken and by_head and {"backbone", "change_head"} <= set(config.train.frozen):
+        threshold = taken.threshold  # the same trunk and head, so the same scores
+        scores |= {key: value for key, value in taken.scores.items() if key == "mask_f1"}
+    elif any(record.mask is not None for record in val):
+        forbidden = ForbiddenPrefixes.of_words(prefixes, model.vocabulary)
+        finder = (
+            None
+            if localiser == "change_head"
+            else build_localiser(localiser, changed_threshold=changed_threshold, forbidden=forbidden)
+        )
+        curve = mask_curve(model, val, size=size, bf16=config.train.bf16, localiser=finder)
+        threshold = curve.best_threshold()
+        scores["mask_f1"] = float(curve.f1().max())
     pairs = f"{config.data.name}: {len(captions)} training and {len(val)} validation pairs"
     card = ModelCard(
         name=name,
@@ -349,19 +366,20 @@ def finish(
         tile_size=size,
         threshold=threshold,
         changed_threshold=changed_threshold,
-        localisation="change head trained on change masks" if localises else "",
+        localisation=LOCALISATIONS[localiser],
         licence=config.card.licence,
         data=f"{pairs}. {config.card.data}".strip(),
         trained=f"`{command}`, {result.seconds / 60:.0f} minutes on {device_words(model)}",
         limits=config.card.limits,
         scores={key: round(value, 4) for key, value in scores.items()},
+        localiser=localiser,
     )
     return save_model_folder(
         paths.output / "model",
         model,
         card=card,
         card_text=card_text(card, config),
-        no_change_prefixes=no_change_prefixes(captions),
+        no_change_prefixes=prefixes,
     )
 
 

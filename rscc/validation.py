@@ -11,6 +11,7 @@ import torch
 
 from rscc.data.features import FeatureCache
 from rscc.data.pairs import PairRecord, add_masks, collate, read_pair, resize_sample, truly_changed
+from rscc.localisers import Localiser
 from rscc.metrics import cider, is_no_change
 from rscc.models.blocks import enlarge_maps
 from rscc.models.captioner_base import ChangeCaptioner
@@ -54,24 +55,33 @@ class MaskCurve:
         return 2 * hits / np.maximum(1, hits + false + self.changed.sum())
 
     def best_threshold(self) -> float:
-        """Return the threshold of the highest F1."""
-        return float(self.f1().argmax() / _BINS)
+        """Return the threshold of the highest F1; above 0, with which every pixel would be changed."""
+        return float((1 + self.f1()[1:].argmax()) / _BINS)
 
 
 @torch.no_grad()
 def mask_curve(
-    model: ChangeCaptioner, records: Sequence[PairRecord], *, size: int, bf16: bool = True
+    model: ChangeCaptioner,
+    records: Sequence[PairRecord],
+    *,
+    size: int,
+    bf16: bool = True,
+    localiser: Localiser | None = None,
 ) -> MaskCurve:
-    """Run trunk and change head over all records that have a mask."""
+    """Run trunk and change head, or a localiser, over all records that have a mask."""
     curve = MaskCurve()
     device = next(model.parameters()).device
     for batch in image_batches([r for r in records if r.mask is not None], size=size):
         assert batch.before is not None and batch.after is not None and batch.mask is not None
+        before, after = batch.before.to(device), batch.after.to(device)
+        shape = (batch.mask.shape[1], batch.mask.shape[2])
         with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
-            logits = model.change_head(*model.trunk(batch.before.to(device), batch.after.to(device)))
-        height, width = batch.mask.shape[-2:]
-        probability = enlarge_maps(logits, (height, width)).sigmoid().cpu().numpy()
-        curve.add(probability, batch.mask.numpy() > 0)
+            if localiser is None:  # the captioner is not run: it may not be trained yet
+                probability = enlarge_maps(model.change_head(*model.trunk(before, after)), shape).sigmoid()
+            else:
+                features = model.encode(before, after, head=localiser.needs_head)
+                probability = localiser.maps(model, features, shape)
+        curve.add(probability.cpu().numpy(), batch.mask.numpy() > 0)
     return curve
 
 

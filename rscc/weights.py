@@ -25,6 +25,13 @@ DEFAULT_MODEL = "rscc-base"
 SHIPPED = Path(__file__).parent / "folders"
 _FORMAT = 1
 
+# Where polygons come from, by the ``localiser`` of a card.
+LOCALISATIONS = {
+    "change_head": "change head trained on change masks",
+    "attention": "attention of the caption's words (the decoder's cross-attention), not trained on masks",
+    "difference": "difference of both dates, thresholded and clustered (DAVIR, Eq. 2), not trained on masks",
+}
+
 
 @dataclass(frozen=True)
 class ModelCard:
@@ -40,12 +47,13 @@ class ModelCard:
         tile_size: side of its input in pixels.
         threshold: change probability from which a pixel is changed, chosen on the validation split.
         changed_threshold: the same for P(anything changed) of a tile.
-        localisation: where the polygons come from; empty when the model only describes and cannot localise.
+        localisation: where the polygons come from, in words.
         licence: of the weights, and what the training data ask for.
         data: training and validation data.
         trained: command, machine and time.
         limits: what it cannot do, one sentence each.
         scores: validation scores by name.
+        localiser: where the polygons come from, a key of :data:`LOCALISATIONS`.
     """
 
     name: str
@@ -64,6 +72,11 @@ class ModelCard:
     trained: str
     limits: tuple[str, ...] = ()
     scores: dict[str, float] = field(default_factory=dict)
+    localiser: str = "change_head"
+
+    def __post_init__(self) -> None:
+        if self.localiser not in LOCALISATIONS:
+            raise ConfigInvalid(f"card.localiser is {self.localiser!r}; use {', '.join(LOCALISATIONS)}")
 
 
 @dataclass(frozen=True)
@@ -126,7 +139,7 @@ def open_model_folder(path: Path, *, check_hashes: bool = False) -> ModelFolder:
             raise ModelFolderInvalid(
                 f"{file}: format {content['format']} is unknown; this rscc reads {_FORMAT}"
             )
-        card = build(ModelCard, content["card"], "card")
+        card = build(ModelCard, _localising(content["card"]), "card")
         config = build(ModelConfig, content["model"], "model")
         prefixes = tuple(tuple(words) for words in content["no_change_prefixes"])
         hashes: dict[str, str] = dict(content["sha256"].items())
@@ -141,6 +154,13 @@ def open_model_folder(path: Path, *, check_hashes: bool = False) -> ModelFolder:
     if "model.safetensors" not in hashes or "vocabulary.json" not in hashes:
         raise ModelFolderInvalid(f"{file}: must record model.safetensors and vocabulary.json")
     return ModelFolder(path, card, config, prefixes)
+
+
+def _localising(card: dict[str, Any]) -> dict[str, Any]:
+    """Let a folder that was written when only trained change heads localised do so by its attention."""
+    if card["localisation"] or "localiser" in card:
+        return card
+    return {**card, "localiser": "attention", "localisation": LOCALISATIONS["attention"]}
 
 
 def load_model(folder: ModelFolder) -> ChangeCaptioner:

@@ -37,9 +37,5 @@ class OutputNotWritable(WorkflowError):
     exit_code = 1
 
 
-class ModelCannotLocalise(WorkflowError):
-    """The model was trained without change masks: it can describe a pair but not draw polygons."""
-
-
 class PicturesDiffer(WorkflowError):
     """Two pictures without georeferencing have different sizes: nothing says which pixels belong together."""

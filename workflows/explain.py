@@ -24,7 +24,7 @@ from tiling.geodesy import on_map, transformer
 from tiling.scene import open_scene, safe_environment
 from workflows.crops import CropPlanner, centred
 from workflows.dates import scene_date
-from workflows.errors import ModelCannotLocalise, OptionInvalid, PicturesDiffer
+from workflows.errors import OptionInvalid, PicturesDiffer
 from workflows.geojson import rounded
 from workflows.options import SceneOptions
 from workflows.record import model_record
@@ -133,7 +133,6 @@ def explain_pair(
         TilingError: an image cannot be read, or the place is not on the ground that both show.
         OptionInvalid: the place is given in a way that these images do not allow.
         PicturesDiffer: two pictures without georeferencing have different sizes.
-        ModelCannotLocalise: no place is given and the model cannot find the largest change.
     """
     options = options or ExplainOptions()
     if is_picture(before) and is_picture(after):
@@ -177,10 +176,6 @@ def scene_crop(
     card = captioner.card
     settings = SceneOptions(bands=options.bands, bounds=options.bounds, beams=options.beams)
     given = options.at is not None or options.pixel is not None
-    if not card.localisation and not given:
-        raise ModelCannotLocalise(
-            f"model {card.name}: cannot find the largest change; say where to look with --at or --window"
-        )
     dates = (scene_date(str(before), infos[0].tags), scene_date(str(after), infos[1].tags))
     gsd = working_gsd(infos[0], card, settings)
     with ScenePair.open(before, after, bands=options.bands, gsd=gsd, bounds=options.bounds) as pair:

@@ -50,6 +50,7 @@ def model_record(card: ModelCard) -> dict[str, Any]:
         "weights_sha256": card.weights_sha256,
         "gsd": card.gsd,
         "gsd_range": list(card.gsd_range),
+        "localiser": card.localiser,
         "localisation": card.localisation,
     }
 

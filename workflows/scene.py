@@ -31,7 +31,7 @@ from tiling import (
 )
 from workflows.crops import CropPlanner, best_caption
 from workflows.dates import SceneDate, scene_date
-from workflows.errors import ModelCannotLocalise, OptionInvalid
+from workflows.errors import OptionInvalid
 from workflows.geojson import rounded
 from workflows.options import SceneOptions
 from workflows.record import grid_record, model_record, public_path, scene_record, settings_record, versions
@@ -63,16 +63,11 @@ def caption_scene(
 
     Raises:
         TilingError: a scene cannot be read, or the two cannot be compared; the message names the file.
-        ModelCannotLocalise: the model has no trained change head.
+        RsccError: the model cannot run here.
     """
     options = options or SceneOptions()
     started, clock = datetime.now(UTC), time.perf_counter()
     card = captioner.card
-    if not card.localisation:
-        raise ModelCannotLocalise(
-            f"model {card.name}: was trained without change masks and cannot find polygons; train it with "
-            "them, or from a model that was (rscc train --trunk)"
-        )
     infos = (describe(before), describe(after))
     dates = (
         scene_date(str(before), infos[0].tags, options.date_before),
@@ -140,6 +135,11 @@ def scene_warnings(
         for info in infos
         if info.gsd > card.gsd_range[1]
     ]
+    if card.localiser != "change_head":
+        warnings.append(
+            f"{card.name}: its polygons come from the {card.localisation}; expect rough outlines, and "
+            "places that did not change"
+        )
     earlier, later = (taken.value for taken in dates)
     # Only as many characters as both have: 2019 is not earlier than 2019-08.
     if earlier and later and earlier[: len(later)] > later[: len(earlier)]:
@@ -206,7 +206,7 @@ def describe_regions(
 ) -> list[tuple[Caption, tuple[str, ...]]]:
     """Return for every region its caption and alternatives.
 
-    The captioner is told that something changed: a region exists because the change head is sure of it.
+    The captioner is told that something changed: a region exists because the model saw a change there.
     """
     planner = CropPlanner(grid)
     plans = [planner.crops(region.pixel_polygon) for region in regions]

@@ -13,9 +13,10 @@ from scene_pairs import make_pair, north_up, write_raster
 from shapely.geometry import box
 
 from rscc.errors import DeviceUnavailable
+from rscc.weights import LOCALISATIONS
 from tiling import NothingValid, TilingError
 from workflows import SceneOptions, caption_scene
-from workflows.errors import DateInvalid, ModelCannotLocalise, OptionInvalid
+from workflows.errors import DateInvalid, OptionInvalid
 
 # Row, column, height, width, brightness after; far enough apart to stay three changes, over several tiles.
 THREE = [(30, 150, 12, 20, 220), (60, 20, 30, 30, 240), (100, 120, 40, 25, 10)]
@@ -34,10 +35,19 @@ def iou(first, second):
     return first.intersection(second).area / first.union(second).area
 
 
-def test_a_model_without_a_change_head_is_refused(tmp_path):
+def test_the_report_says_which_means_localised(tmp_path):
     pair = make_pair(tmp_path, THREE)
-    with pytest.raises(ModelCannotLocalise, match=r"brightness: was trained without change masks"):
-        caption_scene(pair.before, pair.after, BrightnessCaptioner(localisation=""))
+    run = caption_scene(pair.before, pair.after, BrightnessCaptioner()).run
+    assert (run["model"]["localiser"], run["warnings"]) == ("change_head", [])
+    for localiser, words in LOCALISATIONS.items():
+        model = BrightnessCaptioner(localiser=localiser, localisation=words)
+        report = caption_scene(pair.before, pair.after, model)
+        written = load_valid(report.write(tmp_path / f"{localiser}.geojson"))
+        assert written["rscc"]["model"]["localiser"] == localiser
+        assert written["rscc"]["model"]["localisation"] == words
+        assert len(written["features"]) == 3
+        assert len(written["rscc"]["warnings"]) == (localiser != "change_head")
+        assert all(words in line and "brightness" in line for line in written["rscc"]["warnings"])
 
 
 def test_enlarging_without_end_is_refused(tmp_path):

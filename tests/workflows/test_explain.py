@@ -22,7 +22,6 @@ from tiling import (
 )
 from workflows.errors import (
     FormatUnsupported,
-    ModelCannotLocalise,
     OptionInvalid,
     OutputExists,
     OutputFolderMissing,
@@ -103,13 +102,6 @@ def test_without_a_change_the_middle_is_shown_and_says_so(tmp_path):
     found = explained(make_pair(tmp_path, []))
     assert (found.crop.place, found.crop.changed) == ("the middle: no change was found", False)
     assert found.crop.after.shape == (3, 64, 64)
-
-
-def test_a_model_that_cannot_localise_explains_the_place_it_is_given(pair):
-    blind = BrightnessCaptioner(localisation="")
-    with pytest.raises(ModelCannotLocalise, match="--at or --window"):
-        explain_pair(pair.before, pair.after, blind)
-    assert middle(explained(pair, blind, at=lonlat(pair.truth[0]))) == 220
 
 
 @pytest.mark.parametrize("options", [{"at": (15.0, 51.0)}, {"pixel": (210, 10)}, {"pixel": (-1, 10)}])
