@@ -6,6 +6,8 @@ Li et al., AAAI 2025; equation numbers are the paper's. Where the paper leaves a
   that F_c has one token per position, as the final R^(HW x C) of the paper asks for.
 * Eq. 6-8 and 9 name attention and fully connected layers; a LayerNorm follows each as in Vaswani et al.
 * The number N of distilling steps and the temperature are not given; the config has them.
+* Table 4 does not say what becomes of Eq. 9 where regional differences are left out: the fusion stays and
+  sees what there is, in "GDE" the coarse difference alone. "V&N" distils both from the coarse difference.
 """
 
 from __future__ import annotations
@@ -25,12 +27,19 @@ from rscc.models.losses import info_nce
 from rscc.structures import DecoderOutput, DifferenceFeatures, PairBatch, PairView
 from rscc.text_encoders import TextEncoder
 
+# Table 4: which regional differences are distilled, in this order; "V&N" both at once.
+ATTRIBUTES = ("none", "N", "V", "V&N", "V+N", "N+V")
+
 
 @dataclass(frozen=True)
 class RddOptions:
     """What only RDD+ACR knows (``model.options`` of a config).
 
     Attributes:
+        attributes: regional differences on top of the global one, a row of Table 4: ``none`` (GDE alone),
+            ``N`` objects, ``V`` actions, ``V&N`` both from the coarse difference, ``V+N`` objects from
+            actions, ``N+V`` actions from objects (the paper's model). What is left out has no parameters, and
+            its alignment loss is no term of the model.
         object_vectors: learnable object vectors (Figure 4: 32).
         action_vectors: learnable action vectors (Figure 4: 5 CLEVR-Change, 10 LEVIR-CC, 10 Spot-the-Diff).
         distilling_steps: N, how often one distilling block with the same weights is applied.
@@ -40,6 +49,7 @@ class RddOptions:
             negatives, which matters where half of the captions say that nothing changed.
     """
 
+    attributes: str = "N+V"
     object_vectors: int = 32
     action_vectors: int = 10
     distilling_steps: int = 2
@@ -54,11 +64,15 @@ class RddOptions:
             )
         if self.prompt not in ("none", "fixed", "learnable"):
             raise ConfigInvalid(f"model.options.prompt is {self.prompt!r}; use none, fixed or learnable")
+        if self.attributes not in ATTRIBUTES:
+            raise ConfigInvalid(
+                f"model.options.attributes is {self.attributes!r}; use {', '.join(ATTRIBUTES)}"
+            )
 
 
 @dataclass
 class RddFeatures(DifferenceFeatures):
-    """Adds the pooled regional differences F_object and F_action of Eq. 10, each (B, D)."""
+    """Adds the pooled regional differences F_object and F_action of Eq. 10, each (B, D) or left out."""
 
     objects: Tensor | None = None
     actions: Tensor | None = None
@@ -113,22 +127,36 @@ class Rdd(ChangeCaptioner):
         self.enrich = Attention(width=width, heads=heads, dropout=dropout)
         self.join = nn.Linear(2 * width, width)
         steps = self.options.distilling_steps
-        self.object_distilling = Distilling(
-            vectors=self.options.object_vectors, steps=steps, width=width, heads=heads, dropout=dropout
-        )
-        self.action_distilling = Distilling(
-            vectors=self.options.action_vectors, steps=steps, width=width, heads=heads, dropout=dropout
-        )
+        self.object_distilling: Distilling | None = None
+        self.action_distilling: Distilling | None = None
+        if "N" in self.options.attributes:
+            self.object_distilling = Distilling(
+                vectors=self.options.object_vectors, steps=steps, width=width, heads=heads, dropout=dropout
+            )
+        if "V" in self.options.attributes:
+            self.action_distilling = Distilling(
+                vectors=self.options.action_vectors, steps=steps, width=width, heads=heads, dropout=dropout
+            )
         self.fusion_attention = Attention(width=width, heads=heads, dropout=dropout)
         self.fusion_feed_forward = feed_forward(width, dropout=dropout)
         self.fusion_norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(2))
         self.noun_tokens: AttributeTokens | None = None
         self.verb_tokens: AttributeTokens | None = None
-        if text_encoder is not None:
+        if text_encoder is not None and self.object_distilling is not None:
             self.noun_tokens = AttributeTokens(encoder=text_encoder, width=width, prompt=self.options.prompt)
+        if text_encoder is not None and self.action_distilling is not None:
             self.verb_tokens = AttributeTokens(
                 encoder=text_encoder, width=width, prompt=self.options.prompt, template=VERB_TEMPLATE
             )
+
+    def loss_terms(self) -> tuple[str, ...]:
+        """Without the alignments whose regional differences ``options.attributes`` leaves out."""
+        absent = {
+            term
+            for term, part in (("n2o", self.object_distilling), ("v2a", self.action_distilling))
+            if part is None
+        }
+        return tuple(term for term in super().loss_terms() if term not in absent)
 
     def encode_pair(self, pair: PairView) -> RddFeatures:
         """Eq. 2-10; ``pair`` holds F_bef and F_aft of Eq. 1, each (B, HW, D)."""
@@ -137,14 +165,25 @@ class Rdd(ChangeCaptioner):
         keys, values = self.enrich.project(difference)
         enriched = [self.enrich.attend(image, keys, values) for image in (before, after)]  # Eq. 3-4
         coarse = self.join(torch.cat(enriched, dim=-1))  # Eq. 5: F_c
-        objects = self.object_distilling(coarse)  # Eq. 6-8: F_object^N
-        actions = self.action_distilling(objects)  # the same on the objects: F_action^N
-        tokens = self.fuse(coarse, objects, actions)  # Eq. 9
-        return RddFeatures(tokens, pair, objects=objects.mean(1), actions=actions.mean(1))  # Eq. 10
+        objects, actions = self.distil(coarse)  # Eq. 6-8
+        tokens = self.fuse(*(scale for scale in (coarse, objects, actions) if scale is not None))  # Eq. 9
+        pooled = [None if regions is None else regions.mean(1) for regions in (objects, actions)]  # Eq. 10
+        return RddFeatures(tokens, pair, objects=pooled[0], actions=pooled[1])
 
-    def fuse(self, coarse: Tensor, objects: Tensor, actions: Tensor) -> Tensor:
-        """Multi-scale fusion (Eq. 9): (B, HW + k_o + k_a, D)."""
-        x = torch.cat([coarse, objects, actions], dim=1)
+    def distil(self, coarse: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        """Distil F_object^N (B, k_o, D) and F_action^N (B, k_a, D) in the order of ``options.attributes``."""
+        nouns, verbs, order = self.object_distilling, self.action_distilling, self.options.attributes
+        if nouns is not None and verbs is not None and order != "V&N":
+            if order == "N+V":
+                objects = nouns(coarse)
+                return objects, verbs(objects)
+            actions = verbs(coarse)
+            return nouns(actions), actions
+        return None if nouns is None else nouns(coarse), None if verbs is None else verbs(coarse)
+
+    def fuse(self, *scales: Tensor) -> Tensor:
+        """Multi-scale fusion (Eq. 9) of (B, HW, D), (B, k_o, D) and (B, k_a, D): (B, HW + k_o + k_a, D)."""
+        x = torch.cat(scales, dim=1)
         x = self.fusion_norms[0](x + self.fusion_attention(x, x))
         return self.fusion_norms[1](x + self.fusion_feed_forward(x))
 
@@ -152,21 +191,19 @@ class Rdd(ChangeCaptioner):
         self, features: DifferenceFeatures, decoded: DecoderOutput, batch: PairBatch
     ) -> dict[str, Tensor]:
         """Eq. 11-13: nouns to objects (n2o) and verbs to actions (v2a)."""
-        assert (
-            isinstance(features, RddFeatures)
-            and features.objects is not None
-            and features.actions is not None
-        )
-        if self.noun_tokens is None or self.verb_tokens is None:
+        assert isinstance(features, RddFeatures)
+        if self.noun_tokens is None and self.verb_tokens is None:
             raise ConfigInvalid(
                 "loss.n2o and loss.v2a need a text encoder; give one or set their weights to 0"
             )
         if batch.nouns is None or batch.verbs is None:
             raise ConfigInvalid("loss.n2o and loss.v2a need captions, which this data set does not give")
-        return {
-            "n2o": self._align(self.noun_tokens(batch.nouns), features.objects, batch.nouns),
-            "v2a": self._align(self.verb_tokens(batch.verbs), features.actions, batch.verbs),
-        }
+        terms = {}
+        if self.noun_tokens is not None and features.objects is not None:
+            terms["n2o"] = self._align(self.noun_tokens(batch.nouns), features.objects, batch.nouns)
+        if self.verb_tokens is not None and features.actions is not None:
+            terms["v2a"] = self._align(self.verb_tokens(batch.verbs), features.actions, batch.verbs)
+        return terms
 
     def _align(self, words: Tensor, regions: Tensor, texts: list[str]) -> Tensor:
         same = None

@@ -12,7 +12,7 @@ from torch import nn
 from rscc.errors import ConfigInvalid
 from rscc.models.blocks import Attention, Positions2d
 from rscc.models.losses import caption_cross_entropy, info_nce
-from rscc.models.rdd import Distilling, DistillingBlock
+from rscc.models.rdd import ATTRIBUTES, Distilling, DistillingBlock
 
 WIDTH, HEADS = 8, 2
 
@@ -121,6 +121,90 @@ def test_encoding_is_equations_2_to_10(rdd) -> None:
         pooled = [sum(part) / len(part) for part in (objects, actions)]
         np.testing.assert_allclose(values(features.objects[sample]), pooled[0], atol=2e-5)
         np.testing.assert_allclose(values(features.actions[sample]), pooled[1], atol=2e-5)
+
+
+def variant(attributes: str, **values):
+    sizes = {"object_vectors": 4, "action_vectors": 3, "distilling_steps": 2, "temperature": 0.5}
+    return tiny_model(
+        width=WIDTH,
+        heads=HEADS,
+        max_words=13,
+        text_encoder=TinyTextEncoder(),
+        options=sizes | {"attributes": attributes} | values,
+    )
+
+
+def slow_variant(model, attributes: str, coarse: np.ndarray) -> tuple:
+    """Rows of Table 4: objects and actions, None where they are left out."""
+    if attributes == "none":
+        return None, None
+    if attributes == "N":
+        return slow_distilling(model.object_distilling, coarse, 2), None
+    if attributes == "V":
+        return None, slow_distilling(model.action_distilling, coarse, 2)
+    if attributes == "V&N":
+        objects = slow_distilling(model.object_distilling, coarse, 2)
+        return objects, slow_distilling(model.action_distilling, coarse, 2)
+    if attributes == "V+N":
+        actions = slow_distilling(model.action_distilling, coarse, 2)
+        return slow_distilling(model.object_distilling, actions, 2), actions
+    objects = slow_distilling(model.object_distilling, coarse, 2)
+    return objects, slow_distilling(model.action_distilling, objects, 2)
+
+
+@pytest.mark.parametrize("attributes", ATTRIBUTES)
+def test_every_row_of_table_4_distils_what_it_says_from_what_it_says(attributes) -> None:
+    model = variant(attributes)
+    before, after = randoms(2, 6, WIDTH), randoms(2, 6, WIDTH, seed=1)
+    features = model.encode_pair(pair_view(before, after))
+    for sample in range(2):
+        f_bef, f_aft = values(before[sample]), values(after[sample])
+        enriched = [slow_attention(model.enrich, image, f_bef - f_aft) for image in (f_bef, f_aft)]
+        coarse = slow_linear(model.join, np.concatenate(enriched, axis=1))
+        objects, actions = slow_variant(model, attributes, coarse)
+        x = np.concatenate([scale for scale in (coarse, objects, actions) if scale is not None])
+        x = slow_norm(model.fusion_norms[0], x + slow_attention(model.fusion_attention, x, x))
+        x = slow_norm(model.fusion_norms[1], x + slow_ffn(model.fusion_feed_forward, x))
+        np.testing.assert_allclose(values(features.tokens[sample]), x, atol=2e-5)
+        for pooled, regions in ((features.objects, objects), (features.actions, actions)):
+            assert (pooled is None) == (regions is None)
+            if regions is not None:
+                np.testing.assert_allclose(values(pooled[sample]), regions.mean(0), atol=2e-5)
+
+
+@pytest.mark.parametrize("attributes", ATTRIBUTES)
+@pytest.mark.parametrize("prompt", ["none", "learnable"])
+def test_no_variant_has_parameters_that_do_nothing(attributes, prompt) -> None:
+    model = variant(attributes, prompt=prompt).train()
+    expected = {"caption", "change_mask", "changed"}
+    expected |= {"n2o"} if "N" in attributes else set()
+    expected |= {"v2a"} if "V" in attributes else set()
+    assert set(model.loss_terms()) == expected
+    batch = full_batch(model, CAPTIONS)
+    # A config may keep the weights of the whole model's terms at 0, which makes a table of ablations short.
+    terms = model.losses(batch, {"n2o": 0.0, "v2a": 0.0} | dict.fromkeys(model.loss_terms(), 1.0))
+    assert set(terms) == expected
+    sum(terms.values()).backward()
+    idle = [n for n, p in model.named_parameters() if p.grad is None or not p.grad.abs().sum() > 0]
+    assert [n for n in idle if not n.endswith("attention.key.bias") and n != "enrich.key.bias"] == []
+    for term in {"n2o", "v2a"} - expected:
+        with pytest.raises(ConfigInvalid, match=rf"loss\.{term} is no term of this model"):
+            model.losses(batch, dict.fromkeys(expected, 1.0) | {term: 0.1})
+
+
+@pytest.mark.parametrize("terms", [("n2o",), ("v2a",), ()])
+def test_every_row_of_table_5_leaves_out_a_loss_by_its_weight(terms) -> None:
+    model = variant("N+V")
+    weights = {"caption": 1.0, "changed": 0, "change_mask": 0, "n2o": 0, "v2a": 0} | dict.fromkeys(terms, 0.1)
+    assert set(model.losses(full_batch(model, CAPTIONS), weights)) == {"caption", *terms}
+
+
+def test_the_papers_model_is_the_default() -> None:
+    default, whole = tiny_model(seed=3), tiny_model(seed=3, options={"attributes": "N+V"})
+    assert default.state_dict().keys() == whole.state_dict().keys()
+    images = random_images(2)
+    with torch.no_grad():
+        torch.testing.assert_close(default.encode(*images).tokens, whole.encode(*images).tokens)
 
 
 def test_the_images_get_one_position_vector_per_place(rdd) -> None:
@@ -257,6 +341,7 @@ def test_every_kind_of_prompt_trains(prompt) -> None:
     "options",
     [
         {"prompt": "both"},
+        {"attributes": "V-N"},
         {"temperature": 0},
         {"object_vectors": 0},
         {"distilling_steps": 0},
