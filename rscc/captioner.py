@@ -96,6 +96,13 @@ class Captioner:
             features = self._encode(before, after)
             return self._find(features), self._say(features, beams, assume_changed)
 
+    def say(
+        self, features: DifferenceFeatures, *, beams: int = 3, assume_changed: bool = False
+    ) -> list[Caption]:
+        """Describe what changed as :meth:`caption` does, from pairs that this captioner's model encoded."""
+        with self._inference():
+            return self._say(features, beams, assume_changed)
+
     def explain(
         self, before: np.ndarray, after: np.ndarray, *, beams: int = 3, assume_changed: bool = False
     ) -> Explanation:

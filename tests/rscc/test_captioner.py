@@ -149,6 +149,14 @@ def test_without_the_rule_the_forbidden_beginnings_occur(tmp_path) -> None:
     assert "a" not in texts[1]
 
 
+def test_encoded_pairs_get_the_captions_of_their_images(captioner) -> None:
+    before, after = images()
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=captioner.bf16):
+        features = captioner._model.encode(torch.from_numpy(before), torch.from_numpy(after))
+    for settings in ({}, {"beams": 1}, {"assume_changed": True}):
+        assert captioner.say(features, **settings) == captioner.caption(before, after, **settings)
+
+
 def test_a_beam_of_one_gives_no_alternatives(captioner) -> None:
     found = captioner.caption(*images(3), beams=1, assume_changed=True)
     assert all(c.alternatives == () and c.text for c in found)
