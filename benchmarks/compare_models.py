@@ -1,9 +1,9 @@
-"""Trains every variant of ``compare_models.toml`` with several seeds and prints their test scores side by side.
+"""Trains every variant of ``compare_models.toml`` with several seeds and prints the test scores side by side.
 
     python benchmarks/compare_models.py --data LEVIR-CC --output runs/compare
 
-All variants share trunk, decoder, data, schedule and the choice of the checkpoint on the validation split; the
-test split is read once per finished run. Runs that are finished in the output folder are not repeated.
+All variants share trunk, decoder, data, schedule and the choice of the checkpoint on the validation split.
+The test split is read once per finished run. Runs that are finished in the output folder are not repeated.
 """
 
 from __future__ import annotations
@@ -15,13 +15,16 @@ import statistics
 import subprocess
 import sys
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from rscc.markdown import table
+
 HERE = Path(__file__).resolve().parent
-METRICS = ("bleu4", "meteor", "rouge_l", "cider")
+METRICS = {"bleu4": "BLEU-4", "meteor": "METEOR", "rouge_l": "ROUGE-L", "cider": "CIDEr"}
+Run = tuple[str, int]
 
 
 def read_variants(path: Path) -> tuple[dict[str, str], dict[str, dict[str, Any]]]:
@@ -59,6 +62,84 @@ def run_folder(output: Path, name: str, seed: int) -> Path:
     return output / f"{name}-{seed}"
 
 
+def score_runs(runs: Sequence[Run], arguments: argparse.Namespace) -> None:
+    """Score finished runs on the test split and write ``scores.json`` into their folders."""
+    from rscc.captioner import Captioner
+    from rscc.data.features import build_extraction_cache, build_feature_cache
+    from rscc.data.levir_cc import LevirCC
+    from rscc.evaluate import score_predictions
+    from rscc.metrics import CaptionScorer
+    from rscc.predictions import PairPrediction
+    from rscc.validation import encoded_batches
+    from rscc.weights import load_model, open_model_folder
+
+    records = LevirCC(arguments.data, "test").records
+    cache = None
+    with CaptionScorer() as scorer:
+        for name, seed in runs:
+            path = run_folder(arguments.output, name, seed)
+            folder = open_model_folder(path / "model")
+            size, model = folder.card.tile_size, load_model(folder)
+            captioner = Captioner(model, folder, device="cpu")
+            if cache is None:  # all runs have the same frozen trunk
+                features = arguments.output / "features"
+                cache = build_feature_cache(model.backbone, records, features, size=size, flips=("none",))
+            extracted = None
+            if model.extractor is not None:
+                extracted = build_extraction_cache(
+                    model.extractor, records, arguments.output / "features", size=size, grid=cache.grid
+                )
+            predictions = [
+                PairPrediction(said.text, said.changed)
+                for encoded in encoded_batches(model, records, size=size, cache=cache, extracted=extracted)
+                for said in captioner.say(encoded, beams=arguments.beams)
+            ]
+            rows = score_predictions(name, records, predictions, scorer)
+            scores = {row.subset: row.as_dict() for row in rows}
+            (path / "scores.json").write_text(json.dumps(scores, indent=1) + "\n", encoding="utf-8")
+            print(f"{name} with seed {seed}: CIDEr {scores['all']['cider']:.1f}", flush=True)
+
+
+def summary(runs: Sequence[Run], titles: dict[str, str], output: Path) -> tuple[str, list[dict[str, Any]]]:
+    """Return the table of means and standard deviations over the seeds, and one line of numbers per run."""
+    lines: list[dict[str, Any]] = []
+    for name, seed in runs:
+        path = run_folder(output, name, seed)
+        log = [json.loads(line) for line in (path / "log.jsonl").read_text(encoding="utf-8").splitlines()]
+        best = max((epoch for epoch in log if epoch["best"]), key=lambda epoch: epoch["epoch"])
+        scores = json.loads((path / "scores.json").read_text(encoding="utf-8"))
+        test = {
+            subset: {key: row[key] for key in (*METRICS, "flag_accuracy")} for subset, row in scores.items()
+        }
+        lines.append(
+            {
+                "variant": name,
+                "seed": seed,
+                "best_epoch": best["epoch"],
+                "validation": best["validation"],
+                "first_loss": log[0]["loss"],
+                "last_loss": log[-1]["loss"],
+                "test": test,
+            }
+        )
+    head = ("model", *METRICS.values(), "CIDEr, changed", "CIDEr, validation", "changed or not, accuracy")
+    rows = []
+    for name in dict.fromkeys(name for name, _ in runs):
+        own = [line for line in lines if line["variant"] == name]
+        cells = [spread([line["test"]["all"][metric] for line in own]) for metric in METRICS]
+        cells.append(spread([line["test"]["changed"]["cider"] for line in own]))
+        cells.append(spread([line["validation"]["cider"] for line in own]))
+        cells.append(spread([100 * line["test"]["all"]["flag_accuracy"] for line in own]))
+        rows.append((titles[name], *cells))
+    return table(head, rows), lines
+
+
+def spread(values: Sequence[float]) -> str:
+    """Return mean and sample standard deviation."""
+    deviation = statistics.stdev(values) if len(values) > 1 else float("nan")
+    return f"{statistics.mean(values):.1f} ± {deviation:.1f}"
+
+
 def main() -> None:
     """Train what is not trained yet, score what is not scored yet, print the table."""
     parser = argparse.ArgumentParser(
@@ -70,6 +151,7 @@ def main() -> None:
     parser.add_argument("--trunk", default="rscc-base", help="model whose frozen trunk all variants share")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=2, help="runs at a time, one thread each")
+    parser.add_argument("--beams", type=int, default=3)
     parser.add_argument("--one", nargs=2, metavar=("VARIANT", "SEED"), help=argparse.SUPPRESS)
     parser.add_argument("--only", nargs="*", help="variants; default: all")
     arguments = parser.parse_args()
@@ -85,6 +167,14 @@ def main() -> None:
         codes = list(pool.map(lambda job: start(job, arguments), jobs))
     if any(codes):
         sys.exit("a run failed; its log says why")
+    runs = [(name, seed) for name in names for seed in range(1, arguments.seeds + 1)]
+    score_runs(
+        [r for r in runs if not (run_folder(arguments.output, *r) / "scores.json").is_file()], arguments
+    )
+    text, lines = summary(runs, titles, arguments.output)
+    (arguments.output / "table.md").write_text(text + "\n", encoding="utf-8")
+    (arguments.output / "runs.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    print(text)
 
 
 def start(job: tuple[str, int], arguments: argparse.Namespace) -> int:
