@@ -194,6 +194,46 @@ def extract_change(
     return merge_agreeing(clusters, segmenter.segment(after, boxes, points), settings.iou, shape)
 
 
+class ChangeExtractor:
+    """:func:`extract_change` with a segmenter that is loaded when it is first needed.
+
+    Attributes:
+        identity: says in words what decides the masks, for whoever keeps them.
+    """
+
+    def __init__(self, settings: Extraction, segmenter: str = "none"):
+        """Take the settings and ``none`` or what :func:`rscc.segmenters.load_segmenter` takes."""
+        self._settings, self._name = settings, segmenter
+        self._segmenter: Segmenter | None = None
+        self.identity = f"{settings} {segmenter}"
+
+    def __call__(self, before: np.ndarray, after: np.ndarray) -> np.ndarray:
+        """Map two dates (3, H, W) uint8 RGB to M, (H, W) bool.
+
+        Raises:
+            ExtraNotInstalled, WeightsNotFound, ConfigInvalid: the segmenter cannot be had.
+        """
+        if self._segmenter is None and self._name != "none":
+            from rscc.segmenters import load_segmenter
+
+            self._segmenter = load_segmenter(self._name)
+        return extract_change(before, after, self._settings, self._segmenter)
+
+
+def grid_shares(masks: np.ndarray, grid: tuple[int, int]) -> np.ndarray:
+    """Average masks (B, H, W) over a grid: (B, h, w) float32 in 0..1 (the downsampling of Eq. 6).
+
+    Where H is no multiple of h, neighbouring cells share a row of pixels; columns likewise.
+    """
+    for axis, count in ((1, grid[0]), (2, grid[1])):
+        size = masks.shape[axis]
+        starts = np.arange(count) * size // count
+        ends = -(-np.arange(1, count + 1) * size // count)
+        cells = [masks.take(range(a, b), axis).mean(axis) for a, b in zip(starts, ends, strict=True)]
+        masks = np.stack(cells, axis)
+    return masks.astype(np.float32)
+
+
 def _cell_means(values: np.ndarray, cell: int) -> np.ndarray:
     """Mean over squares of ``cell`` x ``cell``; those at the lower and right edge may be smaller."""
     height, width = values.shape

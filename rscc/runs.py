@@ -15,8 +15,8 @@ from safetensors.torch import load_file
 from rscc.cards import card_text
 from rscc.config import Config
 from rscc.data.change_masks import ChangeMasks
-from rscc.data.features import FeatureCache, build_feature_cache, pooled_features
-from rscc.data.pairs import FLIPS, PairRecord, truly_changed
+from rscc.data.features import FeatureCache, pooled_features
+from rscc.data.pairs import PairRecord, truly_changed
 from rscc.data.registry import DATASETS
 from rscc.data.sources import (
     BatchSource,
@@ -27,6 +27,7 @@ from rscc.data.sources import (
     all_forms,
 )
 from rscc.errors import ConfigInvalid, DatasetLayoutInvalid, ModelFolderInvalid
+from rscc.kept import Kept, keep
 from rscc.language import segment_texts
 from rscc.localisers import build_localiser
 from rscc.models import model_class
@@ -109,10 +110,12 @@ def train_model(
     torch.manual_seed(config.train.seed)
     model = build_model(config, vocabulary, paths).to(device)
     vocabulary = model.vocabulary
-    cache, val_cache = _caches(model, config, paths, train, val, report)
+    folder = paths.cache or paths.output / "features"
+    extract = not learns_masks_only(config)
+    kept, val_kept = keep(model, config, folder, train, val, extract=extract, report=report)
     if model.prepares:
-        model.prepare(_material(model, config, train, cache))
-    source = _source(config, paths, train, vocabulary, cache)
+        model.prepare(_material(model, config, train, kept.features))
+    source = _source(config, paths, train, vocabulary, kept)
     select_masks = config.train.select == "mask_f1"
     size, bf16 = config.data.size, config.train.bf16
     if select_masks:
@@ -126,7 +129,8 @@ def train_model(
             val,
             size=size,
             no_change_prefixes=no_change_prefixes(train),
-            cache=val_cache,
+            cache=val_kept.features,
+            extracted=val_kept.extracted,
             bf16=bf16,
             flag_decides=learns_the_flag(config, train),
         )
@@ -137,7 +141,7 @@ def train_model(
         result,
         config,
         val=val,
-        val_cache=val_cache,
+        val_kept=val_kept,
         captions=train,
         name=name,
         command=command,
@@ -186,34 +190,6 @@ def load_trunk(model: ChangeCaptioner, folder: Path) -> None:
     model.load_state_dict(state, strict=False)
 
 
-def _caches(
-    model: ChangeCaptioner,
-    config: Config,
-    paths: RunPaths,
-    train: Sequence[PairRecord],
-    val: Sequence[PairRecord],
-    report: Report,
-) -> tuple[FeatureCache | None, FeatureCache | None]:
-    if not config.train.cache_features:
-        return None, None
-    folder = paths.cache or paths.output / "features"
-    model.eval()
-
-    def progress(done: int, total: int) -> None:
-        if done == total or done % 160 == 0:
-            report(f"features: {done} of {total} pairs")
-
-    size, bf16 = config.data.size, config.train.bf16
-    flips = FLIPS if config.data.augment else FLIPS[:1]
-    one = build_feature_cache(
-        model.backbone, train, folder, size=size, flips=flips, bf16=bf16, progress=progress
-    )
-    other = build_feature_cache(
-        model.backbone, val, folder, size=size, bf16=bf16, flips=FLIPS[:1], progress=progress
-    )
-    return one, other
-
-
 def _material(
     model: ChangeCaptioner, config: Config, train: Sequence[PairRecord], cache: FeatureCache | None
 ) -> TrainingMaterial:
@@ -233,7 +209,7 @@ def _source(
     paths: RunPaths,
     train: Sequence[PairRecord],
     vocabulary: Vocabulary,
-    cache: FeatureCache | None,
+    kept: Kept,
 ) -> BatchSource:
     settings, data = config.train, config.data
     if learns_masks_only(config):
@@ -257,10 +233,23 @@ def _source(
     if any(config.loss.get(term, 0) > 0 for term in model_class(config.model.paper).text_terms):
         segments = segment_texts(all_forms(train))
     text = CaptionText(vocabulary, max_words=config.model.max_words, segments=segments)
-    if cache is not None:
-        return FeatureCaptionSource(train, cache, text, batch_size=settings.batch_size, seed=settings.seed)
+    if kept.features is not None:
+        return FeatureCaptionSource(
+            train,
+            kept.features,
+            text,
+            batch_size=settings.batch_size,
+            seed=settings.seed,
+            extracted=kept.extracted,
+        )
     return ImageCaptionSource(
-        train, text, batch_size=settings.batch_size, size=data.size, augment=data.augment, seed=settings.seed
+        train,
+        text,
+        batch_size=settings.batch_size,
+        size=data.size,
+        augment=data.augment,
+        seed=settings.seed,
+        extracted=kept.extracted,
     )
 
 
@@ -314,7 +303,7 @@ def finish(
     name: str,
     command: str,
     paths: RunPaths,
-    val_cache: FeatureCache | None = None,
+    val_kept: Kept | None = None,
 ) -> ModelFolder:
     """Choose the thresholds on the validation split and write the model folder with its card.
 
@@ -326,7 +315,7 @@ def finish(
         captions: the training pairs, for the "no change" beginnings.
         name, command: for the card.
         paths: of the run.
-        val_cache: cached features of ``val``.
+        val_kept: of ``val``.
     """
     size = config.data.size
     scores = dict(result.best_scores)
@@ -334,7 +323,15 @@ def finish(
     prefixes = no_change_prefixes(captions)
     if learns_the_flag(config, captions):
         flags = np.array([truly_changed(record) for record in val])
-        probabilities = changed_probabilities(model, val, size=size, cache=val_cache, bf16=config.train.bf16)
+        kept = val_kept or Kept()
+        probabilities = changed_probabilities(
+            model,
+            val,
+            size=size,
+            cache=kept.features,
+            extracted=kept.extracted,
+            bf16=config.train.bf16,
+        )
         changed_threshold = best_changed_threshold(probabilities, flags)
         scores["flag_accuracy"] = float(((probabilities >= changed_threshold) == flags).mean())
     taken = None if paths.trunk is None else open_model_folder(find_model(paths.trunk)).card

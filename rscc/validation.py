@@ -9,7 +9,7 @@ from itertools import groupby, islice
 import numpy as np
 import torch
 
-from rscc.data.features import FeatureCache
+from rscc.data.features import ExtractionCache, FeatureCache
 from rscc.data.pairs import PairRecord, add_masks, collate, read_pair, resize_sample, truly_changed
 from rscc.localisers import Localiser
 from rscc.metrics import cider, is_no_change
@@ -109,22 +109,30 @@ def encoded_batches(
     *,
     size: int,
     cache: FeatureCache | None = None,
+    extracted: ExtractionCache | None = None,
     bf16: bool = True,
     batch_size: int = 32,
 ) -> Iterator[DifferenceFeatures]:
-    """Yield the encoded pairs in order, from cached trunk maps when there are any."""
+    """Yield the encoded pairs in order, from cached trunk maps and extracted changes when there are any."""
     device = next(model.parameters()).device
+
+    def shares(indices: np.ndarray) -> torch.Tensor | None:
+        return None if extracted is None else extracted.read(indices, ["none"] * len(indices)).to(device)
+
     if cache is None:
+        start = 0
         for batch in image_batches(records, size=size, batch_size=batch_size):
             assert batch.before is not None and batch.after is not None
+            indices = np.arange(start, start + len(batch.before))
+            start += len(indices)
             with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
-                yield model.encode(batch.before.to(device), batch.after.to(device))
+                yield model.encode(batch.before.to(device), batch.after.to(device), extracted=shares(indices))
         return
     for start in range(0, len(records), batch_size):
         indices = np.arange(start, min(start + batch_size, len(records)))
         maps = torch.from_numpy(cache.read(indices, np.zeros(len(indices), dtype=np.int64))).to(device)
         with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
-            yield model.encode_last_maps(maps[:, 0], maps[:, 1])
+            yield model.encode_last_maps(maps[:, 0], maps[:, 1], extracted=shares(indices))
 
 
 def caption_validation(
@@ -133,6 +141,7 @@ def caption_validation(
     size: int,
     no_change_prefixes: Sequence[Sequence[str]] = (),
     cache: FeatureCache | None = None,
+    extracted: ExtractionCache | None = None,
     bf16: bool = True,
     flag_decides: bool = True,
 ) -> Callable[[ChangeCaptioner], dict[str, float]]:
@@ -152,7 +161,9 @@ def caption_validation(
         right: list[bool] = []
         ids = iter(record.id for record in records)
         device = next(model.parameters()).device
-        for features in encoded_batches(model, records, size=size, cache=cache, bf16=bf16):
+        for features in encoded_batches(
+            model, records, size=size, cache=cache, extracted=extracted, bf16=bf16
+        ):
             with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
                 hypotheses = model.generate_from(features, forbidden=forbidden)
             for logit, found in zip(features.changed_logits.tolist(), hypotheses, strict=True):
@@ -175,10 +186,11 @@ def changed_probabilities(
     *,
     size: int,
     cache: FeatureCache | None = None,
+    extracted: ExtractionCache | None = None,
     bf16: bool = True,
 ) -> np.ndarray:
     """Return P(anything changed) of every record in order, (N,) float64."""
     found: list[float] = []
-    for features in encoded_batches(model, records, size=size, cache=cache, bf16=bf16):
+    for features in encoded_batches(model, records, size=size, cache=cache, extracted=extracted, bf16=bf16):
         found.extend(features.changed_logits.float().sigmoid().tolist())
     return np.array(found)

@@ -10,7 +10,17 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from rscc.data.pairs import FLIPS, PairRecord, PairSample, flip_sample, read_pair, resize
+from rscc.change_extraction import ChangeExtractor, grid_shares
+from rscc.data.pairs import (
+    FLIPS,
+    PairRecord,
+    PairSample,
+    flip_array,
+    flip_sample,
+    read_pair,
+    resize,
+    resize_sample,
+)
 from rscc.models.backbone import Backbone
 
 
@@ -23,16 +33,30 @@ def backbone_digest(backbone: Backbone) -> str:
     return digest.hexdigest()[:16]
 
 
+class ExtractionCache:
+    """Shares of the trunk's grid that were extracted as changed, float16, indexed by record, unflipped."""
+
+    def __init__(self, shares: np.ndarray):
+        self._shares = shares  # (N, h, w)
+
+    def read(self, indices: np.ndarray, flips: Sequence[str]) -> torch.Tensor:
+        """Return (B, h, w) float32 in 0..1 of record ``indices[i]`` turned by ``flips[i]``."""
+        turned = [flip_array(self._shares[i], flip) for i, flip in zip(indices, flips, strict=True)]
+        return torch.from_numpy(np.stack(turned).astype(np.float32))
+
+
 class FeatureCache:
     """Last maps of both dates, float16, indexed by record and flip.
 
     Attributes:
         flips: the flips that are kept, see :data:`~rscc.data.pairs.FLIPS`.
+        grid: (h, w) of the maps.
     """
 
     def __init__(self, maps: np.ndarray, flips: Sequence[str]):
         self._maps = maps  # (N, F, 2, C, h, w) float16
         self.flips = tuple(flips)
+        self.grid: tuple[int, int] = maps.shape[-2:]
 
     def pooled(self) -> np.ndarray:
         """Return (N, 2, C) float32: the maps of the first flip, averaged over their positions."""
@@ -71,10 +95,9 @@ def build_feature_cache(
         "backbone": backbone_digest(backbone),
         "size": size,
         "flips": list(flips),
-        "records": hashlib.sha256("\n".join(str(r.before) for r in records).encode()).hexdigest(),
+        "records": _digest_of(records),
     }
-    key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
-    path = folder / f"features-{key}.npy"
+    path = folder / f"features-{_key(identity)}.npy"
     if path.is_file():
         return FeatureCache(np.load(path, mmap_mode="r"), flips)
     side = size // 16
@@ -92,6 +115,63 @@ def build_feature_cache(
     del maps
     partial.rename(path)
     return FeatureCache(np.load(path, mmap_mode="r"), flips)
+
+
+def build_extraction_cache(
+    extractor: ChangeExtractor,
+    records: Sequence[PairRecord],
+    folder: Path,
+    *,
+    size: int,
+    grid: tuple[int, int],
+    progress: Callable[[int, int], None] | None = None,
+) -> ExtractionCache:
+    """Extract the changes of all pairs, or open what an earlier call left for the same settings and pairs.
+
+    Args:
+        extractor: DAVIR's, Eq. 2-3.
+        records: the pairs.
+        folder: where the file lies; half a kilobyte per pair at 256 px.
+        size: side in pixels that images are resized to.
+        grid: (h, w) of the trunk's last map, over which the masks are averaged.
+        progress: called with (done, all) pairs.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    identity = {
+        "extractor": extractor.identity,
+        "size": size,
+        "grid": list(grid),
+        "records": _digest_of(records),
+    }
+    path = folder / f"extracted-{_key(identity)}.npy"
+    if not path.is_file():
+        shares = np.zeros((len(records), *grid), dtype=np.float16)
+        for i, record in enumerate(records):
+            sample = resize_sample(read_pair(record), size)
+            shares[i] = grid_shares(extractor(sample.before, sample.after)[None], grid)[0]
+            if progress is not None:
+                progress(i + 1, len(records))
+        partial = path.with_suffix(".partial")
+        with partial.open("wb") as file:
+            np.save(file, shares)
+        partial.rename(path)
+    return ExtractionCache(np.load(path))
+
+
+def trunk_grid(backbone: Backbone, size: int) -> tuple[int, int]:
+    """Return (h, w) of the last map of images of ``size`` x ``size`` pixels."""
+    device = next(backbone.parameters()).device
+    with torch.no_grad():
+        last = backbone(torch.zeros(1, 3, size, size, dtype=torch.uint8, device=device))[-1]
+    return last.shape[-2], last.shape[-1]
+
+
+def _digest_of(records: Sequence[PairRecord]) -> str:
+    return hashlib.sha256("\n".join(str(r.before) for r in records).encode()).hexdigest()
+
+
+def _key(identity: dict[str, object]) -> str:
+    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def pooled_features(

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from rscc.data.features import FeatureCache
+from rscc.data.features import ExtractionCache, FeatureCache
 from rscc.data.pairs import (
     FLIPS,
     PairRecord,
@@ -142,8 +142,11 @@ class ImageCaptionSource:
         size: int,
         augment: bool,
         seed: int,
+        extracted: ExtractionCache | None = None,
     ):
-        self.records, self.text = [r for r in records if r.captions], text
+        """Take records, of which those without captions are left out; ``extracted`` is of all of them."""
+        self.places = np.array([i for i, record in enumerate(records) if record.captions], dtype=np.int64)
+        self.records, self.text, self.extracted = [records[i] for i in self.places], text, extracted
         self.batch_size, self.size, self.augment, self.seed = batch_size, size, augment, seed
 
     def steps(self) -> int:
@@ -154,21 +157,24 @@ class ImageCaptionSource:
         """Yield shuffled batches."""
         order = np.random.default_rng((self.seed, number)).permutation(len(self.records))
         for indices in _batches(order, self.batch_size):
-            samples, captions = [], []
+            samples, captions, flips = [], [], []
             for index in indices.tolist():
                 rng = np.random.default_rng((self.seed, number, index))
-                sample = self._sample(self.records[index], rng)
+                flips.append(FLIPS[int(rng.integers(len(FLIPS)))] if self.augment else FLIPS[0])
+                sample = self._sample(self.records[index], flips[-1], rng)
                 samples.append(sample)
                 captions.append(str(rng.choice(sample.captions)))
             batch = collate(samples)
+            if self.extracted is not None:
+                batch.extracted = self.extracted.read(self.places[indices], flips)
             self.text.add(batch, captions)
             yield batch
 
-    def _sample(self, record: PairRecord, rng: np.random.Generator) -> PairSample:
+    def _sample(self, record: PairRecord, flip: str, rng: np.random.Generator) -> PairSample:
         sample = resize_sample(read_pair(record), self.size)
         if not self.augment:
             return sample
-        sample = flip_sample(sample, FLIPS[int(rng.integers(len(FLIPS)))])
+        sample = flip_sample(sample, flip)
         before, after = (jitter_colour(a, rng, 0.15) for a in (sample.before, sample.after))
         return replace(sample, before=before, after=shift_image(after, rng, 1))
 
@@ -184,8 +190,10 @@ class FeatureCaptionSource:
         *,
         batch_size: int,
         seed: int,
+        extracted: ExtractionCache | None = None,
     ):
         self.records, self.cache, self.text = list(records), cache, text
+        self.extracted = extracted
         self.batch_size, self.seed = batch_size, seed
 
     def steps(self) -> int:
@@ -200,10 +208,13 @@ class FeatureCaptionSource:
             views = rng.integers(len(self.cache.flips), size=len(indices))
             chosen = [self.records[i] for i in indices.tolist()]
             batch = PairBatch(features=torch.from_numpy(self.cache.read(indices, views)))
+            flips = [self.cache.flips[view] for view in views.tolist()]
+            if self.extracted is not None:
+                batch.extracted = self.extracted.read(indices, flips)
             add_changed(batch, [record.changed for record in chosen])
             captions = [
-                flip_words(str(rng.choice(record.captions)), self.cache.flips[view])
-                for record, view in zip(chosen, views.tolist(), strict=True)
+                flip_words(str(rng.choice(record.captions)), flip)
+                for record, flip in zip(chosen, flips, strict=True)
             ]
             self.text.add(batch, captions)
             yield batch

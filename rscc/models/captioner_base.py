@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from rscc.change_extraction import ChangeExtractor
 from rscc.config import ModelConfig
 from rscc.errors import ConfigInvalid
 from rscc.models.backbone import Backbone
@@ -40,7 +41,8 @@ class ChangeCaptioner(nn.Module, ABC):
         prepares: whether :meth:`prepare` does anything, so that its material must be gathered.
         localiser: how changed pixels are found where the change head was not trained, a key of
             :data:`rscc.weights.LOCALISATIONS`.
-        uses_extraction: whether it looks at ``extracted`` of a :class:`~rscc.structures.PairView`.
+        extractor: finds changes without learning, for a model that looks at ``extracted`` of a
+            :class:`~rscc.structures.PairView`; None for the others.
     """
 
     auxiliary_terms: tuple[str, ...] = ()
@@ -49,7 +51,7 @@ class ChangeCaptioner(nn.Module, ABC):
     decoder_layer: type[DecoderLayer] = DecoderLayer
     prepares = False
     localiser = "attention"
-    uses_extraction = False
+    extractor: ChangeExtractor | None = None
 
     def __init__(
         self,

@@ -36,7 +36,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from rscc.change_extraction import Extraction, Segmenter, extract_change
+from rscc.change_extraction import ChangeExtractor, Extraction, grid_shares
 from rscc.config import ModelConfig, build
 from rscc.errors import ConfigInvalid
 from rscc.language import frequent_entities, noun_phrases
@@ -192,12 +192,11 @@ class Davir(ChangeCaptioner):
     The text encoder is asked once, for the entities, by :meth:`prepare`; a trained model has their features.
 
     Attributes:
-        segmenter: S of Eq. 3, loaded when it is first needed; may be set to another.
+        extractor: Eq. 2-3.
     """
 
     auxiliary_terms = ("attention",)
     prepares = True
-    uses_extraction = True
     localiser = "difference"
     retriever: Retriever
 
@@ -220,7 +219,7 @@ class Davir(ChangeCaptioner):
     def build_encoder(self, config: ModelConfig, text_encoder: TextEncoder | None) -> None:
         """Without a ``text_encoder`` the model can be loaded, but not be prepared for training."""
         self.options = options = build(DavirOptions, config.options, "model.options")
-        self.segmenter: Segmenter | None = None
+        self.extractor: ChangeExtractor = ChangeExtractor(options.extraction, options.segmenter)
         self._text_encoder = [text_encoder]  # a list: it is no part of the model
         self.parts: Any
         if options.size == "instructblip":
@@ -294,18 +293,6 @@ class Davir(ChangeCaptioner):
             features = encoder.encode(names)
         return OfflineRetriever.fit(material, names=names, entity_features=features, named=named)
 
-    def extract(self, before: np.ndarray, after: np.ndarray) -> np.ndarray:
-        """M of one pair (Eq. 2-3): (3, H, W) uint8 RGB each, to (H, W) bool.
-
-        Raises:
-            ExtraNotInstalled, WeightsNotFound, ConfigInvalid: the segmenter cannot be had.
-        """
-        if self.segmenter is None and self.options.segmenter != "none":
-            from rscc.segmenters import load_segmenter
-
-            self.segmenter = load_segmenter(self.options.segmenter)
-        return extract_change(before, after, self.options.extraction, self.segmenter)
-
     def encode_pair(self, pair: PairView) -> DavirFeatures:
         """Eq. 4-6 and 8-11.
 
@@ -327,8 +314,8 @@ class Davir(ChangeCaptioner):
         share = pair.extracted
         if share is None and pair.images is not None:
             before, after = (images.to(torch.uint8).cpu().numpy() for images in pair.images)
-            masks = [self.extract(one, other) for one, other in zip(before, after, strict=True)]
-            share = torch.from_numpy(np.stack(masks)).to(pair.before.device)
+            masks = [self.extractor(one, other) for one, other in zip(before, after, strict=True)]
+            share = torch.from_numpy(grid_shares(np.stack(masks), pair.grid)).to(pair.before.device)
         if share is None:
             return torch.zeros(len(pair.before), *pair.grid, device=pair.before.device)
         if share.shape[1:] != pair.grid:
