@@ -18,6 +18,9 @@ Li et al., 2025; equation numbers are the paper's. Where the paper leaves a choi
   over their positions; the other pairs of the batch are the negatives, in both directions, by cosine
   similarity, as in the works it names. The temperature is not given.
 * Further layers take D_bef and D_aft for F_bef and F_aft; Eq. 12 joins those of the last.
+* F_bef and F_aft carry the shared trunk's positions; the paper names none.
+* Eq. 18 prints a sum over the words. The shared caption loss is their mean, beside which the other terms of
+  Eq. 19 count for more at the same weights.
 * Table 4 does not describe its baseline. Here it subtracts each date from the other and joins both by Eq. 12;
   with CRE or DRE alone, the attention of Eq. 8 stays, and the missing one leaves its target as it is. Without
   the gate, the shared decoder layer sees the differences only. Eq. 13-17 are :mod:`rscc.models.gated_layer`.
@@ -258,7 +261,10 @@ class Cheers(ChangeCaptioner):
 
     @classmethod
     def needs_text_encoder(cls, weights: dict[str, float]) -> bool:
-        """It always does: the entities' features come from it."""
+        """It always does: the offline retriever's entity features come from it.
+
+        The loss weights do not tell that a CLIP retriever, or the baseline of Table 4, would not ask it.
+        """
         return True
 
     def prepare(self, material: TrainingMaterial) -> None:
@@ -271,15 +277,16 @@ class Cheers(ChangeCaptioner):
         options = self.options
         if not options.retrieves:
             return
-        by_pair = [_READERS[options.phrases](captions) for captions in material.captions]
-        every = [found for captions in by_pair for found in captions]
+        every = _READERS[options.phrases]([one for captions in material.captions for one in captions])
         names = frequent_entities(every, options.most_entities, options.least_count)
         if len(names) < options.entities:
             raise ConfigInvalid(
                 f"only {len(names)} entities stand in at least {options.least_count} training captions, and "
                 f"model.options.entities is {options.entities}; lower it or model.options.least_count"
             )
-        named = named_entities([[one for found in pair for one in found] for pair in by_pair], names)
+        rest = iter(every)
+        by_pair = [[one for _ in captions for one in next(rest)] for captions in material.captions]
+        named = named_entities(by_pair, names)
         retriever = self._make_retriever(material, names, named)
         device = self.join.weight.device
         self.retriever = retriever.to(device)

@@ -3,7 +3,8 @@
 Where the paper leaves a choice open:
 
 * SelfAttention before Eq. 13 is the sublayer of Vaswani et al., with residual and LayerNorm.
-* The weights of Eq. 14-15 are one number each per word, unbounded as printed, and near 0.5 before training.
+* The weights of Eq. 14-15 are one number each per word, unbounded as printed. Before training they are 0.5 on
+  average, so that both attentions begin with the same share; single words lie about 0.4 beside it.
 * No feed-forward network follows Eq. 17, as printed.
 """
 

@@ -201,7 +201,8 @@ class ClipRetriever(Retriever):
             names: of the entities.
             width: d, of their features.
             architecture: of open_clip (``ViT-L-14``).
-            source: a tag of the architecture (``openai``) or a local checkpoint file.
+            source: a tag of the architecture (``openai``) or a local checkpoint file. A file does not tell
+                its activation: OpenAI's own weights in one need the architecture's ``-quickgelu`` form.
         """
         super().__init__(names=names, width=width)
         self.architecture, self.source = architecture, source
@@ -215,9 +216,9 @@ class ClipRetriever(Retriever):
             ExtraNotInstalled: open_clip is not installed.
             WeightsNotFound: unknown architecture or tag, no such file, or the download failed.
         """
+        towers = _load_towers(architecture, source)  # says so when open_clip is missing
         import open_clip
 
-        towers = _load_towers(architecture, source)
         with torch.no_grad():
             features = towers.encode_text(open_clip.get_tokenizer(architecture)(list(names)), normalize=True)
         made = cls(names=names, width=features.shape[1], architecture=architecture, source=source)
@@ -258,8 +259,14 @@ def _load_towers(architecture: str, source: str) -> Any:
             "a CLIP retriever needs open_clip; install it with: pip install 'rscc[train]'"
         ) from error
     try:
+        # OpenAI's towers were trained with QuickGELU; open_clip would warn and compute with GELU.
+        tag = open_clip.get_pretrained_cfg(architecture, source)
         towers = open_clip.create_model(
-            architecture, pretrained=source, require_pretrained=True, weights_only=True
+            architecture,
+            pretrained=source,
+            require_pretrained=True,
+            weights_only=True,
+            force_quick_gelu=tag.get("quick_gelu", False),
         )
     except (OSError, RuntimeError, ValueError) as error:
         reason = str(error).strip().split("\n", 1)[0]

@@ -34,6 +34,7 @@ from rscc.models.cheers import (
     largest_shares,
 )
 from rscc.models.gated_layer import GatedLayer
+from rscc.models.retrieval import OfflineRetriever
 from rscc.structures import TrainingMaterial
 
 WIDTH, HEADS = 8, 2
@@ -251,10 +252,18 @@ def test_word_attention_is_shared_out_by_the_gate() -> None:
     torch.testing.assert_close(layer.attention(words, memory)[..., :3], torch.zeros(2, 4, 3))
 
 
-def test_a_fresh_gate_mixes_evenly() -> None:
-    layer = GatedLayer(width=64, heads=2, dropout=0.0)
-    for weight in (layer.entity_weight, layer.difference_weight):
-        assert weight.bias.tolist() == [0.5]
+def test_a_fresh_gate_mixes_evenly_on_average() -> None:
+    torch.manual_seed(0)
+    words = torch.nn.functional.layer_norm(randoms(400, 64), (64,))
+    found = []
+    for _ in range(100):
+        layer = GatedLayer(width=64, heads=2, dropout=0.0)
+        memory = layer.project(randoms(1, 9, 64, seed=1).expand(400, -1, -1))
+        found.append(torch.stack(layer._fuse(words.unsqueeze(1), memory)[1:]).flatten(1))
+    alpha, beta = torch.stack(found, dim=1).detach()
+    for weight in (alpha, beta):
+        assert float(weight.mean()) == pytest.approx(0.5, abs=0.05)
+        assert float(weight.std()) == pytest.approx(0.4, abs=0.05)
 
 
 def test_the_ground_that_a_word_looks_at_leaves_the_entities_out() -> None:
@@ -380,6 +389,36 @@ def test_a_prepared_model_is_rebuilt_from_its_config_and_state() -> None:
     assert model.entities(one) == other.entities(two)
     assert "bare land" in other.retriever.names, "a noun phrase that is no subject"
     torch.testing.assert_close(one.tokens, two.tokens)
+
+
+@needs_parser
+def test_a_loaded_model_can_be_prepared_for_other_captions() -> None:
+    model = tiny_model("cheers", text_encoder=TinyTextEncoder())
+    projection = model.entity_projection.weight.clone()
+    model.prepare(material())
+    assert "scene" in model.retriever.names
+    assert "houses" in ENTITIES and "houses" not in model.retriever.names, "the entities are the new ones"
+    assert model.retriever.entity_features.shape[0] == len(model.options.entity_names)
+    assert torch.equal(model.entity_projection.weight, projection), "the space of the words is the same"
+
+
+@needs_parser
+def test_each_pair_is_told_what_its_own_captions_name(monkeypatch) -> None:
+    seen = {}
+    fit = OfflineRetriever.fit
+
+    def spy(given, **settings):
+        seen.update(settings)
+        return fit(given, **settings)
+
+    monkeypatch.setattr(OfflineRetriever, "fit", spy)
+    given = material(pairs=8)
+    given.captions[1] = ["trees give way to bare land"]  # captions differ in number
+    model = unprepared(TinyTextEncoder(), least_count=1)
+    model.prepare(given)
+    named = [{name for name, one in zip(seen["names"], row, strict=True) if one} for row in seen["named"]]
+    pairs = [{"villas", "villa"}, {"trees"}, {"difference", "scene"}, {"new road", "roads", "villas"}]
+    assert named == [*pairs, *pairs]
 
 
 @needs_parser

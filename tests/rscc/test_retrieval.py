@@ -1,6 +1,7 @@
 """Entity retrieval: Eq. 1 of CHEERS index by index, the retriever that is fitted here, and CLIP's."""
 
 import math
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 import torch
 from slow_blocks import randoms, values
 
-from rscc.errors import ConfigInvalid, WeightsNotFound
+from rscc.errors import ConfigInvalid, ExtraNotInstalled, WeightsNotFound
 from rscc.models.retrieval import (
     ClipRetriever,
     OfflineRetriever,
@@ -252,6 +253,25 @@ def test_clip_compares_images_and_names_in_its_own_space(small_clip) -> None:
     torch.testing.assert_close(seen[0], seen[1])
     assert not list(retriever.parameters()), "the towers are neither trained nor saved"
     assert set(retriever.state_dict()) == {"entity_features"}
+
+
+def test_towers_have_the_activation_that_their_tag_was_trained_with(small_clip, monkeypatch) -> None:
+    from open_clip import pretrained
+    from open_clip.transformer import QuickGELU
+
+    tags = {"quick": {"file": small_clip, "quick_gelu": True}, "plain": {"file": small_clip}}
+    monkeypatch.setitem(pretrained._PRETRAINED, "tiny-clip", tags)
+    quick, plain = (ClipRetriever.of(NAMES, architecture="tiny-clip", source=tag) for tag in tags)
+    for retriever, expected in ((quick, True), (plain, False)):
+        kinds = {type(part) for part in retriever._towers[0].modules()}
+        assert (QuickGELU in kinds) == expected
+    assert not torch.equal(quick.entity_features, plain.entity_features)
+
+
+def test_a_missing_open_clip_is_said(monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "open_clip", None)
+    with pytest.raises(ExtraNotInstalled, match="open_clip"):
+        ClipRetriever.of(NAMES, architecture="ViT-L-14", source="openai")
 
 
 def test_a_loaded_clip_retriever_reads_its_towers_when_it_needs_them(small_clip) -> None:
