@@ -1,0 +1,457 @@
+"""DAVIR's compact size against its equations, written out index by index."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from slow_blocks import randoms, slow_attention, slow_linear, slow_norm, values
+from tiny_models import (
+    CAPTIONS,
+    ENTITIES,
+    TinyTextEncoder,
+    full_batch,
+    random_images,
+    tiny_backbone,
+    tiny_model,
+)
+
+from rscc.change_extraction import ChangeExtractor, Extraction, extract_change
+from rscc.data.features import build_extraction_cache, build_feature_cache, trunk_grid
+from rscc.data.levir_cc import LevirCC
+from rscc.data.pairs import FLIPS, flip_array, flip_words, read_pair, resize_sample
+from rscc.data.sources import CaptionText, FeatureCaptionSource, ImageCaptionSource, all_forms
+from rscc.errors import ConfigInvalid
+from rscc.models.davir import DavirOptions, attention_distance, gaussian_blur
+from rscc.models.davir_compact import CompactEncoder, QueryFormer
+from rscc.structures import TrainingMaterial
+from rscc.validation import encoded_batches
+from rscc.vocabulary import Vocabulary
+
+HOUSES, ROAD = ENTITIES[0], ENTITIES[1]
+
+
+def davir(**options):
+    return tiny_model("davir", options={"queries": 3, **options})
+
+
+def view(batch=2, height=64, width=96, seed=0):
+    model = davir()
+    images = random_images(batch, height, width, seed=seed)
+    with torch.no_grad():
+        return model, model.encode(*images).pair, images
+
+
+# Equation 6
+
+
+def test_the_blur_is_a_gaussian_with_repeated_edges() -> None:
+    maps, sigma = randoms(2, 4, 6).abs(), 0.8
+    reach = math.ceil(3 * sigma)
+    weight = [math.exp(-(d**2) / (2 * sigma**2)) for d in range(-reach, reach + 1)]
+    found = values(gaussian_blur(maps, sigma))
+    for b in range(2):
+        for y in range(4):
+            for x in range(6):
+                total = sum(
+                    weight[i + reach]
+                    * weight[j + reach]
+                    * maps[b, min(max(y + i, 0), 3), min(max(x + j, 0), 5)].item()
+                    for i in range(-reach, reach + 1)
+                    for j in range(-reach, reach + 1)
+                )
+                assert found[b, y, x] == pytest.approx(total / sum(weight) ** 2, rel=1e-4)
+    assert gaussian_blur(maps, 0) is maps
+
+
+def test_the_soft_mask_comes_from_what_is_known() -> None:
+    model, pair, images = view()
+    share = torch.rand(2, 4, 6)
+    assert torch.equal(model.soft_mask(replace(pair, extracted=share)), gaussian_blur(share, 1.0))
+    masks = np.stack([extract_change(a.numpy(), b.numpy()) for a, b in zip(*images, strict=True)])
+    squares = torch.from_numpy(masks.reshape(2, 4, 16, 6, 16).mean((2, 4))).float()
+    torch.testing.assert_close(model.soft_mask(pair), gaussian_blur(squares, 1.0))
+    finer = share.repeat_interleave(2, 1).repeat_interleave(2, 2)
+    torch.testing.assert_close(model.soft_mask(replace(pair, extracted=finer)), gaussian_blur(share, 1.0))
+    unknown = model.soft_mask(replace(pair, images=None))
+    assert unknown.shape == (2, 4, 6) and not unknown.any()
+
+
+# Equation 7 and Table 6
+
+
+def slow_distance(attention, mask, loss, sigma_of) -> float:
+    total = 0.0
+    for a, m in zip(values(attention), values(mask), strict=True):
+        seen, wanted = a.ravel(), np.exp(m.ravel())
+        seen = seen if sigma_of == "logits" else np.exp(seen)
+        p, q = seen / seen.sum(), wanted / wanted.sum()
+        if loss == "kl":
+            total += sum(x * math.log(x / y) for x, y in zip(p, q, strict=True))
+        elif loss == "mse":
+            total += sum((x - y) ** 2 for x, y in zip(p, q, strict=True))
+        else:
+            total -= sum(y * math.log(x) for x, y in zip(p, q, strict=True))
+    return total / len(attention)
+
+
+@pytest.mark.parametrize("sigma_of", ["logits", "probabilities"])
+@pytest.mark.parametrize("loss", ["kl", "mse", "ce"])
+def test_attention_is_compared_with_the_mask(loss, sigma_of) -> None:
+    attention = randoms(3, 4, 5).flatten(1).softmax(1).view(3, 4, 5) * 0.8
+    mask = torch.rand(3, 4, 5, generator=torch.Generator().manual_seed(1))
+    found = attention_distance(attention, mask, loss=loss, sigma_of=sigma_of)
+    assert found.item() == pytest.approx(slow_distance(attention, mask, loss, sigma_of), rel=1e-4)
+
+
+def test_the_divergence_is_zero_where_attention_is_the_masks_softmax() -> None:
+    mask = torch.rand(2, 3, 3)
+    wanted = mask.flatten(1).softmax(1).view(2, 3, 3)
+    assert attention_distance(0.7 * wanted, mask).item() == pytest.approx(0, abs=1e-6)
+    assert attention_distance(0.7 * wanted.flip(1), mask).item() > 1e-3
+
+
+def test_the_loss_is_the_sum_over_the_dates() -> None:
+    model = davir()
+    batch = full_batch(model, CAPTIONS)
+    weights = dict.fromkeys(model.loss_terms(), 0.0) | {"attention": 1.0}
+    with torch.no_grad():
+        loss = model.losses(batch, weights)["attention"]
+        features = model.encode(batch.before, batch.after, extracted=batch.extracted)
+    soft = gaussian_blur(batch.extracted, 1.0)
+    parts = [
+        slow_distance(a, soft, "kl", "logits")
+        for a in (features.encoded.attention_before, features.encoded.attention_after)
+    ]
+    assert loss.item() == pytest.approx(sum(parts), rel=1e-4)
+
+
+def test_the_loss_moves_attention_to_the_mask() -> None:
+    model = davir().train()
+    batch = replace(full_batch(model, CAPTIONS), extracted=torch.eye(4).repeat(4, 1, 1))
+    weights = dict.fromkeys(model.loss_terms(), 0.0) | {"attention": 1.0}
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+    losses = []
+    for _ in range(30):
+        loss = model.losses(batch, weights)["attention"]
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.5 * losses[0]
+
+
+# Equations 4-5
+
+
+def test_attention_is_that_of_the_class_token_in_the_last_layer() -> None:
+    encoder = CompactEncoder(layers=2, width=8, heads=2, dropout=0.0).eval()
+    patches = randoms(1, 5, 8)
+    with torch.no_grad():
+        tokens, looks = encoder(patches)
+    x = np.concatenate([values(encoder.first[0]), values(patches[0])])
+    for layer in encoder.layers:
+        q, k = slow_linear(layer.attention.query, x), slow_linear(layer.attention.key, x)
+        heads = []
+        for part in (range(4), range(4, 8)):
+            powers = [math.exp(sum(q[0, i] * k[n, i] for i in part) / 2) for n in range(6)]
+            heads.append([p / sum(powers) for p in powers[1:]])
+        x = slow_norm(layer.norms[0], x + slow_attention(layer.attention, x, x))
+        wide = slow_linear(layer.feed_forward[0], x)
+        gelu = np.vectorize(lambda v: v * (1 + math.erf(v / math.sqrt(2))) / 2)
+        x = slow_norm(layer.norms[1], x + slow_linear(layer.feed_forward[3], gelu(wide)))
+    np.testing.assert_allclose(values(looks[0]), np.mean(heads, axis=0), rtol=1e-4)
+    np.testing.assert_allclose(values(tokens[0]), x, rtol=1e-3, atol=1e-5)
+
+
+def test_attention_lies_on_the_grid_as_the_patches_do() -> None:
+    model, pair, _ = view(batch=1)
+    with torch.no_grad():
+        encoded = model.parts.encode(pair)
+        _, looks = model.parts.encoder(pair.after)
+    for y in range(4):
+        for x in range(6):
+            assert encoded.attention_after[0, y, x].item() == pytest.approx(looks[0, 6 * y + x].item())
+
+
+# Equations 8-9
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_entities_are_the_most_similar_of_either_date(count) -> None:
+    model, pair, _ = view(batch=3)
+    model.options = replace(model.options, entities=count)
+    soft = torch.rand(3, 4, 6, generator=torch.Generator().manual_seed(2))
+    retriever = model.retriever
+    found = model.retrieve(pair, soft)
+    names, features = retriever.names, values(retriever.entity_features)
+    for b in range(3):
+        similar: dict[int, float] = {}
+        best: set[int] = set()
+        for maps in (values(pair.maps_before[b]), values(pair.maps_after[b])):
+            weight = values(soft[b])
+            hidden = (maps * weight).sum((1, 2)) / weight.sum()  # I * M, looked at as one
+            space = values(retriever.map) @ ((hidden - values(retriever.mean)) * values(retriever.scale))
+            scores = [features[n] @ space / np.linalg.norm(space) for n in range(len(names))]
+            best |= set(sorted(range(len(names)), key=lambda n: -scores[n])[:count])  # top k of one date
+            for n in range(len(names)):
+                similar[n] = max(similar.get(n, -2), scores[n])
+        wanted = sorted(similar, key=lambda n: -similar[n])[:count]
+        assert found[b].tolist() == wanted
+        assert set(wanted) <= best
+
+
+def test_an_empty_mask_hides_nothing() -> None:
+    model, pair, _ = view()
+    whole = model.retrieve(pair, torch.ones(2, 4, 6))
+    assert torch.equal(model.retrieve(pair, torch.zeros(2, 4, 6)), whole)
+
+
+def test_what_is_retrieved_depends_on_the_mask_alone_outside_of_it() -> None:
+    model, pair, _ = view(batch=1)
+    soft = torch.zeros(1, 4, 6)
+    soft[:, :2] = 1
+    elsewhere = pair.maps_after.clone()
+    elsewhere[:, :, 2:] += 5 * torch.rand(1, 12, 2, 6)
+    other = replace(pair, maps_after=elsewhere)
+    for date in ("before", "after"):
+        one, two = (model.retriever.similarities(p, date=date, weights=soft) for p in (pair, other))
+        torch.testing.assert_close(one, two)
+
+
+# Equations 10-11
+
+
+def test_the_query_former_attends_to_queries_and_prompt_then_to_both_dates() -> None:
+    former = QueryFormer(queries=2, layers=2, width=8, heads=2, dropout=0.0).eval()
+    before, after, prompt = randoms(1, 4, 8), randoms(1, 4, 8, seed=1), randoms(1, 3, 8, seed=2)
+    with torch.no_grad():
+        answers, asking = former(before, after, prompt)
+        looks = former.looks(asking, before, after)
+    dates = values(former.dates)
+    patches = np.concatenate([values(before[0]) + dates[0], values(after[0]) + dates[1]])
+    gelu = np.vectorize(lambda v: v * (1 + math.erf(v / math.sqrt(2))) / 2)
+    x, words = values(former.queries[0]), values(prompt[0])
+    for layer in former.layers:
+        both = np.concatenate([x, words])
+        both = slow_norm(layer.norms[0], both + slow_attention(layer.self_attention, both, both))
+        x, words = both[:2], both[2:]
+        questions = x
+        x = slow_norm(layer.norms[1], x + slow_attention(layer.cross_attention, x, patches))
+        both = np.concatenate([x, words])
+        wide = gelu(slow_linear(layer.feed_forward[0], both))
+        both = slow_norm(layer.norms[2], both + slow_linear(layer.feed_forward[3], wide))
+        x, words = both[:2], both[2:]
+    np.testing.assert_allclose(values(answers[0]), x, rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(values(asking[0]), questions, rtol=1e-3, atol=1e-5)
+    assert looks.shape == (1, 2, 8)
+    torch.testing.assert_close(looks.sum(2), torch.ones(1, 2))
+
+
+def test_the_decoder_reads_answers_and_prompt() -> None:
+    model, pair, images = view()
+    with torch.no_grad():
+        features = model.encode(*images)
+        memory = model.memory(features)
+    parts = model.parts
+    assert memory.shape == (2, 3 + 1 + 1, 16)
+    assert torch.equal(memory[:, :3], features.tokens)
+    assert torch.equal(memory[0, 3], parts.instruction[0, 0])
+    chosen = model.retriever.entity_features[features.chosen[1, 0]]
+    torch.testing.assert_close(memory[1, 4], parts.entity_projection(chosen))
+    assert model.entities(features)[1] == (model.retriever.names[features.chosen[1, 0]],)
+
+
+def test_another_entity_changes_what_the_queries_find() -> None:
+    model, pair, _ = view(batch=1)
+    with torch.no_grad():
+        encoded = model.parts.encode(pair)
+        one, two = (
+            model.parts.ask(encoded, model.retriever.entity_features[n].view(1, 1, -1), list) for n in (0, 1)
+        )
+    assert not torch.allclose(one.answers, two.answers, atol=1e-3)
+
+
+def test_words_look_at_the_ground_through_the_answers() -> None:
+    model, pair, images = view()
+    with torch.no_grad():
+        features = model.encode(*images)
+        attention = model.decoder.attention(model.memory(features), torch.tensor([[1, 5, 6]] * 2))
+        ground = model.on_ground(features, attention)
+        encoded, asked = features.encoded, features.asked
+        looks = model.parts.query_former.looks(asked.states, encoded.before, encoded.after)
+    assert ground.shape == (2, 3, 24)
+    assert (ground >= 0).all() and (ground.sum(2) <= 1 + 1e-5).all()
+    for place in (0, 7, 23):
+        by_hand = sum(
+            attention[1, 2, q] * (looks[1, q, 1 + place] + looks[1, q, 25 + 1 + place]) for q in range(3)
+        )
+        assert ground[1, 2, place].item() == pytest.approx(by_hand.item(), rel=1e-4)
+    maps = model.attention_maps(features)
+    assert all(one.shape == (2, 4, 6) for one in maps.values())
+
+
+# Switches, preparation
+
+
+def test_without_entities_the_instruction_stays() -> None:
+    model = tiny_model("davir", options={"queries": 3, "prompt": False})
+    assert not hasattr(model, "retriever")
+    before, after = random_images(2)
+    with torch.no_grad():
+        features = model.encode(before, after)
+    assert model.memory(features).shape == (2, 4, 16)
+    assert model.entities(features) == [(), ()]
+    model.train()
+    terms = model.losses(full_batch(model, CAPTIONS), dict.fromkeys(model.loss_terms(), 1.0))
+    sum(terms.values()).backward()
+    assert [n for n, p in model.named_parameters() if p.requires_grad and p.grad is None] == []
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"size": "small"},
+        {"attention_loss": "l1"},
+        {"sigma_of": "other"},
+        {"entities": 0},
+        {"blur": -1.0},
+        {"entities": 3, "entity_names": ("a", "b")},
+        {"retriever": "clip"},
+        {"delta": -1.0},
+    ],
+)
+def test_options_out_of_range_are_refused(values) -> None:
+    with pytest.raises(ConfigInvalid):
+        DavirOptions(**values)
+
+
+def material(seed=0) -> TrainingMaterial:
+    sentences = ["a new house is built near the road", "the trees beside the road disappear"]
+    pooled = np.random.default_rng(seed).random((8, 2, 12)).astype(np.float32)
+    return TrainingMaterial(
+        captions=[[sentences[i % 2]] for i in range(8)], changed=[True] * 8, pooled=pooled, seed=1
+    )
+
+
+def test_preparation_takes_the_noun_phrases_of_the_captions() -> None:
+    model = tiny_model(
+        "davir", text_encoder=TinyTextEncoder(), options={"entity_names": [], "least_count": 4, "queries": 3}
+    )
+    with pytest.raises(ConfigInvalid, match="no entities"):
+        model.encode(*random_images(1))
+    model.prepare(material())
+    assert set(model.retriever.names) == {"road", "new house", "trees"}
+    assert model.config.options["entity_names"] == list(model.retriever.names)
+    with torch.no_grad():
+        assert set(model.entities(model.encode(*random_images(2)))[0]) <= set(model.retriever.names)
+
+
+def test_too_few_noun_phrases_are_said() -> None:
+    model = tiny_model(
+        "davir", text_encoder=TinyTextEncoder(), options={"entity_names": [], "least_count": 9}
+    )
+    with pytest.raises(ConfigInvalid, match="only 0 noun phrases"):
+        model.prepare(material())
+
+
+# Batches
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    from levir_cc_fixture import write_levir_cc
+
+    return write_levir_cc(tmp_path_factory.mktemp("levir_cc"), train=5, val=3)
+
+
+EXTRACTOR = ChangeExtractor(Extraction(min_samples=2))
+
+
+def test_extracted_changes_are_kept_once_and_turned_with_the_pair(data, tmp_path) -> None:
+    records = LevirCC(data, "train").records
+    seen: list[tuple[int, int]] = []
+    make = lambda progress=None: build_extraction_cache(  # noqa: E731
+        EXTRACTOR, records, tmp_path, size=64, grid=(4, 4), progress=progress
+    )
+    cache = make(lambda done, total: seen.append((done, total)))
+    assert seen[-1] == (5, 5)
+    make(lambda done, total: pytest.fail("computed again"))
+    assert len(list(tmp_path.iterdir())) == 1
+    other = ChangeExtractor(Extraction(delta=1))
+    build_extraction_cache(other, records, tmp_path, size=64, grid=(4, 4))
+    assert len(list(tmp_path.iterdir())) == 2
+    found = cache.read(np.array([2, 2, 0]), ["none", "horizontal", "vertical"])
+    for row, (index, flip) in enumerate([(2, "none"), (2, "horizontal"), (0, "vertical")]):
+        sample = read_pair(records[index])
+        mask = flip_array(EXTRACTOR(sample.before, sample.after), flip)
+        np.testing.assert_allclose(found[row], mask.reshape(4, 16, 4, 16).mean((1, 3)), atol=1e-3)
+    assert found[0].any() and not torch.equal(found[0], found[1])
+
+
+@pytest.mark.parametrize("kind", ["images", "features"])
+def test_batches_carry_what_was_extracted_turned_as_their_pairs(data, tmp_path, kind) -> None:
+    records = LevirCC(data, "train").records
+    extracted = build_extraction_cache(EXTRACTOR, records, tmp_path, size=64, grid=(4, 4))
+    text = CaptionText(Vocabulary.build(all_forms(records), min_count=1), max_words=14)
+    trunk = tiny_backbone().eval()
+    cache = build_feature_cache(trunk, records, tmp_path, size=64, bf16=False)
+    shares = {
+        (i, flip): extracted.read(np.array([i]), [flip])[0] for i in range(len(records)) for flip in FLIPS
+    }
+    if kind == "features":
+        source = FeatureCaptionSource(records, cache, text, batch_size=5, seed=1, extracted=extracted)
+        known = {
+            key: torch.from_numpy(cache.read(np.array([key[0]]), np.array([FLIPS.index(key[1])]))[0])
+            for key in shares
+        }
+    else:
+        source = ImageCaptionSource(
+            records, text, batch_size=5, size=64, augment=True, seed=1, extracted=extracted
+        )
+        known = {
+            (i, flip): torch.from_numpy(flip_array(resize_sample(read_pair(records[i]), 64).before, flip))
+            for i, flip in shares
+        }
+    flips = set()
+    for number in range(3):
+        (batch,) = source.epoch(number)
+        pictures = batch.features if kind == "features" else batch.before
+        for picture, share, ids in zip(pictures, batch.extracted, batch.tokens, strict=True):
+            distance = {
+                key: (picture.float() - one.float()).abs().mean().item() for key, one in known.items()
+            }
+            index, flip = min(distance, key=distance.get)
+            torch.testing.assert_close(share, shares[index, flip])
+            forms = {flip_words(caption, flip) for caption in records[index].captions}
+            assert text.vocabulary.decode(ids[1:].tolist()) in forms
+            flips.add(flip)
+    assert len(flips) > 2
+
+
+@pytest.mark.parametrize("cached", [True, False])
+def test_validation_sees_what_inference_sees(data, tmp_path, cached) -> None:
+    """Kept changes, read with images or with features, give what a pair of images gives."""
+    model = tiny_model("davir", options={"queries": 3, "min_samples": 2})
+    records = LevirCC(data, "val").records
+    assert trunk_grid(model.backbone, 64) == (4, 4)
+    extracted = build_extraction_cache(model.extractor, records, tmp_path, size=64, grid=(4, 4))
+    cache = None
+    if cached:
+        cache = build_feature_cache(model.backbone, records, tmp_path, size=64, flips=("none",), bf16=False)
+    batches = encoded_batches(
+        model, records, size=64, cache=cache, extracted=extracted, bf16=False, batch_size=2
+    )
+    memory = torch.cat([model.memory(features) for features in batches])
+    samples = [read_pair(record) for record in records]
+    with torch.no_grad():
+        wanted = model.memory(
+            model.encode(
+                *(
+                    torch.from_numpy(np.stack(one))
+                    for one in zip(*((s.before, s.after) for s in samples), strict=True)
+                )
+            )
+        )
+    torch.testing.assert_close(memory, wanted, atol=5e-3, rtol=5e-3)
