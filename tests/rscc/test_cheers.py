@@ -2,11 +2,14 @@
 
 import importlib.util
 import math
+from copy import deepcopy
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from levir_cc_fixture import write_levir_cc
+from safetensors.torch import load_file
 from slow_blocks import randoms, slow_attention, slow_linear, slow_norm, values
 from tiny_models import (
     CAPTIONS,
@@ -18,13 +21,16 @@ from tiny_models import (
     random_images,
     randomise,
     tiny_backbone,
+    tiny_config,
     tiny_model,
     tiny_vocabulary,
 )
 
-from rscc.config import load_config
+from rscc import runs
+from rscc.config import Config, DataConfig, TrainConfig, load_config
 from rscc.errors import ConfigInvalid
 from rscc.language import PARSERS
+from rscc.models.backbone import BACKBONES
 from rscc.models.cheers import (
     Cheers,
     CheersFeatures,
@@ -35,7 +41,9 @@ from rscc.models.cheers import (
 )
 from rscc.models.gated_layer import GatedLayer
 from rscc.models.retrieval import OfflineRetriever
+from rscc.runs import RunPaths, train_model
 from rscc.structures import TrainingMaterial
+from rscc.weights import ModelFolder, load_model
 
 WIDTH, HEADS = 8, 2
 TABLE_4 = {
@@ -419,6 +427,46 @@ def test_each_pair_is_told_what_its_own_captions_name(monkeypatch) -> None:
     named = [{name for name, one in zip(seen["names"], row, strict=True) if one} for row in seen["named"]]
     pairs = [{"villas", "villa"}, {"trees"}, {"difference", "scene"}, {"new road", "roads", "villas"}]
     assert named == [*pairs, *pairs]
+
+
+@needs_parser
+@pytest.mark.parametrize("cache", [False, True])
+def test_a_run_that_is_stopped_and_resumed_is_prepared_the_same(tmp_path, monkeypatch, cache) -> None:
+    pytest.importorskip("pycocoevalcap")
+    encoder = TinyTextEncoder()
+    monkeypatch.setattr(runs, "load_text_encoder", lambda name: deepcopy(encoder))
+    monkeypatch.setitem(BACKBONES, "tiny", tiny_backbone)
+    data = write_levir_cc(tmp_path / "data", train=6, val=2, test=1)
+    options = {"entity_names": [], "least_count": 1, "entities": 2}
+    config = Config(
+        model=tiny_config("cheers", max_words=12, dropout=0.2, options=options),
+        data=DataConfig(size=64, min_count=1, augment=False),
+        train=TrainConfig(epochs=2, batch_size=3, bf16=False, cache_features=cache, frozen=("backbone",)),
+        loss={"caption": 1.0, "consistency": 0.5, "contrast": 0.5, "changed": 0.5, "change_mask": 0.0},
+    )
+
+    def train(folder: str, *, resume: bool = False, stop: str = "never") -> ModelFolder:
+        def report(line: str) -> None:
+            if line.startswith(stop):
+                raise InterruptedError
+
+        torch.manual_seed(len(folder))
+        paths = RunPaths(data=data, output=tmp_path / folder)
+        return train_model(config, paths, name="x", command="x", resume=resume, report=report)
+
+    whole = train("whole")
+    with pytest.raises(InterruptedError):
+        train("part", stop="epoch 2")
+    part = train("part", resume=True)
+    assert len(whole.config.options["entity_names"]) > 2
+    assert whole.config == part.config
+    one, two = (load_file(folder.path / "model.safetensors") for folder in (whole, part))
+    assert [name for name in one if not torch.equal(one[name], two[name])] == []
+    assert float(one["retriever.map"].abs().sum()) > 0
+    model = load_model(part)
+    assert isinstance(model, Cheers)
+    names = model.entities(model.encode(*random_images(1)))
+    assert set(names[0]) <= set(part.config.options["entity_names"])
 
 
 @needs_parser
