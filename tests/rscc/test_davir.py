@@ -9,7 +9,6 @@ import torch
 from slow_blocks import randoms, slow_attention, slow_linear, slow_norm, values
 from tiny_models import (
     CAPTIONS,
-    ENTITIES,
     TinyTextEncoder,
     full_batch,
     random_images,
@@ -28,8 +27,6 @@ from rscc.models.davir_compact import CompactEncoder, QueryFormer
 from rscc.structures import TrainingMaterial
 from rscc.validation import encoded_batches
 from rscc.vocabulary import Vocabulary
-
-HOUSES, ROAD = ENTITIES[0], ENTITIES[1]
 
 
 def davir(**options):
@@ -250,7 +247,7 @@ def test_the_query_former_attends_to_queries_and_prompt_then_to_both_dates() -> 
 
 
 def test_the_decoder_reads_answers_and_prompt() -> None:
-    model, pair, images = view()
+    model, _, images = view()
     with torch.no_grad():
         features = model.encode(*images)
         memory = model.memory(features)
@@ -274,7 +271,7 @@ def test_another_entity_changes_what_the_queries_find() -> None:
 
 
 def test_words_look_at_the_ground_through_the_answers() -> None:
-    model, pair, images = view()
+    model, _, images = view()
     with torch.no_grad():
         features = model.encode(*images)
         attention = model.decoder.attention(model.memory(features), torch.tensor([[1, 5, 6]] * 2))
@@ -445,13 +442,8 @@ def test_validation_sees_what_inference_sees(data, tmp_path, cached) -> None:
     )
     memory = torch.cat([model.memory(features) for features in batches])
     samples = [read_pair(record) for record in records]
+    before = torch.from_numpy(np.stack([sample.before for sample in samples]))
+    after = torch.from_numpy(np.stack([sample.after for sample in samples]))
     with torch.no_grad():
-        wanted = model.memory(
-            model.encode(
-                *(
-                    torch.from_numpy(np.stack(one))
-                    for one in zip(*((s.before, s.after) for s in samples), strict=True)
-                )
-            )
-        )
+        wanted = model.memory(model.encode(before, after))
     torch.testing.assert_close(memory, wanted, atol=5e-3, rtol=5e-3)
