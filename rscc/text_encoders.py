@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from rscc.clip_towers import load_clip
 from rscc.errors import ConfigInvalid, ExtraNotInstalled, WeightsNotFound
 
 Tokenizer = Callable[..., Tensor]
@@ -140,27 +141,11 @@ class OpenClipTextEncoder(TextEncoder):
             ExtraNotInstalled: open_clip is not installed.
             WeightsNotFound: unknown name or tag, no such file, or the download failed.
         """
-        try:
-            import open_clip
-        except ImportError as error:
-            raise ExtraNotInstalled(
-                "a CLIP text tower needs open_clip; install it with: pip install 'rscc[train]'"
-            ) from error
-        try:
-            model = open_clip.create_model(
-                name,
-                pretrained=None if pretrained is None else str(pretrained),
-                require_pretrained=True,
-                weights_only=True,
-            )
-            tokenizer = open_clip.get_tokenizer(name)
-        except (OSError, RuntimeError, ValueError) as error:
-            reason = str(error).strip().split("\n", 1)[0]
-            raise WeightsNotFound(
-                f"open_clip text tower {name} ({pretrained or 'own weights'}) cannot be loaded: {reason}; "
-                "give a known tag or a local checkpoint file, or use 'sentence', which works offline"
-            ) from error
-        return cls(model, tokenizer)
+        source = None if pretrained is None else str(pretrained)
+        model = load_clip(name, source, instead="use the text encoder 'sentence', which works offline")
+        import open_clip
+
+        return cls(model, open_clip.get_tokenizer(name))
 
     def embed_tokens(self, texts: Sequence[str], *, room: int = 0) -> tuple[Tensor, Tensor]:
         """See :meth:`TextEncoder.embed_tokens`; the padding of the tokenizer is cut to the longest text."""

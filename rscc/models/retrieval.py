@@ -25,7 +25,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from rscc.errors import ConfigInvalid, ExtraNotInstalled, WeightsNotFound
+from rscc.clip_towers import load_clip
+from rscc.errors import ConfigInvalid
 from rscc.structures import PairView, TrainingMaterial
 
 Date = Literal["before", "after"]
@@ -252,29 +253,7 @@ class ClipRetriever(Retriever):
 
 
 def _load_towers(architecture: str, source: str) -> Any:
-    try:
-        import open_clip
-    except ImportError as error:
-        raise ExtraNotInstalled(
-            "a CLIP retriever needs open_clip; install it with: pip install 'rscc[train]'"
-        ) from error
-    try:
-        # OpenAI's towers were trained with QuickGELU; open_clip would warn and compute with GELU.
-        tag = open_clip.get_pretrained_cfg(architecture, source)
-        towers = open_clip.create_model(
-            architecture,
-            pretrained=source,
-            require_pretrained=True,
-            weights_only=True,
-            force_quick_gelu=tag.get("quick_gelu", False),
-        )
-    except (OSError, RuntimeError, ValueError) as error:
-        reason = str(error).strip().split("\n", 1)[0]
-        raise WeightsNotFound(
-            f"open_clip model {architecture} ({source}) cannot be loaded: {reason}; give a known tag or a "
-            "local checkpoint file, or set model.options.retriever to 'offline'"
-        ) from error
-    return towers.eval().requires_grad_(False)
+    return load_clip(architecture, source, instead="set model.options.retriever to 'offline'")
 
 
 def parse_retriever(kind: str) -> tuple[str, str] | None:

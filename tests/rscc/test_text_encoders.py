@@ -162,6 +162,19 @@ def test_a_clip_checkpoint_loads_from_a_local_file(tmp_path) -> None:
     assert not hasattr(encoder, "visual")
 
 
+def test_a_tag_brings_the_activation_that_it_was_trained_with(tmp_path, monkeypatch) -> None:
+    from open_clip import pretrained
+    from open_clip.transformer import QuickGELU
+
+    file = tmp_path / "clip.pt"
+    torch.save(open_clip.create_model("ViT-S-32-alt", load_weights=False, pretrained=None).state_dict(), file)
+    tags = {"quick": {"file": str(file), "quick_gelu": True}, "plain": {"file": str(file)}}
+    monkeypatch.setitem(pretrained._PRETRAINED, "ViT-S-32-alt", tags)
+    for tag, expected in (("quick", True), ("plain", False)):
+        encoder = OpenClipTextEncoder.load("ViT-S-32-alt", tag)
+        assert any(isinstance(part, QuickGELU) for part in encoder.modules()) == expected
+
+
 @pytest.mark.parametrize(
     ("name", "pretrained"), [("ViT-B-32", "no-such-tag"), ("No-Such-Model", "openai"), ("ViT-B-32", None)]
 )
