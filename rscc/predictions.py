@@ -38,11 +38,13 @@ class PairCaptioner(Protocol):
 
     card: ModelCard
 
-    def predict_change(self, before: np.ndarray, after: np.ndarray) -> ChangePrediction:
-        """Return probabilities for (B, 3, H, W) uint8 images."""
-
     def caption(self, before: np.ndarray, after: np.ndarray, *, beams: int) -> list[Caption]:
-        """Return one caption per pair."""
+        """Return one caption per pair of (B, 3, H, W) uint8 images."""
+
+    def describe(
+        self, before: np.ndarray, after: np.ndarray, *, beams: int
+    ) -> tuple[ChangePrediction, list[Caption]]:
+        """Return probabilities too."""
 
 
 def caption_predictions(captions: Iterable[str]) -> Iterator[PairPrediction]:
@@ -53,7 +55,7 @@ def caption_predictions(captions: Iterable[str]) -> Iterator[PairPrediction]:
 
 def masks_count(card: ModelCard) -> bool:
     """Tell whether a model's masks are to be scored: only those of a trained change head are."""
-    return bool(card.localisation) and getattr(card, "localiser", "change_head") == "change_head"
+    return card.localiser == "change_head"
 
 
 def captioner_predictions(
@@ -61,17 +63,19 @@ def captioner_predictions(
 ) -> Iterator[PairPrediction]:
     """Run a captioner over pairs, at the model's tile size; masks come back at the size of the images.
 
-    Masks are only made where there is a true one to compare with: they cost a second pass through the trunk.
+    Masks are only made where there is a true one to compare with.
     """
     card = captioner.card
     for start in range(0, len(records), batch_size):
         part = records[start : start + batch_size]
         before, after, sizes = read_batch(part, card.tile_size)
-        said = captioner.caption(before, after, beams=beams)
         masks: list[np.ndarray | None] = [None] * len(part)
         if masks_count(card) and any(record.mask is not None for record in part):
-            seen = captioner.predict_change(before, after).change_probability
-            masks = [enlarge(seen[i], size) >= card.threshold for i, size in enumerate(sizes)]
+            seen, said = captioner.describe(before, after, beams=beams)
+            shares = zip(seen.change_probability, sizes, strict=True)
+            masks = [enlarge(probability, size) >= card.threshold for probability, size in shares]
+        else:
+            said = captioner.caption(before, after, beams=beams)
         for caption, mask in zip(said, masks, strict=True):
             yield PairPrediction(caption=caption.text, changed=caption.changed, mask=mask)
 

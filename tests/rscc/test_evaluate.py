@@ -75,10 +75,11 @@ class BrightnessCaptioner:
         self.card = replace(card(name="brightness", tile_size=SIDE), **values)
         self.batches: list[int] = []
 
-    def predict_change(self, before, after):
+    def describe(self, before, after, *, beams):
         self.batches.append(len(before))
         probability = np.minimum(np.abs(after.astype(np.float32) - before).mean(1) / 100, 1)
-        return ChangePrediction(probability, probability.max((1, 2)))
+        found = ChangePrediction(probability, probability.max((1, 2)))
+        return found, self.caption(before, after, beams=beams)
 
     def caption(self, before, after, *, beams):
         darkest = np.abs(after.astype(np.float32) - before).mean(1).max((1, 2)) / 100
@@ -278,7 +279,7 @@ def test_without_masks_the_tables_have_no_mask_columns(records, train) -> None:
 
 
 def test_masks_of_a_model_without_a_change_head_are_not_scored(records, train) -> None:
-    captioner = BrightnessCaptioner(localisation="")
+    captioner = BrightnessCaptioner(localiser="attention")
     report = report_of(records, train, captioner=captioner)
     assert report.row("brightness", "all").mask is None
     assert report.row("brightness", "all").flag_accuracy == 1
