@@ -8,12 +8,14 @@ import pytest
 import torch
 from fakes import card
 from levir_cc_fixture import write_levir_cc
+from rfc7946 import load_valid
 from scene_pairs import make_pair
 from test_train import LOSS, settings, whole_config
 from tiny_models import random_images, tiny_backbone, tiny_model
 
 from rscc import runs
 from rscc.captioner import Captioner
+from rscc.cli import main
 from rscc.data.levir_cc import LevirCC
 from rscc.errors import ConfigInvalid, ModelFolderInvalid
 from rscc.localisers import (
@@ -277,6 +279,27 @@ def test_every_model_writes_a_report_of_a_scene_by_its_own_means(tmp_path, paper
     with torch.no_grad():
         captioner._model.changed_head.net[-1].bias.fill_(-100)
     assert caption_scene(pair.before, pair.after, captioner).changes == []
+
+
+@pytest.mark.real
+@pytest.mark.slow
+@pytest.mark.parametrize("paper", MODELS)
+def test_every_model_captions_a_real_scene_through_the_command(tmp_path, paper, shared_data) -> None:
+    """The chain, not the eye: the weights are random."""
+    if MODELS[paper].localiser == "difference":
+        pytest.importorskip("sklearn")
+    localiser = MODELS[paper].localiser
+    named = {"localiser": localiser, "localisation": LOCALISATIONS[localiser]}
+    path = saved(tmp_path / "m", paper, threshold=0.3, changed_threshold=0.0, **named)
+    scene = shared_data / "data" / "scenes" / "joplin_tornado"
+    words = ["caption", scene / "before.tif", scene / "after.tif", "-o", tmp_path / "r.geojson", "-q"]
+    with pytest.raises(SystemExit) as ended:
+        main([*map(str, words), "--model", str(path), "--bbox", "-94.4925,37.0695,-94.4910,37.0706"])
+    assert ended.value.code in (0, None)
+    report = load_valid(tmp_path / "r.geojson")
+    assert report["rscc"]["model"]["localiser"] == localiser
+    assert report["features"]
+    assert all(feature["properties"]["caption"] for feature in report["features"])
 
 
 # Cards
