@@ -63,7 +63,7 @@ class Extraction:
     cell: int = 4
     eps: float = 1.5
     min_samples: int = 5
-    iou: float = 0.3
+    iou: float = 0.5
 
     def __post_init__(self) -> None:
         if self.delta < 0 or self.eps <= 0 or min(self.cell, self.min_samples) < 1:
