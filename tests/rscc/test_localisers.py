@@ -18,6 +18,7 @@ from rscc.captioner import Captioner
 from rscc.cli import main
 from rscc.data.levir_cc import LevirCC
 from rscc.errors import ConfigInvalid, ModelFolderInvalid
+from rscc.finishing import finish
 from rscc.localisers import (
     AttentionLocaliser,
     ChangeHeadLocaliser,
@@ -28,6 +29,7 @@ from rscc.localisers import (
 from rscc.models import MODELS, backbone
 from rscc.models.generation import ForbiddenPrefixes
 from rscc.structures import DifferenceFeatures, PairView
+from rscc.train import TrainResult
 from rscc.weights import LOCALISATIONS, open_model_folder, save_model_folder
 from workflows import caption_scene
 
@@ -344,9 +346,9 @@ def data(tmp_path_factory):
 def finished(data, output, *, paths=None, val=None, frozen=(), **loss):
     config = whole_config(settings(), **{**LOSS, **loss})
     config = replace(config, train=replace(config.train, frozen=frozen))
-    return runs.finish(
+    return finish(
         tiny_model(max_words=12).eval(),
-        runs.TrainResult(1, {"cider": 0.0}, output / "none", 60.0),
+        TrainResult(1, {"cider": 0.0}, output / "none", 60.0),
         config,
         val=LevirCC(data, "val").records if val is None else val,
         captions=LevirCC(data, "train").records,

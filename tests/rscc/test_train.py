@@ -27,11 +27,12 @@ from rscc.data.pairs import PairRecord, read_pair
 from rscc.data.registry import DATASETS
 from rscc.data.sources import CaptionText, ImageCaptionSource, MaskSource, all_forms
 from rscc.errors import ConfigInvalid, DatasetLayoutInvalid, ModelFolderInvalid, NonFiniteLoss
+from rscc.finishing import best_changed_threshold, finish, no_change_prefixes
 from rscc.metrics import cider
 from rscc.models import MODELS, backbone
 from rscc.models.captioner_base import SHARED_TERMS, check_loss_weights
-from rscc.runs import RunPaths, best_changed_threshold, no_change_prefixes, train_model
-from rscc.train import Trainer, WeightAverage, build_optimizer, freeze, load_best, rate_factor
+from rscc.runs import RunPaths, train_model
+from rscc.train import Trainer, TrainResult, WeightAverage, build_optimizer, freeze, load_best, rate_factor
 from rscc.validation import MaskCurve, caption_validation, image_batches, mask_curve
 from rscc.vocabulary import Vocabulary
 from rscc.weights import open_model_folder
@@ -615,9 +616,9 @@ def test_a_trunk_of_another_size_is_refused(data, tmp_path) -> None:
     config = whole_config(settings(), n2o=0.0, v2a=0.0)
     vocabulary = tiny_model().vocabulary
     model = runs.build_model(config, vocabulary, RunPaths(data=data, output=tmp_path))
-    runs.finish(
+    finish(
         model.eval(),
-        runs.TrainResult(1, {"cider": 0.0}, tmp_path / "none", 60.0),
+        TrainResult(1, {"cider": 0.0}, tmp_path / "none", 60.0),
         replace(config, loss=dict.fromkeys(LOSS, 0.0)),
         val=LevirCC(data, "val").records,
         captions=LevirCC(data, "train").records,

@@ -1,0 +1,163 @@
+"""The end of a training run: thresholds chosen on the validation split, the card, the model folder."""
+
+from __future__ import annotations
+
+import platform
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from rscc.cards import card_text
+from rscc.config import Config
+from rscc.data.pairs import PairRecord, truly_changed
+from rscc.kept import Kept
+from rscc.localisers import build_localiser
+from rscc.models.captioner_base import ChangeCaptioner
+from rscc.models.generation import ForbiddenPrefixes
+from rscc.train import TrainResult
+from rscc.validation import changed_probabilities, mask_curve
+from rscc.vocabulary import tokenize
+from rscc.weights import (
+    LOCALISATIONS,
+    ModelCard,
+    ModelFolder,
+    find_model,
+    open_model_folder,
+    save_model_folder,
+)
+
+if TYPE_CHECKING:
+    from rscc.runs import RunPaths
+
+
+def learns_the_flag(config: Config, train: Sequence[PairRecord]) -> bool:
+    """Tell whether P(anything changed) is learnt: its loss has a weight and there are pairs of both kinds.
+
+    Where it is not, as on data sets in which every pair changed, it must not silence captions.
+    """
+    return config.loss.get("changed", 0) > 0 and {True, False} <= {record.changed for record in train}
+
+
+def no_change_prefixes(records: Sequence[PairRecord]) -> list[list[str]]:
+    """Find the shortest beginnings that captions of unchanged pairs have and captions of changed ones lack.
+
+    A beginning counts as lacking when fewer than one in a thousand captions of changed pairs has it: the
+    captions are by hand, and a few are wrong.
+    """
+    changed = [tuple(tokenize(c)) for r in records if r.changed for c in r.captions]
+    unchanged = {tuple(tokenize(c)) for r in records if r.changed is False for c in r.captions}
+    beginnings = Counter(words[:length] for words in changed for length in range(1, len(words) + 1))
+    found = set()
+    for words in unchanged:
+        for length in range(1, len(words) + 1):
+            if beginnings[words[:length]] * 1000 < len(changed):
+                found.add(words[:length])
+                break
+    return [list(words) for words in sorted(found)]
+
+
+def best_changed_threshold(probabilities: np.ndarray, changed: np.ndarray) -> float:
+    """Return the threshold of the highest accuracy; among equals the middle of the widest gap."""
+    edges = np.unique(np.concatenate([[0.0], np.sort(probabilities), [1.0]]))
+    middles = (edges[:-1] + edges[1:]) / 2
+    accuracy = np.array([((probabilities >= t) == changed).mean() for t in middles])
+    best = np.flatnonzero(accuracy == accuracy.max())
+    return float(middles[best[np.diff(edges)[best].argmax()]])
+
+
+def finish(
+    model: ChangeCaptioner,
+    result: TrainResult,
+    config: Config,
+    *,
+    val: Sequence[PairRecord],
+    captions: Sequence[PairRecord],
+    name: str,
+    command: str,
+    paths: RunPaths,
+    val_kept: Kept | None = None,
+) -> ModelFolder:
+    """Choose the thresholds on the validation split and write the model folder with its card.
+
+    Args:
+        model: with the best weights.
+        result: of the training.
+        config: of the training.
+        val: the validation pairs.
+        captions: the training pairs, for the "no change" beginnings.
+        name, command: for the card.
+        paths: of the run.
+        val_kept: of ``val``.
+    """
+    size = config.data.size
+    scores = dict(result.best_scores)
+    threshold, changed_threshold = 0.5, 0.0
+    prefixes = no_change_prefixes(captions)
+    if learns_the_flag(config, captions):
+        flags = np.array([truly_changed(record) for record in val])
+        kept = val_kept or Kept()
+        probabilities = changed_probabilities(
+            model,
+            val,
+            size=size,
+            cache=kept.features,
+            extracted=kept.extracted,
+            bf16=config.train.bf16,
+        )
+        changed_threshold = best_changed_threshold(probabilities, flags)
+        scores["flag_accuracy"] = float(((probabilities >= changed_threshold) == flags).mean())
+    taken = None if paths.trunk is None else open_model_folder(find_model(paths.trunk)).card
+    by_head = taken is not None and taken.localiser == "change_head"
+    localiser = "change_head" if by_head or config.loss.get("change_mask", 0) > 0 else model.localiser
+    if taken and by_head and {"backbone", "change_head"} <= set(config.train.frozen):
+        threshold = taken.threshold  # the same trunk and head, so the same scores
+        scores |= {key: value for key, value in taken.scores.items() if key == "mask_f1"}
+    elif any(record.mask is not None for record in val):
+        forbidden = ForbiddenPrefixes.of_words(prefixes, model.vocabulary)
+        finder = (
+            None
+            if localiser == "change_head"
+            else build_localiser(localiser, changed_threshold=changed_threshold, forbidden=forbidden)
+        )
+        curve = mask_curve(model, val, size=size, bf16=config.train.bf16, localiser=finder)
+        threshold = curve.best_threshold()
+        scores["mask_f1"] = float(curve.f1().max())
+    pairs = f"{config.data.name}: {len(captions)} training and {len(val)} validation pairs"
+    card = ModelCard(
+        name=name,
+        version=config.card.version,
+        description=config.card.description
+        or f"{config.model.paper.upper()} on {config.model.backbone}, trained on {config.data.name}",
+        paper=config.model.paper,
+        weights_sha256="",
+        gsd=config.data.gsd,
+        gsd_range=config.card.gsd_range,
+        tile_size=size,
+        threshold=threshold,
+        changed_threshold=changed_threshold,
+        localisation=LOCALISATIONS[localiser],
+        licence=config.card.licence,
+        data=f"{pairs}. {config.card.data}".strip(),
+        trained=f"`{command}`, {result.seconds / 60:.0f} minutes on {device_words(model)}",
+        limits=config.card.limits,
+        scores={key: round(value, 4) for key, value in scores.items()},
+        localiser=localiser,
+    )
+    return save_model_folder(
+        paths.output / "model",
+        model,
+        card=card,
+        card_text=card_text(card, config),
+        no_change_prefixes=prefixes,
+    )
+
+
+def device_words(model: ChangeCaptioner) -> str:
+    """Name the device that a model lies on."""
+    device = next(model.parameters()).device
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"{torch.get_num_threads()} threads of a {platform.machine()} CPU"
