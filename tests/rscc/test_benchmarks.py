@@ -21,7 +21,7 @@ from rscc.data.pairs import resize_sample
 from rscc.data.registry import DATASETS
 from rscc.errors import DatasetLayoutInvalid
 from rscc.evaluate import evaluate_records
-from rscc.models import backbone
+from rscc.models import MODELS, backbone
 from rscc.runs import RunPaths, train_model
 from rscc.structures import NO_CHANGE_CAPTION
 from rscc.validation import caption_validation
@@ -437,10 +437,18 @@ PUBLISHED = {
     ("rdd", "clevr_change"): (32, 5),
     ("rdd", "levir_cc"): (32, 10),
     ("rdd", "spot_the_diff"): (32, 10),
+    # CHEERS: rates and batches of Sec. 4.3, entities of Figure 5, weights of Table 5.
+    ("cheers", "clevr_change"): (1e-3, 128, 3, 0.75, 0.5),
+    ("cheers", "clevr_dc"): (1e-3, 128, 3, 0.75, 0.5),
+    ("cheers", "spot_the_diff"): (5e-4, 96, 3, 0.75, 0.5),
+    # DAVIR: lambda and batch of Appendix B, entities of Table 5.
+    ("davir", "levir_cc"): (0.1, 16, 1),
+    ("davir", "spot_the_diff"): (0.1, 16, 1),
+    ("davir", "image_editing_request"): (0.1, 16, 1),
 }
 
 
-@pytest.mark.parametrize("paper", ["scorer", "dirl", "rdd"])
+@pytest.mark.parametrize("paper", MODELS)
 @pytest.mark.parametrize("name", DATASETS)
 def test_every_pair_of_model_and_data_set_has_a_config_with_published_values(paper, name) -> None:
     config = load_config(f"{paper}_{name}")
@@ -451,10 +459,15 @@ def test_every_pair_of_model_and_data_set_has_a_config_with_published_values(pap
     assert config.data.augment == satellite
     assert (config.loss["changed"] > 0) == satellite
     assert (config.loss["change_mask"] > 0) == (name == "levir_cc")
-    options, loss = config.model.options, config.loss
+    options, loss, train = config.model.options, config.loss, config.train
     found = {
-        "scorer": lambda: (options["layers"], loss["view"], loss["backward"], config.train.batch_size),
+        "scorer": lambda: (options["layers"], loss["view"], loss["backward"], train.batch_size),
         "dirl": lambda: (loss["decorrelation"], loss["ccr"]),
         "rdd": lambda: (options["object_vectors"], options["action_vectors"]),
+        "cheers": lambda: (
+            *(train.learning_rate, train.batch_size, options["entities"]),
+            *(loss["consistency"], loss["contrast"]),
+        ),
+        "davir": lambda: (loss["attention"], train.batch_size, options["entities"]),
     }[paper]()
     assert found == PUBLISHED.get((paper, name), found)
