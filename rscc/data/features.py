@@ -167,7 +167,8 @@ def trunk_grid(backbone: Backbone, size: int) -> tuple[int, int]:
 
 
 def _digest_of(records: Sequence[PairRecord]) -> str:
-    return hashlib.sha256("\n".join(str(r.before) for r in records).encode()).hexdigest()
+    paths = (str(path) for record in records for path in (record.before, record.after))
+    return hashlib.sha256("\n".join(paths).encode()).hexdigest()
 
 
 def _key(identity: dict[str, object]) -> str:

@@ -460,10 +460,12 @@ def test_a_cache_is_opened_again_for_the_same_trunk_pairs_and_size_only(
     randomise(other, 5)
     build_feature_cache(other, records, tmp_path, size=64, bf16=False)
     build_feature_cache(trunk, records[:4], tmp_path, size=64, bf16=False)
+    swapped = [replace(record, after=record.before) for record in records]
+    build_feature_cache(trunk, swapped, tmp_path, size=64, bf16=False)
     build_feature_cache(trunk, records, tmp_path, size=32, bf16=False)
     build_feature_cache(trunk, records, tmp_path, size=64, bf16=False, flips=("none",))
-    assert len(reads) == 8 + 4 + 8 + 8
-    assert len(list(tmp_path.iterdir())) == 5
+    assert len(reads) == 8 + 4 + 8 + 8 + 8
+    assert len(list(tmp_path.iterdir())) == 6
 
 
 def test_a_stopped_cache_is_made_again(root, trunk, tmp_path, monkeypatch) -> None:
