@@ -60,9 +60,6 @@ class Captioner:
         Returns:
             Change probability per pixel and P(anything changed) per pair. Where the card's ``localiser`` is
             not the change head, the former only ranks pixels, see :mod:`rscc.localisers`.
-
-        Raises:
-            ExtraNotInstalled: the card's ``localiser`` is ``difference``, and scikit-learn is missing.
         """
         with self._inference():
             return self._find(self._encode(before, after))

@@ -28,7 +28,7 @@ from typing import Protocol
 
 import numpy as np
 
-from rscc.errors import ConfigInvalid, ExtraNotInstalled
+from rscc.errors import ConfigInvalid
 
 
 class Segmenter(Protocol):
@@ -116,16 +116,9 @@ def find_clusters(differing: np.ndarray, settings: Extraction) -> list[Cluster]:
     Args:
         differing: (H, W) in grey levels.
         settings: see :class:`Extraction`.
-
-    Raises:
-        ExtraNotInstalled: scikit-learn is not installed.
     """
-    try:
-        from sklearn.cluster import DBSCAN
-    except ImportError as error:
-        raise ExtraNotInstalled(
-            "extracting changes needs scikit-learn; install it with: pip install scikit-learn"
-        ) from error
+    from sklearn.cluster import DBSCAN  # not above: most models never cluster, and the import takes a second
+
     height, width = differing.shape
     cell = settings.cell
     places = np.argwhere(_cell_means(differing, cell) > settings.delta)  # (P, 2), row and column
@@ -178,9 +171,6 @@ def extract_change(
 
     Returns:
         (H, W) bool.
-
-    Raises:
-        ExtraNotInstalled: scikit-learn is not installed.
     """
     settings = settings or Extraction()
     shape = (before.shape[1], before.shape[2])

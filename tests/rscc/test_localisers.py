@@ -206,7 +206,6 @@ def test_a_change_over_the_edge_of_a_tile_is_as_strong_there() -> None:
 
 @torch.no_grad()
 def test_the_difference_finds_what_was_planted() -> None:
-    pytest.importorskip("sklearn")
     rng = np.random.default_rng(2)
     before = rng.integers(90, 110, (3, 96, 96), dtype=np.uint8)
     after = before + np.uint8(5)
@@ -239,8 +238,6 @@ def saved(path, paper="rdd", **values):
 
 @pytest.mark.parametrize("localiser", LOCALISATIONS)
 def test_describing_is_finding_and_captioning_in_one_pass_through_the_trunk(tmp_path, localiser) -> None:
-    if localiser == "difference":
-        pytest.importorskip("sklearn")
     captioner = Captioner.load(
         saved(tmp_path / "m", localiser=localiser, changed_threshold=0.4), device="cpu"
     )
@@ -265,8 +262,6 @@ def test_describing_is_finding_and_captioning_in_one_pass_through_the_trunk(tmp_
 @pytest.mark.parametrize("localiser", OWN_MEANS)
 @pytest.mark.parametrize("paper", MODELS)
 def test_every_model_writes_a_report_of_a_scene_by_its_own_means(tmp_path, paper, localiser) -> None:
-    if localiser == "difference":
-        pytest.importorskip("sklearn")
     pair = make_pair(tmp_path, [(60, 20, 30, 30, 240), (100, 120, 40, 25, 10)])
     path = saved(
         tmp_path / "m", paper, localiser=localiser, localisation=LOCALISATIONS[localiser], threshold=0.3
@@ -288,8 +283,6 @@ def test_every_model_writes_a_report_of_a_scene_by_its_own_means(tmp_path, paper
 @pytest.mark.parametrize("paper", MODELS)
 def test_every_model_captions_a_real_scene_through_the_command(tmp_path, paper, shared_data) -> None:
     """The chain, not the eye: the weights are random."""
-    if MODELS[paper].localiser == "difference":
-        pytest.importorskip("sklearn")
     localiser = MODELS[paper].localiser
     named = {"localiser": localiser, "localisation": LOCALISATIONS[localiser]}
     path = saved(tmp_path / "m", paper, threshold=0.3, changed_threshold=0.0, **named)
