@@ -28,30 +28,22 @@ Li et al., 2025; equation numbers are the paper's. Where the paper leaves a choi
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from rscc.config import ModelConfig, build
 from rscc.errors import ConfigInvalid
-from rscc.language import frequent_entities, noun_phrases, subjects
+from rscc.language import noun_phrases, subjects
 from rscc.models.blocks import Attention
 from rscc.models.captioner_base import ChangeCaptioner
 from rscc.models.decoder import Decoder, DecoderLayer
+from rscc.models.entities import check_entity_options, make_retriever, with_entities
 from rscc.models.gated_layer import GatedLayer
 from rscc.models.losses import info_nce
-from rscc.models.retrieval import (
-    ClipRetriever,
-    OfflineRetriever,
-    Retriever,
-    empty_retriever,
-    named_entities,
-    parse_retriever,
-    retrieve_entities,
-)
+from rscc.models.retrieval import Retriever, empty_retriever, retrieve_entities
 from rscc.structures import DecoderOutput, DifferenceFeatures, PairBatch, PairView, TrainingMaterial
 from rscc.text_encoders import TextEncoder
 
@@ -101,13 +93,9 @@ class CheersOptions:
         counts = (self.layers, self.entities, self.most_entities, self.least_count, self.entity_width)
         if min(counts) < 1 or self.temperature <= 0:
             raise ConfigInvalid("model.options: numbers, sizes and the temperature must be above 0")
-        if self.most_entities < self.entities or 0 < len(self.entity_names) < self.entities:
-            raise ConfigInvalid(
-                f"model.options: {self.entities} entities cannot be retrieved from fewer; lower entities"
-            )
         if self.phrases not in _READERS:
             raise ConfigInvalid(f"model.options.phrases is {self.phrases!r}; use {' or '.join(_READERS)}")
-        parse_retriever(self.retriever)
+        check_entity_options(self)
 
     @property
     def disentangles(self) -> bool:
@@ -277,39 +265,22 @@ class Cheers(ChangeCaptioner):
         options = self.options
         if not options.retrieves:
             return
-        every = _READERS[options.phrases]([one for captions in material.captions for one in captions])
-        names = frequent_entities(every, options.most_entities, options.least_count)
-        if len(names) < options.entities:
-            raise ConfigInvalid(
-                f"only {len(names)} entities stand in at least {options.least_count} training captions, and "
-                f"model.options.entities is {options.entities}; lower it or model.options.least_count"
-            )
-        rest = iter(every)
-        by_pair = [[one for _ in captions for one in next(rest)] for captions in material.captions]
-        named = named_entities(by_pair, names)
-        retriever = self._make_retriever(material, names, named)
+        retriever = make_retriever(
+            material,
+            options,
+            self._text_encoder[0],
+            read=_READERS[options.phrases],
+            called="entities",
+            paper="CHEERS",
+        )
         device = self.join.weight.device
         self.retriever = retriever.to(device)
-        width = retriever.entity_features.shape[1]
+        self.config = with_entities(self.config, retriever)
+        self.options = build(CheersOptions, self.config.options, "model.options")
+        width = self.options.entity_width
         if width != options.entity_width:
             self.entity_projection = nn.Linear(width, self.config.width, device=device)
-        self.options = replace(options, entity_names=names, entity_width=width)
-        made = {"entity_names": list(names), "entity_width": width}  # a list, as it comes back from a file
-        self.config = replace(self.config, options={**self.config.options, **made})
         self._text_encoder = [None]
-
-    def _make_retriever(
-        self, material: TrainingMaterial, names: tuple[str, ...], named: np.ndarray
-    ) -> Retriever:
-        clip = parse_retriever(self.options.retriever)
-        if clip is not None:
-            return ClipRetriever.of(names, architecture=clip[0], source=clip[1])
-        encoder = self._text_encoder[0]
-        if encoder is None:
-            raise ConfigInvalid("CHEERS needs a text encoder to be trained; build it with one")
-        with torch.no_grad():
-            features = encoder.encode(names)
-        return OfflineRetriever.fit(material, names=names, entity_features=features, named=named)
 
     def encode_pair(self, pair: PairView) -> CheersFeatures:
         """Eq. 1 and 6-12; ``pair`` holds F_bef and F_aft, each (B, HW, D).

@@ -27,7 +27,7 @@ the paper's; ``compact`` (:mod:`rscc.models.davir_compact`) is ours. Where the p
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -39,21 +39,15 @@ from torch.nn import functional as F
 from rscc.change_extraction import ChangeExtractor, Extraction, grid_shares
 from rscc.config import ModelConfig, build
 from rscc.errors import ConfigInvalid
-from rscc.language import frequent_entities, noun_phrases
+from rscc.language import noun_phrases
 from rscc.models.captioner_base import ChangeCaptioner
 from rscc.models.davir_compact import Asked, CompactParts, Encoded
 from rscc.models.davir_instructblip import InstructBlipParts
 from rscc.models.decoder import Decoder
+from rscc.models.entities import check_entity_options, make_retriever, with_entities
 from rscc.models.instructblip import InstructBlipVision
 from rscc.models.language_model_decoder import LanguageModelDecoder
-from rscc.models.retrieval import (
-    ClipRetriever,
-    OfflineRetriever,
-    Retriever,
-    empty_retriever,
-    named_entities,
-    parse_retriever,
-)
+from rscc.models.retrieval import Retriever, empty_retriever
 from rscc.structures import DecoderOutput, DifferenceFeatures, PairBatch, PairView, TrainingMaterial
 from rscc.text_encoders import TextEncoder
 
@@ -121,11 +115,7 @@ class DavirOptions:
         counts = (self.encoder_layers, self.queries, self.query_layers, self.entities)
         if min(*counts, self.most_entities, self.least_count, self.entity_width) < 1 or self.blur < 0:
             raise ConfigInvalid("model.options: numbers and sizes must be 1 at least, the blur 0 at least")
-        if self.most_entities < self.entities or 0 < len(self.entity_names) < self.entities:
-            raise ConfigInvalid(
-                f"model.options: {self.entities} entities cannot be retrieved from fewer; lower entities"
-            )
-        parse_retriever(self.retriever)
+        check_entity_options(self)
         _ = self.extraction
 
     @property
@@ -259,39 +249,22 @@ class Davir(ChangeCaptioner):
         options = self.options
         if not options.prompt:
             return
-        by_pair = [noun_phrases(captions) for captions in material.captions]
-        every = [found for captions in by_pair for found in captions]
-        names = frequent_entities(every, options.most_entities, options.least_count)
-        if len(names) < options.entities:
-            raise ConfigInvalid(
-                f"only {len(names)} noun phrases stand in at least {options.least_count} training captions, "
-                f"and model.options.entities is {options.entities}; lower it or model.options.least_count"
-            )
-        named = named_entities([[one for found in pair for one in found] for pair in by_pair], names)
-        retriever = self._make_retriever(material, names, named)
+        retriever = make_retriever(
+            material,
+            options,
+            self._text_encoder[0],
+            read=noun_phrases,
+            called="noun phrases",
+            paper="DAVIR",
+        )
         device = self.backbone.mean.device
         self.retriever = retriever.to(device)
-        width = retriever.entity_features.shape[1]
-        projection = getattr(self.parts, "entity_projection", None)
-        if width != options.entity_width and projection is not None:
+        self.config = with_entities(self.config, retriever)
+        self.options = build(DavirOptions, self.config.options, "model.options")
+        width = self.options.entity_width
+        if width != options.entity_width and isinstance(self.parts, CompactParts):
             self.parts.entity_projection = nn.Linear(width, self.config.width, device=device)
-        self.options = replace(options, entity_names=names, entity_width=width)
-        made = {"entity_names": list(names), "entity_width": width}  # a list, as it comes back from a file
-        self.config = replace(self.config, options={**self.config.options, **made})
         self._text_encoder = [None]
-
-    def _make_retriever(
-        self, material: TrainingMaterial, names: tuple[str, ...], named: np.ndarray
-    ) -> Retriever:
-        clip = parse_retriever(self.options.retriever)
-        if clip is not None:
-            return ClipRetriever.of(names, architecture=clip[0], source=clip[1])
-        encoder = self._text_encoder[0]
-        if encoder is None:
-            raise ConfigInvalid("DAVIR needs a text encoder to be trained; build it with one")
-        with torch.no_grad():
-            features = encoder.encode(names)
-        return OfflineRetriever.fit(material, names=names, entity_features=features, named=named)
 
     def encode_pair(self, pair: PairView) -> DavirFeatures:
         """Eq. 4-6 and 8-11.
