@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from rscc.change_extraction import extract_change
 from rscc.errors import ConfigInvalid
 from rscc.metrics import is_no_change
 from rscc.models.blocks import enlarge_maps
@@ -117,8 +118,8 @@ class DifferenceLocaliser:
 
     Attributes:
         changed_threshold: see :func:`build_localiser`; with 0 nothing is silenced.
-        extract: maps two dates (3, H, W) uint8 to (H, W) bool; None takes
-            :func:`~rscc.change_extraction.extract_change`.
+        extract: maps two dates (3, H, W) uint8 to (H, W) bool; None takes the model's own extractor, or
+            :func:`~rscc.change_extraction.extract_change` for a model that has none.
     """
 
     changed_threshold: float
@@ -136,7 +137,7 @@ class DifferenceLocaliser:
             raise ConfigInvalid("the difference of both dates needs the images; cached features do not do")
         weights = _silenced(features, self.changed_threshold)
         before, after = (date.to(torch.uint8).cpu().numpy() for date in images)
-        extract = self.extract or _extract_change
+        extract = self.extract or model.extractor or extract_change
         masks = [
             extract(*dates) if weight > 0 else np.zeros(dates[0].shape[1:], dtype=bool)
             for *dates, weight in zip(before, after, weights.tolist(), strict=True)
@@ -192,9 +193,3 @@ def _silenced(features: DifferenceFeatures, threshold: float) -> Tensor:
     """P(changed) of each pair, (B,) float32, 0 where it is below the threshold."""
     probability = features.changed_logits.float().sigmoid()
     return torch.where(probability >= threshold, probability, 0.0)
-
-
-def _extract_change(before: np.ndarray, after: np.ndarray) -> np.ndarray:
-    from rscc.change_extraction import extract_change
-
-    return extract_change(before, after)

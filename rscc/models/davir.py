@@ -149,9 +149,10 @@ def gaussian_blur(maps: Tensor, sigma: float) -> Tensor:
     distance = torch.arange(-reach, reach + 1, device=maps.device, dtype=maps.dtype)
     kernel = torch.exp(-distance.square() / (2 * sigma**2))
     kernel = kernel / kernel.sum()
-    padded = F.pad(maps.unsqueeze(1), (reach,) * 4, mode="replicate")
-    rows = F.conv2d(padded, kernel.view(1, 1, -1, 1))
-    return F.conv2d(rows, kernel.view(1, 1, 1, -1)).squeeze(1)
+    # Sums of products, not convolutions: autocast would round those to bfloat16, and with them the entities.
+    padded = F.pad(maps, (reach,) * 4, mode="replicate")
+    rows = (padded.unfold(2, len(kernel), 1) * kernel).sum(-1)
+    return (rows.unfold(1, len(kernel), 1) * kernel).sum(-1)
 
 
 def attention_distance(
@@ -236,7 +237,10 @@ class Davir(ChangeCaptioner):
 
     @classmethod
     def needs_text_encoder(cls, weights: dict[str, float]) -> bool:
-        """It always does: the entities' features come from it."""
+        """It always does: the offline retriever's entity features come from it.
+
+        The loss weights do not tell that a CLIP retriever, or a prompt without entities, would not ask it.
+        """
         return True
 
     def prepare(self, material: TrainingMaterial) -> None:

@@ -60,13 +60,20 @@ def test_the_blur_is_a_gaussian_with_repeated_edges() -> None:
                 )
                 assert found[b, y, x] == pytest.approx(total / sum(weight) ** 2, rel=1e-4)
     assert gaussian_blur(maps, 0) is maps
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(gaussian_blur(maps, sigma), torch.from_numpy(found).float())
 
 
 def test_the_soft_mask_comes_from_what_is_known() -> None:
     model, pair, images = view()
+    images = (images[0] // 8 + 100, images[1] // 8 + 100)
+    images[1][0, :, 40:, 20:50] = 255
+    images[1][1, :, :20, 60:] = 0
+    pair = replace(pair, images=images)
     share = torch.rand(2, 4, 6)
     assert torch.equal(model.soft_mask(replace(pair, extracted=share)), gaussian_blur(share, 1.0))
     masks = np.stack([extract_change(a.numpy(), b.numpy()) for a, b in zip(*images, strict=True)])
+    assert 0 < masks[0].mean() < 0.5 and 0 < masks[1].mean() < 0.5
     squares = torch.from_numpy(masks.reshape(2, 4, 16, 6, 16).mean((2, 4))).float()
     torch.testing.assert_close(model.soft_mask(pair), gaussian_blur(squares, 1.0))
     finer = share.repeat_interleave(2, 1).repeat_interleave(2, 2)
@@ -203,6 +210,11 @@ def test_an_empty_mask_hides_nothing() -> None:
     model, pair, _ = view()
     whole = model.retrieve(pair, torch.ones(2, 4, 6))
     assert torch.equal(model.retrieve(pair, torch.zeros(2, 4, 6)), whole)
+    one, other = (
+        model.retriever.similarities(pair, date="after", weights=weights)
+        for weights in (torch.zeros(2, 4, 6), None)
+    )
+    torch.testing.assert_close(one, other)
 
 
 def test_what_is_retrieved_depends_on_the_mask_alone_outside_of_it() -> None:

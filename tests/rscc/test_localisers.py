@@ -219,6 +219,19 @@ def test_the_difference_finds_what_was_planted() -> None:
     assert (found & truth).sum() / (found | truth).sum() > 0.85
 
 
+@torch.no_grad()
+def test_davirs_own_extraction_is_the_one_that_localises() -> None:
+    model = tiny_model("davir", options={"delta": 20.0, "min_samples": 2})
+    before = torch.full((1, 3, 64, 64), 100, dtype=torch.uint8)
+    before[..., ::2] = 130
+    after = before.clone()
+    after[..., 16:40, 8:40] += 32  # fainter than what is extracted as a rule
+    features = with_flags(model.encode(before, after, head=False), 1.0)
+    found = [DifferenceLocaliser(0.5).maps(one, features, (64, 64)) for one in (model, tiny_model())]
+    assert found[0][0, 16:40, 8:40].min() > 0.2
+    assert found[1].max() == 0
+
+
 def test_the_difference_needs_images() -> None:
     model = tiny_model()
     with torch.no_grad():
