@@ -185,6 +185,7 @@ def test_attention_lies_on_the_grid_as_the_patches_do() -> None:
 @pytest.mark.parametrize("count", [1, 2, 4])
 def test_entities_are_the_most_similar_of_either_date(count) -> None:
     model, pair, _ = view(batch=3)
+    pair = replace(pair, maps_before=randoms(3, 12, 4, 6), maps_after=randoms(3, 12, 4, 6, seed=1))
     model.options = replace(model.options, entities=count)
     soft = torch.rand(3, 4, 6, generator=torch.Generator().manual_seed(2))
     retriever = model.retriever
