@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
 from safetensors.torch import load_file
 
 from rscc.config import Config
 from rscc.data.change_masks import ChangeMasks
-from rscc.data.features import FeatureCache, pooled_features
+from rscc.data.features import pooled_features
 from rscc.data.pairs import PairRecord
 from rscc.data.registry import DATASETS
 from rscc.data.sources import (
@@ -102,7 +103,7 @@ def train_model(
     extract = not learns_masks_only(config)
     kept, val_kept = keep(model, config, folder, train, val, extract=extract, report=report)
     if model.prepares:
-        model.prepare(_material(model, config, train, kept.features))
+        model.prepare(_material(model, config, train, kept))
     source = _source(config, paths, train, vocabulary, kept)
     select_masks = config.train.select == "mask_f1"
     size, bf16 = config.data.size, config.train.bf16
@@ -179,11 +180,18 @@ def load_trunk(model: ChangeCaptioner, folder: Path) -> None:
 
 
 def _material(
-    model: ChangeCaptioner, config: Config, train: Sequence[PairRecord], cache: FeatureCache | None
+    model: ChangeCaptioner, config: Config, train: Sequence[PairRecord], kept: Kept
 ) -> TrainingMaterial:
     size, bf16 = config.data.size, config.train.bf16
     model.eval()
-    pooled = cache.pooled() if cache else pooled_features(model.backbone, train, size=size, bf16=bf16)
+    weights = None
+    if kept.extracted is not None:
+        shares = torch.from_numpy(kept.extracted.shares.astype(np.float32))
+        weights = model.preparation_weights(shares).numpy()
+    if kept.features is not None:
+        pooled = kept.features.pooled(weights)
+    else:
+        pooled = pooled_features(model.backbone, train, size=size, bf16=bf16, weights=weights)
     return TrainingMaterial(
         captions=[list(record.captions) for record in train],
         changed=[record.changed for record in train],

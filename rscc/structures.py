@@ -100,7 +100,8 @@ class TrainingMaterial:
     Attributes:
         captions: of each of N training pairs.
         changed: whether anything changed in each pair; None when unknown.
-        pooled: (N, 2, C) float32, the trunk's last map of both dates, averaged over its positions.
+        pooled: (N, 2, C) float32, the trunk's last map of both dates, averaged over its positions; for a
+            model that extracts changes by :meth:`ChangeCaptioner.preparation_weights`.
         seed: of everything random.
     """
 

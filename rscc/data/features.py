@@ -37,11 +37,11 @@ class ExtractionCache:
     """Shares of the trunk's grid that were extracted as changed, float16, indexed by record, unflipped."""
 
     def __init__(self, shares: np.ndarray):
-        self._shares = shares  # (N, h, w)
+        self.shares = shares  # (N, h, w)
 
     def read(self, indices: np.ndarray, flips: Sequence[str]) -> torch.Tensor:
         """Return (B, h, w) float32 in 0..1 of record ``indices[i]`` turned by ``flips[i]``."""
-        turned = [flip_array(self._shares[i], flip) for i, flip in zip(indices, flips, strict=True)]
+        turned = [flip_array(self.shares[i], flip) for i, flip in zip(indices, flips, strict=True)]
         return torch.from_numpy(np.stack(turned).astype(np.float32))
 
 
@@ -58,9 +58,13 @@ class FeatureCache:
         self.flips = tuple(flips)
         self.grid: tuple[int, int] = maps.shape[-2:]
 
-    def pooled(self) -> np.ndarray:
-        """Return (N, 2, C) float32: the maps of the first flip, averaged over their positions."""
-        return np.stack([record[0].astype(np.float32).mean((2, 3)) for record in self._maps])
+    def pooled(self, weights: np.ndarray | None = None) -> np.ndarray:
+        """Return (N, 2, C) float32: the maps of the first flip, averaged as by :func:`weighted_mean`."""
+        means = (
+            weighted_mean(record[0].astype(np.float32), None if weights is None else weights[i])
+            for i, record in enumerate(self._maps)
+        )
+        return np.stack(list(means))
 
     def read(self, indices: np.ndarray, views: np.ndarray) -> np.ndarray:
         """Return (B, 2, C, h, w) float32 of record ``indices[i]`` in flip number ``views[i]``."""
@@ -175,16 +179,41 @@ def _key(identity: dict[str, object]) -> str:
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
 
 
+def weighted_mean(maps: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+    """Average maps (..., h, w) over their positions, by weights (h, w) if there are any and one is not 0."""
+    if weights is None or not weights.any():
+        return maps.mean((-2, -1))
+    shares = weights.astype(np.float32) / weights.sum(dtype=np.float32)
+    return (maps * shares).sum((-2, -1))
+
+
 def pooled_features(
-    backbone: Backbone, records: Sequence[PairRecord], *, size: int, batch_size: int = 16, bf16: bool = True
+    backbone: Backbone,
+    records: Sequence[PairRecord],
+    *,
+    size: int,
+    batch_size: int = 16,
+    bf16: bool = True,
+    weights: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Return (N, 2, C) float32: the mean of the trunk's last map of both dates of each pair."""
-    parts = []
+    """Return (N, 2, C) float32: the trunk's last map of both dates of each pair, averaged over its positions.
+
+    Args:
+        backbone: the trunk.
+        records: the pairs.
+        size: side in pixels that images are resized to.
+        batch_size: pairs in a pass.
+        bf16: autocast to bfloat16.
+        weights: (N, h, w) of the positions, see :func:`weighted_mean`.
+    """
+    means = []
     for start in range(0, len(records), batch_size):
         part = records[start : start + batch_size]
-        pooled = _last_maps(backbone, [read_pair(record) for record in part], size, bf16).mean((2, 3))
-        parts.append(pooled.cpu().numpy().reshape(len(part), 2, -1))
-    return np.concatenate(parts)
+        maps = _last_maps(backbone, [read_pair(record) for record in part], size, bf16).cpu().numpy()
+        for i in range(len(part)):
+            own = None if weights is None else weights[start + i]
+            means.append(weighted_mean(maps[2 * i : 2 * i + 2], own))
+    return np.stack(means)
 
 
 @torch.no_grad()

@@ -103,6 +103,14 @@ class ChangeCaptioner(nn.Module, ABC):
     def prepare(self, material: TrainingMaterial) -> None:
         """The paper: learn from the training split what must stand before the training begins."""
 
+    def preparation_weights(self, extracted: Tensor) -> Tensor:
+        """The paper: how much :meth:`prepare` looks at each position of the trunk's last map.
+
+        Args:
+            extracted: (N, h, w) in 0..1 on that map's grid, as in :class:`~rscc.structures.PairView`.
+        """
+        return extracted
+
     @abstractmethod
     def encode_pair(self, pair: PairView) -> DifferenceFeatures:
         """The paper: image representations to differences; the logits are filled in by the caller."""

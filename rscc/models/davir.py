@@ -243,6 +243,12 @@ class Davir(ChangeCaptioner):
         """
         return True
 
+    @torch.no_grad()
+    def preparation_weights(self, extracted: Tensor) -> Tensor:
+        """The soft mask of Eq. 6, as retrieval sees it, on the trunk's grid."""
+        soft = gaussian_blur(F.avg_pool2d(extracted, self.config.pool), self.options.blur)
+        return F.interpolate(soft.unsqueeze(1), size=extracted.shape[1:], mode="nearest").squeeze(1)
+
     def prepare(self, material: TrainingMaterial) -> None:
         """Collect the entities of the training captions and make the retriever (Sec. 3.3).
 
@@ -260,6 +266,7 @@ class Davir(ChangeCaptioner):
             read=noun_phrases,
             called="noun phrases",
             paper="DAVIR",
+            score="either",
         )
         device = self.backbone.mean.device
         self.retriever = retriever.to(device)

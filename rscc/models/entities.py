@@ -15,6 +15,7 @@ from rscc.models.retrieval import (
     ClipRetriever,
     OfflineRetriever,
     Retriever,
+    Score,
     named_entities,
     parse_retriever,
 )
@@ -70,6 +71,7 @@ def make_retriever(
     read: Reader,
     called: str,
     paper: str,
+    score: Score = "gain",
 ) -> Retriever:
     """Collect the entities of the training captions and make the retriever that knows them.
 
@@ -80,6 +82,7 @@ def make_retriever(
         read: finds the phrases.
         called: what messages call the phrases.
         paper: what messages call the paper.
+        score: that the paper retrieves by, see :meth:`~rscc.models.retrieval.OfflineRetriever.fit`.
 
     Raises:
         ConfigInvalid: no text encoder, or too few entities in the captions.
@@ -102,7 +105,7 @@ def make_retriever(
     with torch.no_grad():
         features = text_encoder.encode(names)
     named = named_entities(by_pair, names)
-    return OfflineRetriever.fit(material, names=names, entity_features=features, named=named)
+    return OfflineRetriever.fit(material, names=names, entity_features=features, named=named, score=score)
 
 
 def with_entities(config: ModelConfig, retriever: Retriever) -> ModelConfig:

@@ -30,6 +30,7 @@ from rscc.errors import ConfigInvalid
 from rscc.structures import PairView, TrainingMaterial
 
 Date = Literal["before", "after"]
+Score = Literal["gain", "either"]
 
 OFFLINE = "offline"
 """The retriever of a config that is fitted here; the other form is ``open_clip:ARCHITECTURE:TAG_OR_FILE``."""
@@ -124,22 +125,26 @@ class OfflineRetriever(Retriever):
         names: Sequence[str],
         entity_features: Tensor,
         named: np.ndarray,
+        score: Score = "gain",
         temperature: float = 0.1,
         steps: int = 30,
     ) -> OfflineRetriever:
-        """Fit the map so that what a changed pair's captions name is like its second date, unlike its first.
+        """Fit the map so that the entities that a pair's captions name have the largest scores (InfoNCE).
 
-        InfoNCE: of all entities, those named shall have the largest S_aft - S_bef. Every other entity is a
-        negative, and the first date is one for each entity. What a caption says vanished is learned with the
-        same sign: retrieval looks at the size of the difference. Pairs known to be unchanged teach nothing,
-        nor do pairs without a named entity. The number of steps is the regularisation: with more of them, the
-        entities retrieved for pairs that were not fitted are named by their captions less often.
+        The score is what the paper retrieves by. ``gain`` is S_aft - S_bef (CHEERS, Eq. 1): what is named
+        shall be like the second date and unlike the first. What a caption says vanished is learned with the
+        same sign: retrieval looks at the size of the difference. Pairs known to be unchanged teach nothing.
+        ``either`` is the larger of S_bef and S_aft (DAVIR, Eq. 9), and all pairs teach. The number of steps
+        is the regularisation: with more of them, the entities retrieved for pairs that were not fitted are
+        named by their captions less often.
 
         Args:
             material: ``pooled``, ``changed`` and ``seed`` are read; the same ones give the same map.
             names: of M entities.
             entity_features: (M, d), of any length.
-            named: (N, M) bool, which entities each pair's captions name (:func:`named_entities`).
+            named: (N, M) bool, which entities each pair's captions name (:func:`named_entities`); pairs
+                without one teach nothing.
+            score: ``gain`` or ``either``.
             temperature: of the softmax over the entities.
             steps: of Adam over all pairs, at the rate 1 / C: one can turn a feature of an image right round.
         """
@@ -150,12 +155,14 @@ class OfflineRetriever(Retriever):
         made.mean.copy_(pooled.mean((0, 1)))
         made.scale.copy_(1 / pooled.std((0, 1)).clamp(min=1e-6))
         target = torch.from_numpy(named).float()
-        teaches = torch.tensor([flag is not False for flag in material.changed]) & (target.sum(1) > 0)
+        teaches = target.sum(1) > 0
+        if score == "gain":
+            teaches &= torch.tensor([flag is not False for flag in material.changed])
         generator = torch.Generator().manual_seed(material.seed)
         learned = torch.randn(made.map.shape, generator=generator) / made.map.shape[1] ** 0.5
         if teaches.any():
             images = ((pooled - made.mean) * made.scale)[teaches]
-            _fit_map(learned.requires_grad_(), images, features, target[teaches], temperature, steps)
+            _fit_map(learned.requires_grad_(), images, features, target[teaches], score, temperature, steps)
         made.map.copy_(learned.detach())
         return made
 
@@ -173,6 +180,7 @@ def _fit_map(
     images: Tensor,
     features: Tensor,
     target: Tensor,
+    score: Score,
     temperature: float,
     steps: int,
 ) -> None:
@@ -181,8 +189,8 @@ def _fit_map(
     with torch.enable_grad():
         for _ in range(steps):
             similarity = F.normalize(images @ learned.T, dim=-1) @ features.T  # (N, 2, M)
-            gain = (similarity[:, 1] - similarity[:, 0]) / temperature
-            loss = -(gain.log_softmax(1) * target).sum() / target.sum()
+            scores = similarity[:, 1] - similarity[:, 0] if score == "gain" else similarity.amax(1)
+            loss = -((scores / temperature).log_softmax(1) * target).sum() / target.sum()
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()

@@ -11,7 +11,7 @@ from tiny_models import randomise, tiny_backbone
 
 from rscc.data import features as features_module
 from rscc.data.change_masks import ChangeMasks
-from rscc.data.features import build_feature_cache
+from rscc.data.features import build_feature_cache, pooled_features
 from rscc.data.levir_cc import SPLITS, LevirCC
 from rscc.data.pairs import (
     FLIPS,
@@ -441,6 +441,23 @@ def test_cached_features_are_those_of_the_turned_images(root, trunk, tmp_path) -
             assert cached.dtype == np.float32
             np.testing.assert_allclose(cached, direct, rtol=2e-3, atol=2e-3)
     assert not np.allclose(cache.read(np.array([0]), np.array([0])), cache.read(np.array([0]), np.array([1])))
+
+
+def test_weighted_means_of_maps_are_sums_over_positions(root, trunk, tmp_path) -> None:
+    records = LevirCC(root, "train").records
+    weights = np.random.default_rng(0).random((8, 4, 4)).astype(np.float32)
+    weights[2] = 0  # nothing to look at: the whole map
+    cache = build_feature_cache(trunk, records, tmp_path, size=64, bf16=False)
+    maps = cache.read(np.arange(8), np.zeros(8, dtype=int))  # (8, 2, C, 4, 4)
+    for given in (None, weights):
+        slow = np.zeros(maps.shape[:3])
+        for pair in range(8):
+            own = np.ones((4, 4)) if given is None or pair == 2 else given[pair]
+            for row, column in np.ndindex(4, 4):
+                slow[pair] += own[row, column] * maps[pair, ..., row, column] / own.sum()
+        np.testing.assert_allclose(cache.pooled(given), slow, rtol=1e-3, atol=1e-4)
+        again = pooled_features(trunk, records, size=64, batch_size=3, bf16=False, weights=given)
+        np.testing.assert_allclose(again, slow, rtol=2e-3, atol=2e-3)
 
 
 def test_a_cache_is_opened_again_for_the_same_trunk_pairs_and_size_only(

@@ -358,6 +358,21 @@ def test_preparation_takes_the_noun_phrases_of_the_captions() -> None:
         assert set(model.entities(model.encode(*random_images(2)))[0]) <= set(model.retriever.names)
 
 
+def test_preparation_averages_features_as_retrieval_does() -> None:
+    """Weights on the trunk's grid and the pooled maps under the soft mask give one mean."""
+    model = tiny_model("davir", pool=2)
+    generator = torch.Generator().manual_seed(4)
+    maps = torch.rand(3, 12, 4, 6, generator=generator)
+    extracted = (torch.rand(3, 4, 6, generator=generator) > 0.7).float()
+    weights = model.preparation_weights(extracted)
+    ours = (maps * weights.unsqueeze(1)).sum((2, 3)) / weights.sum((1, 2)).unsqueeze(1)
+    soft = model.encode_last_maps(maps, maps, extracted=extracted).soft_mask
+    pooled = torch.nn.functional.avg_pool2d(maps, 2)
+    theirs = (pooled * soft.unsqueeze(1)).sum((2, 3)) / soft.sum((1, 2)).unsqueeze(1)
+    assert soft.std() > 0.05
+    torch.testing.assert_close(ours, theirs)
+
+
 def test_too_few_noun_phrases_are_said() -> None:
     model = tiny_model(
         "davir", text_encoder=TinyTextEncoder(), options={"entity_names": [], "least_count": 9}

@@ -108,6 +108,25 @@ def test_the_fitted_map_finds_what_other_pairs_name() -> None:
     assert named[np.arange(len(blind)), blind][changed].mean() < 0.6
 
 
+def test_what_stands_in_either_date_is_found_by_the_larger_similarity() -> None:
+    """Entities of unchanged pairs stand in both dates: only the score "either" can learn them."""
+
+    def standing(seed: int) -> tuple[TrainingMaterial, np.ndarray]:
+        material, named = world(seed)
+        scene = np.random.default_rng(8).normal(size=CHANNELS)
+        material.pooled[named[:, 3]] += 4 * (scene / np.linalg.norm(scene)).astype(np.float32)
+        return material, named
+
+    def share_found(score: str) -> float:
+        retriever = fitted(*standing(0), score=score)
+        material, named = standing(1)
+        first = torch.maximum(*similarities(retriever, material)).argmax(1).numpy()
+        return named[np.arange(len(first)), first].mean()
+
+    assert share_found("either") > 0.8
+    assert share_found("gain") < 0.6
+
+
 def test_the_first_step_follows_the_loss_that_the_docstring_gives() -> None:
     """Adam's first step goes against the sign of the gradient, here of the slow loss."""
     material, named = world(2, pairs=9)
