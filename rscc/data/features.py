@@ -104,8 +104,7 @@ def build_feature_cache(
     path = folder / f"features-{_key(identity)}.npy"
     if path.is_file():
         return FeatureCache(np.load(path, mmap_mode="r"), flips)
-    side = size // 16
-    shape = (len(records), len(flips), 2, backbone.channels[-1], side, side)
+    shape = (len(records), len(flips), 2, backbone.channels[-1], *trunk_grid(backbone, size))
     partial = path.with_suffix(".partial")
     maps = np.lib.format.open_memmap(partial, mode="w+", dtype=np.float16, shape=shape)
     for start in range(0, len(records), batch_size):
