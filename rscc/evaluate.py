@@ -9,6 +9,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,9 @@ from rscc.predictions import (
     captioner_predictions,
     masks_count,
 )
+
+MOST_NEIGHBOURS = 20_000
+"""Training pairs up to which the nearest-pair baseline is made: the trunk has to see all of them."""
 
 _MASKS_UNSCORED = "change masks are not scored, because this model has no trained change head"
 
@@ -275,6 +279,11 @@ def evaluate(
         "split": split,
         "device": str(captioner.device),
     }
-    return evaluate_records(
-        captioner, records, train, run=run, dataset=dataset, beams=beams, features=features
+    few = len(train) <= MOST_NEIGHBOURS
+    report = evaluate_records(
+        captioner, records, train, run=run, dataset=dataset, beams=beams, features=features if few else None
     )
+    if few:
+        return report
+    note = f"no nearest training pair is looked for among more than {MOST_NEIGHBOURS:,} training pairs"
+    return replace(report, notes=[*report.notes, note])

@@ -9,6 +9,7 @@ from fakes import card
 from PIL import Image
 from torch import nn
 
+from rscc import evaluate as evaluate_module
 from rscc.baselines import (
     ALWAYS_NO_CHANGE,
     FREQUENT_CHANGE,
@@ -452,6 +453,16 @@ def test_a_model_folder_is_scored_on_a_data_set_folder(tmp_path, untrained_folde
     assert [row.as_dict() for row in rows] == [row.as_dict() for row in report.rows[:3]]
     with pytest.raises(DatasetLayoutInvalid, match="no pair of this split"):
         score_model(folder.path, [replace(record, captions=()) for record in records])
+
+
+def test_too_many_training_pairs_have_no_nearest_and_the_report_says_so(
+    tmp_path, untrained_folder, monkeypatch
+) -> None:
+    write_levir_cc(tmp_path / "data")
+    monkeypatch.setattr(evaluate_module, "MOST_NEIGHBOURS", 1)
+    report = evaluate(untrained_folder.path, tmp_path / "data", beams=1, device="cpu")
+    assert NEAREST_PAIR not in {row.name for row in report.rows}
+    assert "no nearest training pair is looked for among more than 1 training pairs" in report.as_text()
 
 
 @pytest.mark.parametrize(
