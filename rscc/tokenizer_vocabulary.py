@@ -70,16 +70,9 @@ class TokenizerVocabulary(Vocabulary):
     def __hash__(self) -> int:
         return hash(self.words)
 
-    def encode(self, text: str | Sequence[str], max_length: int) -> list[int]:
-        """Return ``[bos, pieces ..., eos]``, at most ``max_length`` ids; eos always stays.
-
-        Raises:
-            ConfigInvalid: ``max_length`` is below 2.
-        """
-        if max_length < 2:
-            raise ConfigInvalid(f"max_length is {max_length}; begin and end need 2")
+    def _numbers(self, text: str | Sequence[str]) -> list[int]:
         joined = text if isinstance(text, str) else " ".join(text)
-        return [self.bos, *self._pieces(" ".join(tokenize(joined)))[: max_length - 2], self.eos]
+        return self._pieces(" ".join(tokenize(joined)))
 
     def prompt(self, text: str, max_length: int) -> list[int]:
         """Return ``[bos, pieces ...]`` of an instruction as it is written, at most ``max_length`` ids."""
@@ -91,16 +84,7 @@ class TokenizerVocabulary(Vocabulary):
         Raises:
             IndexError: an id lies outside the vocabulary.
         """
-        kept = []
-        for one in ids:
-            i = int(one)
-            if i == self.eos:
-                break
-            if not 0 <= i < len(self.words):
-                raise IndexError(f"the id {i} is outside the vocabulary of {len(self.words)} pieces")
-            if i not in (self.pad, self.bos):
-                kept.append(i)
-        return " ".join(tokenize(self._tokenizer.decode(kept, skip_special_tokens=True)))
+        return " ".join(tokenize(self._tokenizer.decode(self._spoken(ids), skip_special_tokens=True)))
 
     def save(self, path: str | Path) -> None:
         """Write the whole tokenizer and its special ids as JSON."""

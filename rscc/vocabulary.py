@@ -96,8 +96,10 @@ class Vocabulary:
         """
         if max_length < 2:
             raise ConfigInvalid(f"max_length is {max_length}; begin and end need 2")
-        ids = [self._ids.get(word, self.unk) for word in _as_words(text)]
-        return [self.bos, *ids[: max_length - 2], self.eos]
+        return [self.bos, *self._numbers(text)[: max_length - 2], self.eos]
+
+    def _numbers(self, text: str | Sequence[str]) -> list[int]:
+        return [self._ids.get(word, self.unk) for word in _as_words(text)]
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the sentence up to the first eos, words joined by one space; bos and pad are left out.
@@ -105,7 +107,11 @@ class Vocabulary:
         Raises:
             IndexError: an id lies outside the vocabulary.
         """
-        words = []
+        return " ".join(self.words[i] for i in self._spoken(ids))
+
+    def _spoken(self, ids: Iterable[int]) -> list[int]:
+        """The ids up to the first eos, without bos and pad."""
+        kept = []
         for one in ids:
             i = int(one)
             if i == self.eos:
@@ -113,8 +119,8 @@ class Vocabulary:
             if not 0 <= i < len(self.words):
                 raise IndexError(f"the id {i} is outside the vocabulary of {len(self.words)} words")
             if i not in (self.pad, self.bos):
-                words.append(self.words[i])
-        return " ".join(words)
+                kept.append(i)
+        return kept
 
     def save(self, path: str | Path) -> None:
         """Write the words as JSON."""

@@ -58,6 +58,14 @@ class LayerCache:
     memory: tuple[Tensor, ...]
     words: tuple[Tensor, Tensor] | None = None
 
+    def extend(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Add keys and values of a new word, (B, heads, 1, d_k) each; returns those of all words so far."""
+        if self.words is not None:
+            keys = torch.cat([self.words[0], keys], dim=2)
+            values = torch.cat([self.words[1], values], dim=2)
+        self.words = (keys, values)
+        return self.words
+
     def select(self, rows: Tensor) -> None:
         """Keep and reorder samples by their row numbers (beam search)."""
         self.memory = tuple(kept[rows] for kept in self.memory)
@@ -110,11 +118,7 @@ class DecoderLayer(nn.Module):
 
     def step(self, x: Tensor, cache: LayerCache) -> Tensor:
         """Do the same for one new word (B, 1, D); extends the cache."""
-        keys, values = self.self_attention.project(x)
-        if cache.words is not None:
-            keys = torch.cat([cache.words[0], keys], dim=2)
-            values = torch.cat([cache.words[1], values], dim=2)
-        cache.words = (keys, values)
+        keys, values = cache.extend(*self.self_attention.project(x))
         x = self.norms[0](x + self.self_attention.attend(x, keys, values))
         keys, values = cache.memory
         x = self.norms[1](x + self.cross_attention.attend(x, keys, values))

@@ -49,11 +49,7 @@ class GatedLayer(DecoderLayer):
 
     def step(self, x: Tensor, cache: LayerCache) -> Tensor:
         """See :meth:`DecoderLayer.step`."""
-        keys, values = self.self_attention.project(x)
-        if cache.words is not None:
-            keys = torch.cat([cache.words[0], keys], dim=2)
-            values = torch.cat([cache.words[1], values], dim=2)
-        cache.words = (keys, values)
+        keys, values = cache.extend(*self.self_attention.project(x))
         words = self.norms[0](x + self.self_attention.attend(x, keys, values))
         fused, _, _ = self._fuse(words, cache.memory)
         return self.norms[1](fused + words)
