@@ -157,17 +157,6 @@ def test_the_joint_loss_takes_channels_and_words() -> None:
     assert float(terms["ccr"]) == pytest.approx(slow_ccr(words, attended, 1.5), rel=1e-3)
 
 
-def test_more_padding_changes_nothing() -> None:
-    model = dirl()
-    batch = full_batch(model, ("villas are built", "a road is removed", "there is no difference"))
-    padded = replace(batch, tokens=torch.nn.functional.pad(batch.tokens, (0, 3), value=model.vocabulary.pad))
-    weights = dict.fromkeys(model.loss_terms(), 1.0)
-    with torch.no_grad():
-        one, two = model.losses(batch, weights), model.losses(padded, weights)
-    for name, value in one.items():
-        torch.testing.assert_close(two[name], value)
-
-
 def test_decorrelation_teaches_the_images_and_ccr_the_decoder() -> None:
     model = dirl().train()
     batch = full_batch(model, CAPTIONS)

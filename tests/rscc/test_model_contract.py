@@ -381,6 +381,18 @@ def test_runs_where_its_weights_are(paper) -> None:
 
 
 @papers
+def test_more_padding_changes_nothing(paper) -> None:
+    model = trainable_model(paper)
+    batch = full_batch(model, ("villas are built", "a road is removed", "there is no difference"))
+    padded = replace(batch, tokens=torch.nn.functional.pad(batch.tokens, (0, 3), value=model.vocabulary.pad))
+    weights = all_weights(model)
+    with torch.no_grad():
+        one, two = model.losses(batch, weights), model.losses(padded, weights)
+    for name, value in one.items():
+        torch.testing.assert_close(two[name], value)
+
+
+@papers
 def test_pooling_averages_squares_of_the_last_maps(paper) -> None:
     pooling, plain = tiny_model(paper, pool=2), tiny_model(paper)
     plain.load_state_dict(pooling.state_dict())
