@@ -182,6 +182,15 @@ def load_trunk(model: ChangeCaptioner, folder: Path) -> None:
 def _material(
     model: ChangeCaptioner, config: Config, train: Sequence[PairRecord], kept: Kept
 ) -> TrainingMaterial:
+    return TrainingMaterial(
+        captions=[list(record.captions) for record in train],
+        changed=[record.changed for record in train],
+        pooled=_pooled(model, config, train, kept) if model.prepares_from_features else None,
+        seed=config.train.seed,
+    )
+
+
+def _pooled(model: ChangeCaptioner, config: Config, train: Sequence[PairRecord], kept: Kept) -> np.ndarray:
     size, bf16 = config.data.size, config.train.bf16
     model.eval()
     weights = None
@@ -189,15 +198,8 @@ def _material(
         shares = torch.from_numpy(kept.extracted.shares.astype(np.float32))
         weights = model.preparation_weights(shares).numpy()
     if kept.features is not None:
-        pooled = kept.features.pooled(weights)
-    else:
-        pooled = pooled_features(model.backbone, train, size=size, bf16=bf16, weights=weights)
-    return TrainingMaterial(
-        captions=[list(record.captions) for record in train],
-        changed=[record.changed for record in train],
-        pooled=pooled,
-        seed=config.train.seed,
-    )
+        return kept.features.pooled(weights)
+    return pooled_features(model.backbone, train, size=size, bf16=bf16, weights=weights)
 
 
 def _source(

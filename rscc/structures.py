@@ -101,13 +101,14 @@ class TrainingMaterial:
         captions: of each of N training pairs.
         changed: whether anything changed in each pair; None when unknown.
         pooled: (N, 2, C) float32, the trunk's last map of both dates, averaged over its positions; for a
-            model that extracts changes by :meth:`ChangeCaptioner.preparation_weights`.
+            model that extracts changes by :meth:`ChangeCaptioner.preparation_weights`. None for a model
+            that does not read them (:attr:`ChangeCaptioner.prepares_from_features`).
         seed: of everything random.
     """
 
     captions: list[list[str]]
     changed: list[bool | None]
-    pooled: np.ndarray
+    pooled: np.ndarray | None
     seed: int
 
 

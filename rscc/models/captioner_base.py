@@ -103,6 +103,11 @@ class ChangeCaptioner(nn.Module, ABC):
     def prepare(self, material: TrainingMaterial) -> None:
         """The paper: learn from the training split what must stand before the training begins."""
 
+    @property
+    def prepares_from_features(self) -> bool:
+        """Whether :meth:`prepare` reads averaged features: the trunk must see the training split for them."""
+        return False
+
     def preparation_weights(self, extracted: Tensor) -> Tensor:
         """The paper: how much :meth:`prepare` looks at each position of the trunk's last map.
 

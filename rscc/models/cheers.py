@@ -40,7 +40,7 @@ from rscc.language import noun_phrases, subjects
 from rscc.models.blocks import Attention
 from rscc.models.captioner_base import ChangeCaptioner
 from rscc.models.decoder import Decoder, DecoderLayer
-from rscc.models.entities import check_entity_options, make_retriever, with_entities
+from rscc.models.entities import check_entity_options, fits_retriever, make_retriever, with_entities
 from rscc.models.gated_layer import GatedLayer
 from rscc.models.losses import info_nce
 from rscc.models.retrieval import Retriever, empty_retriever, retrieve_entities
@@ -254,6 +254,11 @@ class Cheers(ChangeCaptioner):
         The loss weights do not tell that a CLIP retriever, or the baseline of Table 4, would not ask it.
         """
         return True
+
+    @property
+    def prepares_from_features(self) -> bool:
+        """The offline retriever is fitted on them."""
+        return self.options.retrieves and fits_retriever(self.options)
 
     def prepare(self, material: TrainingMaterial) -> None:
         """Collect the entities of the training captions and make the retriever (Sec. 3.1).

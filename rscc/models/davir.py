@@ -44,7 +44,7 @@ from rscc.models.captioner_base import ChangeCaptioner
 from rscc.models.davir_compact import Asked, CompactParts, Encoded
 from rscc.models.davir_instructblip import InstructBlipParts
 from rscc.models.decoder import Decoder
-from rscc.models.entities import check_entity_options, make_retriever, with_entities
+from rscc.models.entities import check_entity_options, fits_retriever, make_retriever, with_entities
 from rscc.models.instructblip import InstructBlipVision
 from rscc.models.language_model_decoder import LanguageModelDecoder
 from rscc.models.retrieval import Retriever, empty_retriever
@@ -242,6 +242,11 @@ class Davir(ChangeCaptioner):
         The loss weights do not tell that a CLIP retriever, or a prompt without entities, would not ask it.
         """
         return True
+
+    @property
+    def prepares_from_features(self) -> bool:
+        """The offline retriever is fitted on them."""
+        return self.options.prompt and fits_retriever(self.options)
 
     @torch.no_grad()
     def preparation_weights(self, extracted: Tensor) -> Tensor:

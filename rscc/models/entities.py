@@ -63,6 +63,11 @@ def check_entity_options(options: EntityOptions) -> None:
     parse_retriever(options.retriever)
 
 
+def fits_retriever(options: EntityOptions) -> bool:
+    """Tell whether the retriever is fitted on the training split; CLIP's is taken as it is."""
+    return parse_retriever(options.retriever) is None
+
+
 def make_retriever(
     material: TrainingMaterial,
     options: EntityOptions,

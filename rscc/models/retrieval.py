@@ -148,6 +148,7 @@ class OfflineRetriever(Retriever):
             temperature: of the softmax over the entities.
             steps: of Adam over all pairs, at the rate 1 / C: one can turn a feature of an image right round.
         """
+        assert material.pooled is not None, "a model that fits a retriever says that it reads them"
         features = F.normalize(entity_features.detach().float().cpu(), dim=-1)
         pooled = torch.from_numpy(np.ascontiguousarray(material.pooled, dtype=np.float32))  # (N, 2, C)
         made = cls(names=names, width=features.shape[1], channels=pooled.shape[2])

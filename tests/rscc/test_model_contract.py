@@ -4,6 +4,7 @@ import json
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from fakes import card
@@ -13,12 +14,15 @@ from tiny_models import (
     full_batch,
     random_images,
     tiny_backbone,
+    tiny_config,
     tiny_model,
     tiny_vocabulary,
 )
 
-from rscc.config import load_config
+from rscc import runs
+from rscc.config import Config, load_config
 from rscc.errors import ConfigInvalid, ModelFolderInvalid
+from rscc.kept import Kept
 from rscc.models import MODELS, backbone, model_class
 from rscc.models.backbone import build_backbone
 from rscc.models.generation import ForbiddenPrefixes, beam_search, greedy_search
@@ -390,6 +394,31 @@ def test_more_padding_changes_nothing(paper) -> None:
         one, two = model.losses(batch, weights), model.losses(padded, weights)
     for name, value in one.items():
         torch.testing.assert_close(two[name], value)
+
+
+@pytest.mark.parametrize(
+    ("paper", "options", "expected"),
+    [
+        ("rdd", {}, False),
+        ("cheers", {}, True),
+        ("cheers", {"retriever": "open_clip:ViT-L-14:openai"}, False),
+        ("cheers", {"commonality": False, "difference": False, "gate": False}, False),
+        ("davir", {}, True),
+        ("davir", {"retriever": "open_clip:ViT-L-14:openai"}, False),
+        ("davir", {"prompt": False}, False),
+    ],
+)
+def test_the_trunk_sees_the_split_only_for_a_retriever_that_is_fitted(
+    paper, options, expected, monkeypatch
+) -> None:
+    config = tiny_config(paper)
+    config = replace(config, options={**config.options, **options})
+    model = MODELS[paper](config=config, backbone=tiny_backbone(), vocabulary=tiny_vocabulary())
+    assert model.prepares_from_features == expected
+    passes = []
+    monkeypatch.setattr(runs, "pooled_features", lambda *_, **__: passes.append(1) or np.zeros((0, 2, 12)))
+    material = runs._material(model, Config(model=config), [], Kept())
+    assert (material.pooled is not None) == bool(passes) == expected
 
 
 @papers
