@@ -10,6 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# A deadline is a timed assertion: it fails where the machine is busy, not where the code is wrong.
+settings.register_profile("rscc", deadline=None)
+settings.load_profile("rscc")
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 SHARED_DATA = REPOSITORY.parent / "shared"
