@@ -19,6 +19,8 @@ from rscc.errors import ConfigInvalid
 T = TypeVar("T")
 
 CONFIG_FOLDER = Path(__file__).parent / "configs"
+OBJECTIVES = ("likelihood", "language", "self_critical")
+SELECTORS = ("cider", "mask_f1", "perplexity")
 
 
 def _check(condition: bool, message: str) -> None:
@@ -98,6 +100,9 @@ class TrainConfig:
     """The training loop.
 
     Attributes:
+        objective: what is learnt: ``likelihood`` (captions and whatever else the loss weights say),
+            ``language`` (the decoder alone learns sentences without images) or ``self_critical`` (CIDEr of
+            captions that the model says itself).
         optimizer: ``adam`` or ``adamw``.
         learning_rate: peak rate; linear warm-up over ``warmup_steps``, then a cosine down to ``final_rate``
             times it.
@@ -112,11 +117,13 @@ class TrainConfig:
         label_smoothing: of the caption cross-entropy.
         frozen: names of submodules that are not trained.
         cache_features: with a frozen trunk, compute its last map once per pair and flip and keep it on disk.
-        select: ``cider`` (validation captions) or ``mask_f1`` (validation masks) chooses the checkpoint.
+        select: what chooses the checkpoint: ``cider`` (validation captions), ``mask_f1`` (validation masks)
+            or, of the objective ``language``, ``perplexity`` (validation sentences; the lower the better).
         seed: of everything random.
         workers: processes that read and augment; 0 reads in the training process.
     """
 
+    objective: str = "likelihood"
     optimizer: str = "adamw"
     learning_rate: float = 2e-4
     final_rate: float = 0.05
@@ -140,7 +147,14 @@ class TrainConfig:
         _check(
             self.optimizer in ("adam", "adamw"), f"train.optimizer {self.optimizer!r}: use 'adam' or 'adamw'"
         )
-        _check(self.select in ("cider", "mask_f1"), f"train.select {self.select!r}: use 'cider' or 'mask_f1'")
+        _check(
+            self.objective in OBJECTIVES, f"train.objective {self.objective!r}: use {', '.join(OBJECTIVES)}"
+        )
+        _check(self.select in SELECTORS, f"train.select {self.select!r}: use {', '.join(SELECTORS)}")
+        _check(
+            (self.objective == "language") == (self.select == "perplexity"),
+            "train.objective 'language' and train.select 'perplexity' belong together; set both or none",
+        )
         _check(
             min(self.batch_size, self.epochs, self.patience) >= 1,
             "train.batch_size, train.epochs and train.patience must be at least 1",
