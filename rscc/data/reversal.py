@@ -56,7 +56,8 @@ _BARE_GROUND = re.compile(
 _FORMER_GROUND = re.compile(r"\b(?:on|in|over) the (?:original|former|previous) [\w-]+")
 _SURE_PLACE = re.compile(
     r"^(?:at|in|on|along|beside|near|by|around|between|among|across|through|next to|alongside|with|over|"
-    r"connected|surrounded|behind|under|above|below|throughout|in front of|nearby|inside|to the (?:left|right)|at the)\b"
+    r"connected|surrounded|behind|under|above|below|throughout|in front of|nearby|inside|"
+    r"to the (?:left|right)|at the)\b"
 )
 _CORNER = re.compile(r"^(?:at|in|on) the (?:top|bottom|left|right|upper|lower|center|middle|corner)")
 _ONLY_NOW = re.compile(
@@ -74,7 +75,6 @@ _GROWING = re.compile(r"\b(?:trees?|plants|vegetation|woods?|forests?|bushes|bar
 _COUNTED = re.compile(r"^(?:two|three|four|five|six|seven|eight|nine|ten|many|several|few)\b")
 _MASS = re.compile(
     r"\b(?:vegetation|bare ?land|grassland|grass|greenery|land|woodland|desert|wasteland|soil|water)$"
-)
 )
 
 
