@@ -25,7 +25,7 @@ _REMOVED = (
 _OTHER = (
     "extends?|extended|runs?|winds?|continues?|stretch(?:es)?|stands?|hides?|decreases?|decreased|increases?|"
     "increased|grows?|grew|widens?|widened|fills?|covers?|surrounds?|divides?|connects?|joins?|leads?|goes|"
-    "shows?|takes?|intersects?|rises?|bypasses|gets?|makes?|remains?|expands?|expanded|crosses|corresponds?|"
+    "shows?|takes?|intersects?|rises?|gets?|makes?|remains?|expands?|expanded|crosses|corresponds?|"
     "turns?|turned|changes?|changed|develops?|lies?|lie|sits?|occup(?:y|ies)|faces|moves?|converts|build|does"
 )
 _KINDS = (
@@ -55,15 +55,19 @@ _STARTS = re.compile(
     r"half|parts?|massive|lots|numerous|both|this|these|other|rows|lines|trees|plants|vegetation|villas|"
     r"houses|buildings|bareland|woods|no|new|each|bushes"
 )
+_PLACE_WORDS = (
+    "with|on|in|at|along|alongside|beside|besides|near|nearby|around|by|between|among|across|through|next|over|"
+    "under|behind|above|below|inside|outside|to|from|throughout|against|within|towards?|into|both|where|which"
+)
 _BREAK = re.compile(
-    r" (?=(?:with|on|in|at|along|alongside|beside|besides|near|nearby|around|by|between|among|across|through|"
-    r"next|over|under|behind|above|below|inside|outside|to|from|built|constructed|arranged|surrounded|"
-    r"connected|lined|joining|crossing|leading|surrounding|where|which|throughout|against|within|"
-    r"consisting|neatly arranged|towards?|into|as well)\b)"
+    rf" (?=(?:{_PLACE_WORDS}|as well)\b"
+    r"|(?:neatly )?(?:built|constructed|arranged|surrounded|connected|lined|distributed|located|scattered)"
+    rf"(?: neatly)?(?: (?:{_PLACE_WORDS}|and)\b|$)"
+    r"|(?:crossing|joining|connecting|leading|surrounding|consisting) (?:the|a|an|some|to|into|of)\b)"
 )
 _PLURALS = frozenset({"people", "woods", "vitals"})
 _SINGULARS = frozenset({"grass", "access", "bypass", "cross", "canvas", "class"})
-_COLLECTIONS = re.compile(r"^(?:a|an|one) (?:large |huge |great )?(lot|number|few|couple|quantity)\b")
+_COLLECTIONS = re.compile(r"^(?:a|an|one) (?:large |huge |great )?(?:lot|number|few|couple|quantity)\b")
 _BUILT_THINGS = re.compile(
     r"\b(?:houses?|longhouse|buildings?|villas?|bungalows?|mansions?|roads?|crossroads?|streets?|lanes?|"
     r"paths?|footpaths?|bypass|highways?|bridges?|parking|squares?|playgrounds?|courts?|tracks?|pools?|"
@@ -156,7 +160,8 @@ def names_built(phrase: str) -> bool:
 def vanished_things(caption: str) -> Iterator[str]:
     """Yield the noun phrases that a caption says are gone."""
     for clause in read_clauses(caption):
-        if clause.kind in ("vanish", "replaced", "turned"):
+        into_built = clause.kind == "turned" and names_built(clause.rest)  # made over, not gone
+        if clause.kind in ("vanish", "replaced", "turned") and not into_built:
             yield clause.subject
         elif clause.kind == "replace":
             yield clause.rest

@@ -55,8 +55,8 @@ _BARE_GROUND = re.compile(
 )
 _FORMER_GROUND = re.compile(r"\b(?:on|in|over) the (?:original|former|previous) [\w-]+")
 _SURE_PLACE = re.compile(
-    r"^(?:at|in|on|along|beside|near|by|around|between|among|across|through|next to|alongside|with|over|"
-    r"connected|surrounded|behind|under|above|below|throughout|in front of|nearby|inside|"
+    r"^(?:at|in|on|along|besides?|deep in|parallel to|near|by|around|between|among|across|through|next to|"
+    r"alongside|with|over|connected|surrounded|behind|under|above|below|throughout|in front of|nearby|inside|"
     r"to the (?:left|right)|at the)\b"
 )
 _CORNER = re.compile(r"^(?:at|in|on) the (?:top|bottom|left|right|upper|lower|center|middle|corner)")
@@ -201,9 +201,9 @@ def _plural_verb(clause: Clause) -> bool:
     first = clause.verb.split()[0]
     if first in ("is", "was", "has"):
         return False
-    if first in ("are", "were", "have"):
+    if first in ("are", "were", "have", "appear", "show", "emerge", "come"):
         return True
-    return is_plural(clause.subject)
+    return first not in ("appears", "shows", "emerges", "comes") and is_plural(clause.subject)
 
 
 def _without_ground(phrase: str) -> str:
@@ -212,7 +212,9 @@ def _without_ground(phrase: str) -> str:
 
 def _mend_place(place: str) -> str:
     """Drop from a place what is no longer right, and adverbs of the manner of building."""
-    place = re.sub(r"\b(?:neatly|densely|compactly|separately|evenly|again|on it|in it)\b", "", place)
+    place = re.sub(
+        r"\b(?:neatly(?! arranged)|densely|compactly|separately|evenly|again|on it|in it)\b", "", place
+    )
     place = _ONE_OF_THEN.sub("other ", place)
     place = _ONLY_THEN.sub("", _ONLY_NOW.sub("", _without_ground(place)))
     return " ".join(place.split())
