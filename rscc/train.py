@@ -25,6 +25,7 @@ from rscc.config import Config, TrainConfig
 from rscc.data.sources import BatchSource
 from rscc.errors import ConfigInvalid, NonFiniteLoss
 from rscc.models.captioner_base import ChangeCaptioner, check_loss_weights
+from rscc.objectives import Likelihood, Objective
 from rscc.structures import PairBatch
 
 Validate = Callable[[ChangeCaptioner], dict[str, float]]
@@ -130,8 +131,11 @@ class Trainer:
         config: Config,
         folder: Path,
         report: Report = print,
+        objective: Objective | None = None,
     ):
-        check_loss_weights(model.loss_terms(), config.loss)
+        """Take what to train; without an ``objective``, the terms of the likelihood are learnt."""
+        self.objective = objective or Likelihood(config.loss, label_smoothing=config.train.label_smoothing)
+        check_loss_weights(self.objective.loss_terms(model), config.loss)
         self.model, self.source, self.validate = model, source, validate
         self.config, self.folder, self.report = config, folder, report
         self.score_name = config.train.select
@@ -193,10 +197,10 @@ class Trainer:
         device = next(model.parameters()).device
         sums: dict[str, float] = defaultdict(float)
         count = 0
-        for batch in self.source.epoch(self.epoch):
+        for index, batch in enumerate(self.source.epoch(self.epoch)):
             with torch.autocast(device.type, torch.bfloat16, enabled=config.bf16):
-                terms = model.losses(
-                    _to_device(batch, device), self.config.loss, label_smoothing=config.label_smoothing
+                terms, measured = self.objective.losses(
+                    model, _to_device(batch, device), place=(self.epoch, index)
                 )
             total = torch.stack(
                 [self.config.loss[name] * value.float() for name, value in terms.items()]
@@ -216,6 +220,8 @@ class Trainer:
             count += 1
             for name, value in (*terms.items(), ("total", total)):
                 sums[name] += value.item()
+            for name, number in measured.items():
+                sums[name] += number
         return {name: value / count for name, value in sums.items()}
 
     def _validate_epoch(self) -> dict[str, float]:

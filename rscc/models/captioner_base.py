@@ -214,7 +214,6 @@ class ChangeCaptioner(nn.Module, ABC):
         """
         check_loss_weights(self.loss_terms(), weights)
         wanted = {name for name, weight in weights.items() if weight > 0}
-        terms: dict[str, Tensor] = {}
         if wanted == {"change_mask"}:  # the trunk and its head alone: no captioner is run
             images = (
                 _required(batch.before, "change_mask", "images"),
@@ -222,16 +221,39 @@ class ChangeCaptioner(nn.Module, ABC):
             )
             logits = self.change_head(*self.trunk(*images))
             return {"change_mask": self._mask_term(logits, batch)}
+        return self.losses_of(self.encode_batch(batch), batch, weights, label_smoothing=label_smoothing)
+
+    def encode_batch(self, batch: PairBatch) -> DifferenceFeatures:
+        """Encode the cached trunk maps of a batch, or its images where there are none.
+
+        Raises:
+            ConfigInvalid: the batch has neither.
+        """
         if batch.features is not None:
-            features = self.encode_last_maps(
+            return self.encode_last_maps(
                 batch.features[:, 0], batch.features[:, 1], extracted=batch.extracted
             )
-        else:
-            features = self.encode(
-                _required(batch.before, "caption", "images"),
-                _required(batch.after, "caption", "images"),
-                extracted=batch.extracted,
-            )
+        return self.encode(
+            _required(batch.before, "caption", "images"),
+            _required(batch.after, "caption", "images"),
+            extracted=batch.extracted,
+        )
+
+    def losses_of(
+        self,
+        features: DifferenceFeatures,
+        batch: PairBatch,
+        weights: dict[str, float],
+        *,
+        label_smoothing: float = 0.0,
+    ) -> dict[str, Tensor]:
+        """Return the terms as :meth:`losses` does, of a batch that is encoded already.
+
+        Raises:
+            ConfigInvalid: a term that the batch cannot give.
+        """
+        wanted = {name for name, weight in weights.items() if weight > 0}
+        terms: dict[str, Tensor] = {}
         if "change_mask" in wanted:
             logits = _required(features.change_logits, "change_mask", "images (cached features do not do)")
             terms["change_mask"] = self._mask_term(logits, batch)
