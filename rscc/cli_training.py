@@ -37,6 +37,12 @@ def train(
     trunk: Annotated[
         str | None, typer.Option(help="Model whose trunk and change head are the start.")
     ] = None,
+    start: Annotated[
+        str | None,
+        typer.Option(
+            "--from", metavar="MODEL", help="Model whose weights and words are the start: a name or a folder."
+        ),
+    ] = None,
     backbone_weights: Annotated[Path | None, typer.Option(help="File of pretrained trunk weights.")] = None,
     text_encoder: Annotated[str, typer.Option(help="Text encoder of the auxiliary losses.")] = "sentence",
     epochs: Annotated[int | None, typer.Option(help="Instead of the config's.")] = None,
@@ -53,8 +59,12 @@ def train(
 
         from rscc.config import load_config
         from rscc.runs import RunPaths, train_model
+        from rscc.starting import finetuning_config, open_start
 
-        settings = load_config(config or f"{model or Paper.rdd}_{dataset or Dataset.levir_cc}")
+        if start is not None and config is None and model is None:
+            settings = finetuning_config(load_config("finetune"), open_start(start))
+        else:
+            settings = load_config(config or f"{model or Paper.rdd}_{dataset or Dataset.levir_cc}")
         changes: dict[str, Any] = {
             key: value for key, value in (("epochs", epochs), ("seed", seed)) if value is not None
         }
@@ -66,7 +76,7 @@ def train(
         )
         folder = train_model(
             settings,
-            RunPaths(data, output, tuple(masks or ()), trunk, backbone_weights, text_encoder),
+            RunPaths(data, output, tuple(masks or ()), trunk, backbone_weights, text_encoder, start=start),
             name=name or output.resolve().name,
             command=shlex.join(["rscc", *sys.argv[1:]]),
             resume=resume,

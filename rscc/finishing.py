@@ -109,8 +109,9 @@ def finish(
         )
         changed_threshold = best_changed_threshold(probabilities, flags)
         scores["flag_accuracy"] = float(((probabilities >= changed_threshold) == flags).mean())
-    taken = None if paths.trunk is None else open_model_folder(find_model(paths.trunk)).card
-    by_head = taken is not None and taken.localiser == "change_head"
+    source = paths.trunk or paths.start
+    taken = None if source is None else open_model_folder(find_model(source)).card
+    by_head = taken is not None and not taken.parts and taken.localiser == "change_head"
     localiser = "change_head" if by_head or config.loss.get("change_mask", 0) > 0 else model.localiser
     if taken and by_head and {"backbone", "change_head"} <= set(config.train.frozen):
         threshold = taken.threshold  # the same trunk and head, so the same scores

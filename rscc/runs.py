@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors.torch import load_file
 
 from rscc.config import Config
 from rscc.data.change_masks import ChangeMasks
@@ -23,13 +22,14 @@ from rscc.data.sources import (
     MaskSource,
     all_forms,
 )
-from rscc.errors import ConfigInvalid, DatasetLayoutInvalid, ModelFolderInvalid
+from rscc.errors import ConfigInvalid, DatasetLayoutInvalid
 from rscc.finishing import finish, learns_the_flag, no_change_prefixes
 from rscc.kept import Kept, keep
 from rscc.language import segment_texts
 from rscc.models import model_class
 from rscc.models.backbone import build_backbone
 from rscc.models.captioner_base import ChangeCaptioner
+from rscc.starting import TRUNK_PARTS, Start, load_trunk, open_start, take_start
 from rscc.structures import TrainingMaterial
 from rscc.text_encoders import TextEncoder, load_text_encoder
 from rscc.train import Trainer, load_best
@@ -49,9 +49,11 @@ class RunPaths:
         output: run folder; the finished model lies in ``output/model``.
         masks: folders of further pairs with change masks, see :class:`~rscc.data.change_masks.ChangeMasks`.
         trunk: model folder or name whose trunk and change head are the start.
-        backbone_weights: file of pretrained trunk weights; not together with ``trunk``.
+        backbone_weights: file of pretrained trunk weights; not together with ``trunk`` or ``start``.
         text_encoder: text encoder, see :func:`rscc.text_encoders.load_text_encoder`.
         cache: folder of cached features; None puts it into ``output``.
+        start: model folder or name of which every weight is the start, and the vocabulary too; where a
+            ``trunk`` is given, that one's trunk and change head win.
     """
 
     data: Path
@@ -61,6 +63,7 @@ class RunPaths:
     backbone_weights: Path | None = None
     text_encoder: str = "sentence"
     cache: Path | None = None
+    start: str | None = None
 
 
 def train_model(
@@ -95,14 +98,18 @@ def train_model(
     if not learns_masks_only(config):
         train, val = ([record for record in records if record.captions] for records in (train, val))
     captions = [caption for record in train for caption in record.captions]
-    vocabulary = Vocabulary.build(captions, min_count=config.data.min_count)
+    start = None if paths.start is None else open_start(paths.start)
+    if start is None:
+        vocabulary = Vocabulary.build(captions, min_count=config.data.min_count)
+    else:
+        vocabulary = start.words_with(captions, config.data.min_count)
     torch.manual_seed(config.train.seed)
-    model = build_model(config, vocabulary, paths).to(device)
+    model = build_model(config, vocabulary, paths, start=start).to(device)
     vocabulary = model.vocabulary
     folder = paths.cache or paths.output / "features"
     extract = not learns_masks_only(config)
     kept, val_kept = keep(model, config, folder, train, val, extract=extract, report=report)
-    if model.prepares:
+    if model.prepares and not (start and start.whole):
         model.prepare(_material(model, config, train, kept))
     source = _source(config, paths, train, vocabulary, kept)
     select_masks = config.train.select == "mask_f1"
@@ -138,45 +145,42 @@ def train_model(
     )
 
 
-def build_model(config: Config, vocabulary: Vocabulary, paths: RunPaths) -> ChangeCaptioner:
-    """Build the untrained model of a config with its pretrained trunk and, if needed, a text encoder.
+def build_model(
+    config: Config, vocabulary: Vocabulary, paths: RunPaths, *, start: Start | None = None
+) -> ChangeCaptioner:
+    """Build the model of a config with its pretrained trunk, the weights of its start, and any text encoder.
 
-    A trunk that comes with a language model brings the vocabulary too; ``vocabulary`` is for the others.
+    A trunk that comes with a language model brings the vocabulary too; ``vocabulary`` is for the others and
+    begins with that of ``start``. A start that was prepared is not prepared anew: its entities stay.
 
     Raises:
-        ConfigInvalid: unknown names, or both ``trunk`` and ``backbone_weights``.
+        ConfigInvalid: unknown names, or weights of one part from two places.
+        ModelFolderInvalid: the weights of trunk or start do not fit the config.
         WeightsNotFound: a file of weights is missing.
     """
-    if paths.trunk is not None and paths.backbone_weights is not None:
-        raise ConfigInvalid("give either a trunk (a model folder) or backbone weights, not both")
+    whole = start is not None and start.whole
+    if paths.backbone_weights is not None and (paths.trunk is not None or whole):
+        raise ConfigInvalid("give either backbone weights or a model folder that holds a trunk, not both")
     kind = model_class(config.model.paper)
     encoder: TextEncoder | None = None
-    if kind.needs_text_encoder(config.loss):
+    prepared = whole and kind.prepares  # what such models ask of a text encoder, they ask before training
+    if kind.needs_text_encoder(config.loss) and not prepared:
         encoder = load_text_encoder(paths.text_encoder)
-    download = paths.trunk is None and paths.backbone_weights is None and "/" in config.model.backbone
-    backbone = build_backbone(config.model.backbone, weights=paths.backbone_weights, download=download)
+    given = paths.trunk is not None or paths.backbone_weights is not None or whole
+    backbone = build_backbone(
+        config.model.backbone,
+        weights=paths.backbone_weights,
+        download=not given and "/" in config.model.backbone,
+    )
     if backbone.vocabulary is not None:
         vocabulary = backbone.vocabulary
-    model = kind(config=config.model, backbone=backbone, vocabulary=vocabulary, text_encoder=encoder)
+    settings = config.model if start is None else start.prepared(config.model)
+    model = kind(config=settings, backbone=backbone, vocabulary=vocabulary, text_encoder=encoder)
+    if start is not None:
+        take_start(model, start, without=TRUNK_PARTS if paths.trunk is not None else ())
     if paths.trunk is not None:
         load_trunk(model, find_model(paths.trunk))
     return model
-
-
-def load_trunk(model: ChangeCaptioner, folder: Path) -> None:
-    """Take trunk and change head from another model folder.
-
-    Raises:
-        ModelFolderInvalid: they are of another kind or size.
-    """
-    parts = ("backbone.", "change_head.")
-    state = {k: v.float() for k, v in load_file(folder / "model.safetensors").items() if k.startswith(parts)}
-    own = model.state_dict()
-    for key in own:
-        wanted = key.startswith(parts) and not key.endswith("num_batches_tracked")
-        if wanted and (key not in state or state[key].shape != own[key].shape):
-            raise ModelFolderInvalid(f"{folder}: its trunk or change head does not fit this config ({key})")
-    model.load_state_dict(state, strict=False)
 
 
 def _material(

@@ -74,6 +74,10 @@ class TokenizerVocabulary(Vocabulary):
         joined = text if isinstance(text, str) else " ".join(text)
         return self._pieces(" ".join(tokenize(joined)))
 
+    def extended(self, captions: Iterable[str | Sequence[str]], min_count: int = 5) -> Vocabulary:
+        """Return this vocabulary: its pieces spell every word."""
+        return self
+
     def prompt(self, text: str, max_length: int) -> list[int]:
         """Return ``[bos, pieces ...]`` of an instruction as it is written, at most ``max_length`` ids."""
         return [self.bos, *self._pieces(text)][:max_length]

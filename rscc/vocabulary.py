@@ -64,17 +64,21 @@ class Vocabulary:
             ConfigInvalid: ``min_count`` is below 1.
             DatasetLayoutInvalid: no word is frequent enough.
         """
-        if min_count < 1:
-            raise ConfigInvalid(f"min_count is {min_count}; use 1 or more")
-        counts: Counter[str] = Counter()
-        for caption in captions:
-            counts.update(_as_words(caption))
-        for special in SPECIAL:
-            counts.pop(special, None)
-        kept = sorted((word for word, n in counts.items() if n >= min_count), key=lambda w: (-counts[w], w))
+        kept = _frequent(captions, min_count)
         if not kept:
             raise DatasetLayoutInvalid(f"no word stands {min_count} times in the captions; lower min_count")
         return cls((*SPECIAL, *kept))
+
+    def extended(self, captions: Iterable[str | Sequence[str]], min_count: int = 5) -> Vocabulary:
+        """Return a vocabulary with the same ids and, at its end, the new words of captions.
+
+        New words are ordered as :meth:`build` orders them; without any the vocabulary stays as it is.
+
+        Raises:
+            ConfigInvalid: ``min_count`` is below 1.
+        """
+        new = [word for word in _frequent(captions, min_count) if word not in self]
+        return Vocabulary((*self.words, *new)) if new else self
 
     def __len__(self) -> int:
         return len(self.words)
@@ -149,6 +153,18 @@ class Vocabulary:
             return cls(words)
         except ModelFolderInvalid as error:
             raise ModelFolderInvalid(f"{path}: {error}") from error
+
+
+def _frequent(captions: Iterable[str | Sequence[str]], min_count: int) -> list[str]:
+    """Words that captions hold ``min_count`` times, by falling count, then by the alphabet."""
+    if min_count < 1:
+        raise ConfigInvalid(f"min_count is {min_count}; use 1 or more")
+    counts: Counter[str] = Counter()
+    for caption in captions:
+        counts.update(_as_words(caption))
+    for special in SPECIAL:
+        counts.pop(special, None)
+    return sorted((word for word, n in counts.items() if n >= min_count), key=lambda w: (-counts[w], w))
 
 
 def _as_words(caption: str | Sequence[str]) -> list[str]:

@@ -54,6 +54,8 @@ class ModelCard:
         limits: what it cannot do, one sentence each.
         scores: validation scores by name.
         localiser: where the polygons come from, a key of :data:`LOCALISATIONS`.
+        parts: beginnings of the names of the weights that the folder holds, of a model that is no captioner
+            yet but a start for one; empty: all of them.
     """
 
     name: str
@@ -73,6 +75,7 @@ class ModelCard:
     limits: tuple[str, ...] = ()
     scores: dict[str, float] = field(default_factory=dict)
     localiser: str = "change_head"
+    parts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.localiser not in LOCALISATIONS:
@@ -167,7 +170,7 @@ def load_model(folder: ModelFolder) -> ChangeCaptioner:
     """Build the model of a checked folder with its weights, in evaluation mode, in float32.
 
     Raises:
-        ModelFolderInvalid: the weights are damaged or do not fit the described sizes.
+        ModelFolderInvalid: the weights are damaged, do not fit the described sizes, or are a part only.
     """
     from safetensors import SafetensorError
     from safetensors.torch import load_file
@@ -176,6 +179,11 @@ def load_model(folder: ModelFolder) -> ChangeCaptioner:
     from rscc.models.backbone import build_backbone
     from rscc.tokenizer_vocabulary import load_vocabulary
 
+    if folder.card.parts:
+        raise ModelFolderInvalid(
+            f"{folder.path}: {folder.card.description}, not for captioning; "
+            "train a captioner from it with rscc train --from"
+        )
     vocabulary = load_vocabulary(folder.path / "vocabulary.json")
     try:
         kind, backbone = model_class(folder.config.paper), build_backbone(folder.config.backbone)
@@ -207,7 +215,8 @@ def save_model_folder(
     """Write a model folder; matrices are stored in half precision, the rest in float32.
 
     An existing folder is replaced once the new one is complete. Parts that only training needs
-    (``model.training_only``) are left out. ``card.weights_sha256`` is filled in here.
+    (``model.training_only``) are left out, and what is not among ``card.parts``, if there are any.
+    ``card.weights_sha256`` is filled in here.
     """
     import torch
     from safetensors.torch import save_file
@@ -219,6 +228,7 @@ def save_model_folder(
         name: (value.half() if value.ndim >= 2 and value.dtype == torch.float32 else value).contiguous()
         for name, value in model.state_dict().items()
         if not name.startswith(model.training_only) and not name.endswith("num_batches_tracked")
+        if not card.parts or name.startswith(card.parts)
     }
     save_file(state, partial / "model.safetensors")
     model.vocabulary.save(partial / "vocabulary.json")
