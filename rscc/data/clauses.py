@@ -124,8 +124,8 @@ def _split(between: str, kind: str) -> tuple[str, str]:
     if not joints:
         return "", ""
     clear = [joint for joint in joints if _STARTS.fullmatch(joint[1])] or joints
-    # After "replaced by" things are often listed ("a road and a house and trees are removed").
-    joint = clear[-1 if kind == "replaced" else 0]
+    # After "replace" and "replaced by" things are often listed ("a road and a house and trees are removed").
+    joint = clear[-1 if kind in ("replace", "replaced") else 0]
     return between[: joint.start()].strip(), between[joint.end() :].strip()
 
 

@@ -176,58 +176,6 @@ def resize_sample(sample: PairSample, size: int) -> PairSample:
     )
 
 
-def random_crop(sample: PairSample, side: int, size: int, rng: np.random.Generator) -> PairSample:
-    """Cut a random square of ``side`` pixels (smaller images whole) and resize it to ``size``."""
-    height, width = sample.before.shape[1:]
-    cut_h, cut_w = min(side, height), min(side, width)
-    top, left = int(rng.integers(height - cut_h + 1)), int(rng.integers(width - cut_w + 1))
-    window = (..., slice(top, top + cut_h), slice(left, left + cut_w))
-    cut = replace(
-        sample,
-        before=sample.before[window],
-        after=sample.after[window],
-        mask=None if sample.mask is None else sample.mask[window],
-    )
-    return resize_sample(cut, size)
-
-
-def jitter_colour(image: np.ndarray, rng: np.random.Generator, strength: float) -> np.ndarray:
-    """Change brightness, contrast, colour balance and gamma of one date at random, as suns and seasons do."""
-    x = image.astype(np.float32) / 255
-    x = np.clip(x, 0, 1) ** float(np.exp(rng.normal(0, 0.6 * strength)))
-    gain = np.exp(rng.normal(0, 0.5 * strength, (3, 1, 1)) * 0.5 + rng.normal(0, 0.5 * strength))
-    mean = x.mean(axis=(1, 2), keepdims=True)
-    x = (x - mean) * float(np.exp(rng.normal(0, 0.6 * strength))) + mean * gain
-    return np.clip(x * 255, 0, 255).astype(np.uint8)
-
-
-def shift_image(image: np.ndarray, rng: np.random.Generator, most: int) -> np.ndarray:
-    """Move one date by up to ``most`` whole pixels, edges repeated: imperfect co-registration."""
-    dy, dx = (int(v) for v in rng.integers(-most, most + 1, 2))
-    padded = np.pad(image, ((0, 0), (most, most), (most, most)), mode="edge")
-    height, width = image.shape[1:]
-    return np.ascontiguousarray(padded[:, most + dy : most + dy + height, most + dx : most + dx + width])
-
-
-def augment_for_masks(sample: PairSample, rng: np.random.Generator) -> PairSample:
-    """Augment a sample whose captions are not used: turns, dates swapped, colours, shift."""
-    turns = int(rng.integers(4))
-    before, after, mask = sample.before, sample.after, sample.mask
-    if turns:
-        before, after = (np.ascontiguousarray(np.rot90(a, turns, (1, 2))) for a in (before, after))
-        mask = None if mask is None else np.ascontiguousarray(np.rot90(mask, turns))
-    if rng.random() < 0.5:
-        before, after = after, before
-    sample = replace(sample, before=before, after=after, mask=mask)
-    sample = flip_sample(sample, "horizontal" if rng.random() < 0.5 else "none")
-    before, after = (
-        jitter_colour(a, rng, 0.3) if rng.random() < 0.7 else a for a in (sample.before, sample.after)
-    )
-    if rng.random() < 0.3:
-        after = shift_image(after, rng, 2)
-    return replace(sample, before=before, after=after)
-
-
 def collate(
     samples: Sequence[PairSample],
     *,

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset
 
+from rscc.data.augmentation import augment_for_masks, jitter_colour, random_crop, shift_image
 from rscc.data.features import ExtractionCache, FeatureCache
 from rscc.data.pairs import (
     FLIPS,
@@ -21,15 +22,11 @@ from rscc.data.pairs import (
     PairSample,
     add_captions,
     add_changed,
-    augment_for_masks,
     collate,
     flip_sample,
     flip_words,
-    jitter_colour,
-    random_crop,
     read_pair,
     resize_sample,
-    shift_image,
 )
 from rscc.structures import PairBatch
 from rscc.vocabulary import Vocabulary

@@ -10,6 +10,7 @@ from levir_cc_fixture import CHANGED, UNCHANGED, sentences, write_change_masks, 
 from tiny_models import randomise, tiny_backbone
 
 from rscc.data import features as features_module
+from rscc.data.augmentation import augment_for_masks, jitter_colour, random_crop, shift_image
 from rscc.data.change_masks import ChangeMasks
 from rscc.data.features import build_feature_cache, pooled_features
 from rscc.data.levir_cc import SPLITS, LevirCC
@@ -17,18 +18,14 @@ from rscc.data.pairs import (
     FLIPS,
     PairRecord,
     PairSample,
-    augment_for_masks,
     collate,
     flip_array,
     flip_sample,
     flip_words,
-    jitter_colour,
-    random_crop,
     read_mask,
     read_pair,
     read_rgb,
     resize,
-    shift_image,
 )
 from rscc.data.sources import (
     CaptionText,

@@ -1,0 +1,178 @@
+"""What makes two pictures of an unchanged place differ: light, haze, season, sharpness, registration.
+
+Every disturbance is a pure function of (image, generator, strength): image and result are (3, H, W) uint8,
+strength lies in 0..1, and 0 gives the image as it is. None of them changes what stands on the ground, so
+that captions and masks stay true.
+"""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+import numpy as np
+from PIL import Image, ImageFilter
+
+from rscc.data.pairs import PairSample, flip_sample, resize, resize_sample
+
+
+def random_crop(sample: PairSample, side: int, size: int, rng: np.random.Generator) -> PairSample:
+    """Cut a random square of ``side`` pixels (smaller images whole) and resize it to ``size``."""
+    height, width = sample.before.shape[1:]
+    cut_h, cut_w = min(side, height), min(side, width)
+    top, left = int(rng.integers(height - cut_h + 1)), int(rng.integers(width - cut_w + 1))
+    window = (..., slice(top, top + cut_h), slice(left, left + cut_w))
+    cut = replace(
+        sample,
+        before=sample.before[window],
+        after=sample.after[window],
+        mask=None if sample.mask is None else sample.mask[window],
+    )
+    return resize_sample(cut, size)
+
+
+def jitter_colour(image: np.ndarray, rng: np.random.Generator, strength: float) -> np.ndarray:
+    """Change brightness, contrast, colour balance and gamma of one date at random, as suns and seasons do."""
+    x = image.astype(np.float32) / 255
+    x = np.clip(x, 0, 1) ** float(np.exp(rng.normal(0, 0.6 * strength)))
+    gain = np.exp(rng.normal(0, 0.5 * strength, (3, 1, 1)) * 0.5 + rng.normal(0, 0.5 * strength))
+    mean = x.mean(axis=(1, 2), keepdims=True)
+    x = (x - mean) * float(np.exp(rng.normal(0, 0.6 * strength))) + mean * gain
+    return np.clip(x * 255, 0, 255).astype(np.uint8)
+
+
+def shift_image(image: np.ndarray, rng: np.random.Generator, most: int) -> np.ndarray:
+    """Move one date by up to ``most`` whole pixels, edges repeated: imperfect co-registration."""
+    dy, dx = (int(v) for v in rng.integers(-most, most + 1, 2))
+    padded = np.pad(image, ((0, 0), (most, most), (most, most)), mode="edge")
+    height, width = image.shape[1:]
+    return np.ascontiguousarray(padded[:, most + dy : most + dy + height, most + dx : most + dx + width])
+
+
+def shift_subpixel(image: np.ndarray, rng: np.random.Generator, strength: float) -> np.ndarray:
+    """Move one date by up to 1.5 times ``strength`` pixels along each axis, bilinear, edges repeated."""
+    if strength <= 0:
+        return image
+    dy, dx = rng.uniform(-1.5, 1.5, 2) * strength
+    rows, columns = (np.arange(side) + d for side, d in zip(image.shape[1:], (dy, dx), strict=True))
+    x = _between(image.astype(np.float32), rows, axis=1)
+    return _as_bytes(_between(x, columns, axis=2))
+
+
+def haze(image: np.ndarray, rng: np.random.Generator, strength: float) -> np.ndarray:
+    """Lay a bright, slightly blue veil of uneven thickness over the image: up to 0.7 times ``strength``."""
+    if strength <= 0:
+        return image
+    light = rng.uniform(200, 245) + np.array([-6, 0, 8], np.float32)[:, None, None]
+    coarse = rng.uniform(0.5, 1.0, (3, 3)).astype(np.float32)
+    height, width = image.shape[1:]
+    veil = _between(coarse, np.linspace(0, 2, height), axis=0)
+    veil = _between(veil, np.linspace(0, 2, width), axis=1)
+    veil *= 0.7 * strength * float(rng.uniform(0.3, 1))
+    return _as_bytes(image * (1 - veil) + light * veil)
+
+
+def tint(image: np.ndarray, rng: np.random.Generator, strength: float) -> np.ndarray:
+    """Turn greens to browns, or browns to greens, as the seasons do; other colours follow a little."""
+    if strength <= 0:
+        return image
+    x = image.astype(np.float32)
+    turn = strength * float(rng.uniform(0.3, 1)) * (1 if rng.random() < 0.5 else -1)  # above 0: to brown
+    plants = np.clip((2 * x[1] - x[0] - x[2]) / 40 + 0.5, 0, 1)  # (H, W)
+    amount = turn * (0.3 + 0.7 * plants)
+    factors = np.array([0.35, -0.15, -0.2], np.float32)[:, None, None]
+    return _as_bytes(x * np.exp(factors * amount))
+
+
+def blur(image: np.ndarray, rng: np.random.Generator, strength: float) -> np.ndarray:
+    """Blur with a Gaussian of up to 1.5 times ``strength`` pixels."""
+    if strength <= 0:
+        return image
+    filtered = _to_pillow(image).filter(ImageFilter.GaussianBlur(float(rng.uniform(0.4, 1.5)) * strength))
+    return _from_pillow(filtered)
+
+
+def coarsen(image: np.ndarray, rng: np.random.Generator, strength: float) -> np.ndarray:
+    """Shrink to as little as 1 / (1 + ``strength``) of the side and enlarge again: a coarser sensor."""
+    if strength <= 0:
+        return image
+    height, width = image.shape[1:]
+    factor = 1 + strength * float(rng.uniform(0.3, 1))
+    small = (max(1, round(height / factor)), max(1, round(width / factor)))
+    return resize(resize(image, small), (height, width))
+
+
+def jpeg(image: np.ndarray, rng: np.random.Generator, strength: float) -> np.ndarray:
+    """Compress as JPEG, at the least with quality 95 - 70 ``strength``."""
+    if strength <= 0:
+        return image
+    quality = round(95 - 70 * strength * float(rng.uniform(0.3, 1)))
+    file = io.BytesIO()
+    _to_pillow(image).save(file, "JPEG", quality=quality)
+    with Image.open(file) as opened:
+        return _from_pillow(opened.convert("RGB"))
+
+
+DISTURBANCES = {
+    "tint": tint,
+    "haze": haze,
+    "blur": blur,
+    "coarsen": coarsen,
+    "shift": shift_subpixel,
+    "jpeg": jpeg,
+}
+"""All disturbances by name, in the order in which nature, optics and storage apply them."""
+
+
+def disturb(image: np.ndarray, rng: np.random.Generator, strength: float) -> np.ndarray:
+    """Apply every disturbance with a chance of 0.3; with ``strength`` 0 the generator is not touched."""
+    if strength > 0:
+        for change in DISTURBANCES.values():
+            if rng.random() < 0.3:
+                image = change(image, rng, strength)
+    return image
+
+
+def augment_for_masks(sample: PairSample, rng: np.random.Generator, disturbance: float = 0.0) -> PairSample:
+    """Augment a sample whose captions are not used: turns, dates swapped, colours, shift, disturbances."""
+    turns = int(rng.integers(4))
+    before, after, mask = sample.before, sample.after, sample.mask
+    if turns:
+        before, after = (np.ascontiguousarray(np.rot90(a, turns, (1, 2))) for a in (before, after))
+        mask = None if mask is None else np.ascontiguousarray(np.rot90(mask, turns))
+    if rng.random() < 0.5:
+        before, after = after, before
+    sample = replace(sample, before=before, after=after, mask=mask)
+    sample = flip_sample(sample, "horizontal" if rng.random() < 0.5 else "none")
+    before, after = (
+        jitter_colour(a, rng, 0.3) if rng.random() < 0.7 else a for a in (sample.before, sample.after)
+    )
+    if rng.random() < 0.3:
+        after = shift_image(after, rng, 2)
+    before, after = (disturb(a, rng, disturbance) for a in (before, after))
+    return replace(sample, before=before, after=after)
+
+
+def _between(array: np.ndarray, places: np.ndarray, *, axis: int) -> np.ndarray:
+    """Read an array at fractional places along an axis, linear, edges repeated."""
+    last = array.shape[axis] - 1
+    places = np.clip(places, 0, last)
+    low = np.minimum(places.astype(int), max(last - 1, 0))
+    share = (places - low).astype(np.float32)
+    shape = [1] * array.ndim
+    shape[axis] = -1
+    share = share.reshape(shape)
+    above = np.minimum(low + 1, last)
+    return np.take(array, low, axis) * (1 - share) + np.take(array, above, axis) * share
+
+
+def _as_bytes(x: np.ndarray) -> np.ndarray:
+    return np.clip(np.rint(x), 0, 255).astype(np.uint8)
+
+
+def _to_pillow(image: np.ndarray) -> Image.Image:
+    return Image.fromarray(np.ascontiguousarray(image.transpose(1, 2, 0)))
+
+
+def _from_pillow(image: Image.Image) -> np.ndarray:
+    return np.ascontiguousarray(np.asarray(image).transpose(2, 0, 1))
