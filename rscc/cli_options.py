@@ -42,6 +42,9 @@ BandsOption = Annotated[
     str | None,
     typer.Option("--bands", metavar="R,G,B", help="Bands shown to the model, counted from 1: 3,2,1."),
 ]
+ForceOption = Annotated[
+    bool, typer.Option("--force", help="Work on scenes that are coarser than the model is meant for.")
+]
 DATE_HELP = "2019, 2019-08 or 2019-08-31; default: from tags or file name."
 
 

@@ -84,6 +84,7 @@ def test_options_reach_the_run(pair, rscc_command, tmp_path):
         "batch_size": 2,
         "beams": 1,
         "simplify": settings["simplify"],
+        "force": False,
     }
     assert {f["properties"]["date_before"] for f in report["features"]} == {"2001"}
     assert all(f["properties"]["area_m2"] >= 150 for f in report["features"])
@@ -125,11 +126,12 @@ def test_nothing_found_is_no_error(tmp_path, rscc_command):
 
 def test_a_warning_is_shown_even_when_quiet(tmp_path, rscc_command):
     pair = make_pair(tmp_path, CHANGES, gsd=10.0)
-    code, out, err = rscc_command("caption", pair.before, pair.after, "-o", tmp_path / "r.geojson", "-q")
+    report = tmp_path / "r.geojson"
+    code, out, err = rscc_command("caption", pair.before, pair.after, "-o", report, "-q", "--force")
     assert (code, out) == (0, "")
     lines = err.splitlines()
     assert len(lines) == 2 and all(line.startswith("rscc: warning: ") for line in lines)
-    assert load_valid(tmp_path / "r.geojson")["rscc"]["warnings"] == [line[15:] for line in lines]
+    assert load_valid(report)["rscc"]["warnings"] == [line[15:] for line in lines]
 
 
 def test_a_pair_is_explained_in_a_picture(pair, rscc_command, tmp_path):
@@ -164,7 +166,9 @@ def test_an_explanation_as_json(pair, rscc_command):
 
 def test_an_explanation_warns_of_coarse_scenes(tmp_path, rscc_command):
     pair = make_pair(tmp_path, CHANGES, gsd=10.0)
-    code, out, err = rscc_command("explain", pair.before, pair.after, "-o", tmp_path / "p.png", "-q")
+    code, out, err = rscc_command(
+        "explain", pair.before, pair.after, "-o", tmp_path / "p.png", "-q", "--force"
+    )
     assert (code, out) == (0, "")
     assert len(err.splitlines()) == 2 and err.startswith("rscc: warning: ")
 

@@ -28,6 +28,7 @@ def scenes(tmp_path, monkeypatch):
     elsewhere = north_up(600_000.0, 5_600_000.0, 0.5)
     write_raster(tmp_path / "elsewhere.tif", gray, transform=elsewhere, crs="EPSG:32633")
     write_raster(tmp_path / "all_nodata.tif", gray * 0, transform=UTM, crs="EPSG:32633", nodata=0)
+    write_raster(tmp_path / "coarse.tif", gray, transform=north_up(500_000, 5_600_000, 10), crs="EPSG:32633")
     (tmp_path / "text.tif").write_text("not a picture")
     (tmp_path / "folder.geojson").mkdir()
     (tmp_path / "existing.geojson").write_text("mine")
@@ -57,6 +58,7 @@ def run(capfd, *arguments, captioner=None):
         (["no_crs.tif", "after.tif"], 2, ["no_crs.tif"]),
         (["before.tif", "elsewhere.tif"], 2, ["elsewhere.tif"]),
         (["all_nodata.tif", "after.tif"], 2, ["all_nodata.tif"]),
+        (["coarse.tif", "coarse.tif"], 2, ["coarse.tif", "10 m per pixel", "2 m", "brightness", "--force"]),
         (["before.tif", "after.tif", "--bands", "1,2,9"], 2, ["9"]),
         (["before.tif", "after.tif", "--bands", "1,2"], 2, ["--bands", "3,2,1"]),
         (["before.tif", "after.tif", "--bands", "r,g,b"], 2, ["--bands", "3,2,1"]),
@@ -96,6 +98,7 @@ def test_one_line_an_exit_code_and_nothing_written(scenes, capfd, arguments, cod
         (["missing.tif", "after.tif"], 2, ["missing.tif"]),
         (["before.tif", "elsewhere.tif"], 2, ["elsewhere.tif"]),
         (["before.tif", "text.tif"], 2, ["text.tif"]),
+        (["coarse.tif", "coarse.tif"], 2, ["coarse.tif", "10 m per pixel", "2 m", "brightness", "--force"]),
         (["picture.png", "after.tif"], 2, ["picture.png"]),
         (["picture.png", "wider.png"], 2, ["picture.png", "wider.png", "90 x 80", "95 x 80"]),
         (["picture.png", "picture.png", "--at", "15,50.5"], 2, ["picture.png", "--window"]),
@@ -129,6 +132,14 @@ def test_what_cannot_be_explained(scenes, capfd, arguments, code, words):
     for word in words:
         assert word in err
     assert content(scenes) == files
+
+
+def test_coarse_scenes_pass_by_force_with_a_warning(scenes, capfd):
+    for command, output in (("caption", "r.geojson"), ("explain", "p.png")):
+        code, _, err = run(capfd, command, "coarse.tif", "coarse.tif", "--force", "-q", "-o", output)
+        assert code == 0, err
+        assert err.count("rscc: warning: coarse.tif: 10 m per pixel is coarser than the 2 m") == 2
+        assert (scenes / output).is_file()
 
 
 def test_an_unknown_paper_or_data_set_is_refused_with_those_known(scenes, capfd):

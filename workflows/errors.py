@@ -15,6 +15,10 @@ class OptionInvalid(WorkflowError):
     """An option has a value outside its allowed range."""
 
 
+class TooCoarse(WorkflowError):
+    """A scene has more metres per pixel than the model is meant for."""
+
+
 class DateInvalid(WorkflowError):
     """A date given as an option is not a year, a month or a day in ISO form."""
 

@@ -28,7 +28,8 @@ from workflows.errors import OptionInvalid, PicturesDiffer
 from workflows.geojson import rounded
 from workflows.options import SceneOptions
 from workflows.record import model_record
-from workflows.scene import Progress, find_changes, scene_warnings, working_gsd
+from workflows.resolution import check_resolution, working_gsd
+from workflows.scene import Progress, find_changes, scene_warnings
 
 if TYPE_CHECKING:
     from rscc.captioner import Captioner
@@ -49,6 +50,7 @@ class ExplainOptions:
         at: longitude and latitude in degrees that the crop is centred on.
         pixel: column and row of the image before, from 0, that the crop is centred on.
         beams: width of the caption search.
+        force: explain scenes that are coarser than the model is meant for.
     """
 
     bands: tuple[int, int, int] | None = None
@@ -56,6 +58,7 @@ class ExplainOptions:
     at: tuple[float, float] | None = None
     pixel: tuple[int, int] | None = None
     beams: int = 3
+    force: bool = False
 
     def __post_init__(self) -> None:
         if sum(place is not None for place in (self.bounds, self.at, self.pixel)) > 1:
@@ -131,6 +134,7 @@ def explain_pair(
 
     Raises:
         TilingError: an image cannot be read, or the place is not on the ground that both show.
+        TooCoarse: a scene is coarser than the model is meant for, and ``options.force`` is not set.
         OptionInvalid: the place is given in a way that these images do not allow.
         PicturesDiffer: two pictures without georeferencing have different sizes.
     """
@@ -174,10 +178,11 @@ def scene_crop(
     """Read the crop of two scenes; arguments and errors as :func:`explain_pair`."""
     infos = (describe(before), describe(after))
     card = captioner.card
+    check_resolution(infos, card, force=options.force)
     settings = SceneOptions(bands=options.bands, bounds=options.bounds, beams=options.beams)
     given = options.at is not None or options.pixel is not None
     dates = (scene_date(str(before), infos[0].tags), scene_date(str(after), infos[1].tags))
-    gsd = working_gsd(infos[0], card, settings)
+    gsd = working_gsd(infos[0], card, None)
     with ScenePair.open(before, after, bands=options.bands, gsd=gsd, bounds=options.bounds) as pair:
         if given:
             window, place = _given_window(pair, card.tile_size, options)

@@ -26,6 +26,7 @@ class SceneOptions:
         batch_size: tiles or crops that the model gets at once.
         beams: width of the caption search.
         simplify: tolerance in pixels when outlines are simplified.
+        force: work on scenes that are coarser than the model is meant for.
         date_before, date_after: ISO dates (year, month or day); None looks into tags and file names.
     """
 
@@ -38,6 +39,7 @@ class SceneOptions:
     batch_size: int = 16
     beams: int = 3
     simplify: float = 1.0
+    force: bool = False
     date_before: str | None = None
     date_after: str | None = None
 

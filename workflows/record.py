@@ -66,6 +66,7 @@ def settings_record(options: SceneOptions, card: ModelCard) -> dict[str, Any]:
         "batch_size": options.batch_size,
         "beams": options.beams,
         "simplify": options.simplify,
+        "force": options.force,
     }
 
 

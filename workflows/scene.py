@@ -31,11 +31,11 @@ from tiling import (
 )
 from workflows.crops import CropPlanner, best_caption
 from workflows.dates import SceneDate, scene_date
-from workflows.errors import OptionInvalid
 from workflows.geojson import rounded
 from workflows.options import SceneOptions
 from workflows.record import grid_record, model_record, public_path, scene_record, settings_record, versions
 from workflows.report import Change, ChangeReport
+from workflows.resolution import check_resolution, resolution_warnings, working_gsd
 
 if TYPE_CHECKING:
     from shapely.geometry import MultiPolygon, Polygon
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from rscc.structures import Caption
     from rscc.weights import ModelCard
 
-# A scene is enlarged at most this many times.
-FINEST = 16
 Progress = Callable[[str, int, int], None]
 T = TypeVar("T")
 
@@ -63,18 +61,24 @@ def caption_scene(
 
     Raises:
         TilingError: a scene cannot be read, or the two cannot be compared; the message names the file.
+        TooCoarse: a scene is coarser than the model is meant for, and ``options.force`` is not set.
         RsccError: the model cannot run here.
     """
     options = options or SceneOptions()
     started, clock = datetime.now(UTC), time.perf_counter()
     card = captioner.card
     infos = (describe(before), describe(after))
+    check_resolution(infos, card, force=options.force)
     dates = (
         scene_date(str(before), infos[0].tags, options.date_before),
         scene_date(str(after), infos[1].tags, options.date_after),
     )
     with ScenePair.open(
-        before, after, bands=options.bands, gsd=working_gsd(infos[0], card, options), bounds=options.bounds
+        before,
+        after,
+        bands=options.bands,
+        gsd=working_gsd(infos[0], card, options.gsd),
+        bounds=options.bounds,
     ) as pair:
         grid = TileGrid(
             pair.grid.width, pair.grid.height, tile=card.tile_size, overlap=options.overlap_for(card)
@@ -110,31 +114,11 @@ def caption_scene(
     return ChangeReport(changes, run)
 
 
-def working_gsd(before: SceneInfo, card: ModelCard, options: SceneOptions) -> float | None:
-    """Return the metres per pixel to work at: the option, else the model's, else None for the scene's own.
-
-    A scene coarser than the model's range stays as it is: enlarging it would add pixels but no detail.
-    """
-    if options.gsd is not None:
-        if options.gsd * FINEST < before.gsd:
-            raise OptionInvalid(
-                f"gsd is {options.gsd:g}: {before.path} has {before.gsd:.3g} m per pixel; give at least "
-                f"{before.gsd / FINEST:.3g}, since enlarging it further adds no detail"
-            )
-        return options.gsd
-    return None if before.gsd > card.gsd_range[1] else card.gsd
-
-
 def scene_warnings(
     infos: tuple[SceneInfo, SceneInfo], dates: tuple[SceneDate, SceneDate], card: ModelCard
 ) -> list[str]:
     """Say in one line each what makes the result doubtful though the run goes through."""
-    warnings = [
-        f"{info.path}: {info.gsd:.3g} m per pixel is coarser than the {card.gsd_range[1]:g} m up to which "
-        f"{card.name} serves; expect little of the result"
-        for info in infos
-        if info.gsd > card.gsd_range[1]
-    ]
+    warnings = resolution_warnings(infos, card)
     if card.localiser != "change_head":
         warnings.append(
             f"{card.name}: its polygons come from the {card.localisation}; expect rough outlines, and "

@@ -171,15 +171,6 @@ def test_scenes_are_brought_to_the_models_resolution(tmp_path):
     assert report.run["tiling"]["gsd"] == 1.0
 
 
-def test_a_scene_coarser_than_the_model_knows_is_not_enlarged_and_warned_of(tmp_path):
-    pair = make_pair(tmp_path, [(40, 40, 30, 30, 240)], gsd=10.0)
-    report = caption_scene(pair.before, pair.after, BrightnessCaptioner())
-    assert report.run["tiling"]["gsd"] == pytest.approx(10, rel=1e-3)
-    assert len(report.run["warnings"]) == 2
-    assert "before.tif: 10 m per pixel is coarser than the 2 m" in report.run["warnings"][0]
-    assert len(report.changes) == 1
-
-
 def test_only_the_box_that_was_asked_for(tmp_path):
     pair = make_pair(tmp_path, THREE)
     west, south, east, north = moved(pair.truth[1].buffer(4), "EPSG:32633", "EPSG:4326").bounds

@@ -123,11 +123,6 @@ def test_options_are_checked():
         ExplainOptions(beams=0)
 
 
-def test_a_coarse_scene_is_explained_with_a_warning(tmp_path):
-    found = explained(make_pair(tmp_path, [LARGE], gsd=10.0))
-    assert len(found.crop.warnings) == 2 and "coarser" in found.crop.warnings[0]
-
-
 def save(folder, name, image):
     array = np.asarray(image)
     path = folder / name
