@@ -39,6 +39,11 @@ class ExtractionCache:
     def __init__(self, shares: np.ndarray):
         self.shares = shares  # (N, h, w)
 
+    @classmethod
+    def join(cls, caches: Sequence[ExtractionCache]) -> ExtractionCache:
+        """Return a cache of the records of all caches, one after the other."""
+        return cls(np.concatenate([cache.shares for cache in caches]))
+
     def read(self, indices: np.ndarray, flips: Sequence[str]) -> torch.Tensor:
         """Return (B, h, w) float32 in 0..1 of record ``indices[i]`` turned by ``flips[i]``."""
         turned = [flip_array(self.shares[i], flip) for i, flip in zip(indices, flips, strict=True)]
@@ -46,29 +51,60 @@ class ExtractionCache:
 
 
 class FeatureCache:
-    """Last maps of both dates, float16, indexed by record and flip.
+    """Last maps of both dates, float16, indexed by record and flip; records may have unequally many flips.
 
     Attributes:
-        flips: the flips that are kept, see :data:`~rscc.data.pairs.FLIPS`.
+        flips: the flips of the records that have most, see :data:`~rscc.data.pairs.FLIPS`; the others have
+            the first ones of them.
         grid: (h, w) of the maps.
     """
 
     def __init__(self, maps: np.ndarray, flips: Sequence[str]):
-        self._maps = maps  # (N, F, 2, C, h, w) float16
+        self._parts = [maps]  # each (N, F, 2, C, h, w) float16
         self.flips = tuple(flips)
         self.grid: tuple[int, int] = maps.shape[-2:]
+
+    @classmethod
+    def join(cls, caches: Sequence[FeatureCache]) -> FeatureCache:
+        """Return a cache of the records of all caches, one after the other; nothing is copied.
+
+        Args:
+            caches: at least one, with maps of one shape; the flips of each begin those of the longest.
+        """
+        longest = max((cache.flips for cache in caches), key=len)
+        assert all(longest[: len(cache.flips)] == cache.flips for cache in caches), "flips in another order"
+        joined = cls(caches[0]._parts[0], longest)
+        joined._parts = [part for cache in caches for part in cache._parts]
+        return joined
+
+    def __len__(self) -> int:
+        """Return the number of records."""
+        return sum(map(len, self._parts))
+
+    def views(self, indices: np.ndarray) -> np.ndarray:
+        """Return how many flips each of these records has, (B,)."""
+        return np.array([len(self._record(i)) for i in indices.tolist()])
 
     def pooled(self, weights: np.ndarray | None = None) -> np.ndarray:
         """Return (N, 2, C) float32: the maps of the first flip, averaged as by :func:`weighted_mean`."""
         means = (
             weighted_mean(record[0].astype(np.float32), None if weights is None else weights[i])
-            for i, record in enumerate(self._maps)
+            for i, record in enumerate(record for part in self._parts for record in part)
         )
         return np.stack(list(means))
 
     def read(self, indices: np.ndarray, views: np.ndarray) -> np.ndarray:
         """Return (B, 2, C, h, w) float32 of record ``indices[i]`` in flip number ``views[i]``."""
-        return np.stack([self._maps[i, v] for i, v in zip(indices, views, strict=True)]).astype(np.float32)
+        pairs = zip(indices.tolist(), views.tolist(), strict=True)
+        return np.stack([self._record(i)[view] for i, view in pairs]).astype(np.float32)
+
+    def _record(self, index: int) -> np.ndarray:
+        """Return (F, 2, C, h, w) of one record."""
+        for part in self._parts:
+            if index < len(part):
+                return part[index]
+            index -= len(part)
+        raise IndexError(f"the cache has {len(self)} records only")
 
 
 def build_feature_cache(

@@ -1,6 +1,7 @@
 """LEVIR-CC in its official layout: ``LevirCCcaptions.json`` and ``images/{train,val,test}/{A,B}``.
 
-LEVIR-MCI's ``images/{split}/label`` masks are read when they are there.
+LEVIR-MCI's ``images/{split}/label`` masks are read when they are there, and so is an entry's ``kind``, which
+names the type of its change.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ class LevirCC(PairDataset):
     def read_records(self, trust: tuple[str, ...]) -> list[PairRecord]:
         """Read the entries of the split whose ``trust`` is wanted."""
         with read_annotations(self.root / "LevirCCcaptions.json", self.title) as content:
+            gsd = float(content.get("gsd", 0.5))
             entries = [e for e in list_of(content["images"], dict) if e.get("split") == self.split]
-            return [self._record(e) for e in entries if not trust or e.get("trust", trust[0]) in trust]
+            return [self._record(e, gsd) for e in entries if not trust or e.get("trust", trust[0]) in trust]
 
-    def _record(self, entry: dict[str, Any]) -> PairRecord:
+    def _record(self, entry: dict[str, Any], gsd: float) -> PairRecord:
         name = file_name(entry["filename"])
         folder = self.root / "images" / file_name(entry.get("filepath", self.split))
         label = folder / "label" / name
@@ -36,5 +38,6 @@ class LevirCC(PairDataset):
             mask=label if label.is_file() else None,
             captions=clean_captions([" ".join(one["tokens"]) for one in entry["sentences"]]),
             changed=None if flag is None else bool(flag),
-            gsd=0.5,
+            gsd=gsd,
+            kind=str(entry.get("kind", "")),
         )

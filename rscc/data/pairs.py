@@ -31,6 +31,8 @@ class PairRecord:
         crops: random crops taken from a pair larger than the crop size in one epoch.
         kind: type of the change as the data set names it; empty when it names none.
         resize_after: the second image may have another size and is resized to the first.
+        reversed_captions: sentences that are true when the dates are swapped; without any the dates of the
+            pair must not be swapped where captions are used.
     """
 
     id: str
@@ -43,6 +45,7 @@ class PairRecord:
     crops: int = 1
     kind: str = ""
     resize_after: bool = False
+    reversed_captions: tuple[str, ...] = ()
 
 
 def truly_changed(record: PairRecord) -> bool:
@@ -151,6 +154,11 @@ def flip_sample(sample: PairSample, flip: str) -> PairSample:
         mask=None if sample.mask is None else flip_array(sample.mask, flip),
         captions=tuple(flip_words(caption, flip) for caption in sample.captions),
     )
+
+
+def reverse_sample(sample: PairSample, captions: tuple[str, ...]) -> PairSample:
+    """Swap the dates; ``captions`` are true of the swapped pair. The mask stays: it has no direction."""
+    return replace(sample, before=sample.after, after=sample.before, captions=captions)
 
 
 def resize(array: np.ndarray, size: tuple[int, int]) -> np.ndarray:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from rscc.data.augmentation import augment_for_masks, jitter_colour, random_crop, shift_image
+from rscc.data.augmentation import augment_for_masks, disturb, jitter_colour, random_crop, shift_image
 from rscc.data.features import ExtractionCache, FeatureCache
 from rscc.data.pairs import (
     FLIPS,
@@ -27,6 +28,7 @@ from rscc.data.pairs import (
     flip_words,
     read_pair,
     resize_sample,
+    reverse_sample,
 )
 from rscc.structures import PairBatch
 from rscc.vocabulary import Vocabulary
@@ -58,9 +60,14 @@ class CaptionText:
 
 
 def all_forms(records: Sequence[PairRecord]) -> list[str]:
-    """Return every caption of the records in every flip, each once."""
-    captions = {caption for record in records for caption in record.captions}
+    """Return every caption of the records, forwards and backwards, in every flip, each once."""
+    captions = {one for record in records for one in (*record.captions, *record.reversed_captions)}
     return sorted({flip_words(caption, flip) for caption in captions for flip in FLIPS})
+
+
+def _is_reversed(record: PairRecord, share: float, rng: np.random.Generator) -> bool:
+    """Draw whether a pair is shown backwards; with ``share`` 0 the generator is not touched."""
+    return share > 0 and bool(rng.random() < share) and bool(record.reversed_captions)
 
 
 def _batches(order: np.ndarray, size: int) -> list[np.ndarray]:
@@ -72,26 +79,36 @@ def _batches(order: np.ndarray, size: int) -> list[np.ndarray]:
 class _MaskCrops(Dataset[PairSample]):
     """Random augmented crops at about the model's GSD; reads a pair once and keeps it in memory."""
 
-    def __init__(self, records: Sequence[PairRecord], *, size: int, gsd: float, augment: bool, seed: int):
+    def __init__(
+        self,
+        records: Sequence[PairRecord],
+        *,
+        size: int,
+        gsd: float,
+        augment: bool,
+        seed: int,
+        disturbance: float,
+    ):
         self.entries = [record for record in records for _ in range(record.crops)]
         self.size, self.gsd, self.augment, self.seed = size, gsd, augment, seed
+        self.disturbance = disturbance
         self.epoch = 0
-        self._kept: dict[str, PairSample] = {}
+        self._kept: dict[Path, PairSample] = {}  # by file: pairs of two folders may have one id
 
     def __len__(self) -> int:
         return len(self.entries)
 
     def __getitem__(self, index: int) -> PairSample:
         record = self.entries[index]
-        if record.id not in self._kept:
-            self._kept[record.id] = read_pair(record)
-        sample = self._kept[record.id]
+        if record.before not in self._kept:
+            self._kept[record.before] = read_pair(record)
+        sample = self._kept[record.before]
         rng = np.random.default_rng((self.seed, self.epoch, index))
         scale = self.gsd / (record.gsd or self.gsd)
         if self.augment:
             scale *= float(rng.uniform(0.8, 1.25))
         sample = random_crop(sample, max(32, round(self.size * scale)), self.size, rng)
-        return augment_for_masks(sample, rng) if self.augment else sample
+        return augment_for_masks(sample, rng, self.disturbance) if self.augment else sample
 
 
 class MaskSource:
@@ -107,8 +124,11 @@ class MaskSource:
         augment: bool,
         seed: int,
         workers: int = 0,
+        disturbance: float = 0.0,
     ):
-        self.crops = _MaskCrops(records, size=size, gsd=gsd, augment=augment, seed=seed)
+        self.crops = _MaskCrops(
+            records, size=size, gsd=gsd, augment=augment, seed=seed, disturbance=disturbance
+        )
         self.batch_size, self.seed, self.workers = batch_size, seed, workers
 
     def steps(self) -> int:
@@ -140,11 +160,26 @@ class ImageCaptionSource:
         augment: bool,
         seed: int,
         extracted: ExtractionCache | None = None,
+        reversed_share: float = 0.0,
+        disturbance: float = 0.0,
     ):
-        """Take records, of which those without captions are left out; ``extracted`` is of all of them."""
+        """Take records, of which those without captions are left out; ``extracted`` is of all of them.
+
+        Args:
+            records: the pairs.
+            text: vocabulary and segments of all forms of their captions.
+            batch_size: pairs in a batch.
+            size: side in pixels that images are resized to.
+            augment: flips, colours, shift and disturbances.
+            seed: of everything random.
+            extracted: changes found without learning.
+            reversed_share: probability that a pair with reversed captions is shown backwards.
+            disturbance: strength of :func:`rscc.data.augmentation.disturb`, 0..1.
+        """
         self.places = np.array([i for i, record in enumerate(records) if record.captions], dtype=np.int64)
         self.records, self.text, self.extracted = [records[i] for i in self.places], text, extracted
         self.batch_size, self.size, self.augment, self.seed = batch_size, size, augment, seed
+        self.reversed_share, self.disturbance = reversed_share, disturbance
 
     def steps(self) -> int:
         """Return the number of batches in an epoch."""
@@ -162,6 +197,7 @@ class ImageCaptionSource:
                 samples.append(sample)
                 captions.append(str(rng.choice(sample.captions)))
             batch = collate(samples)
+            batch.references = [list(sample.captions) for sample in samples]
             if self.extracted is not None:
                 batch.extracted = self.extracted.read(self.places[indices], flips)
             self.text.add(batch, captions)
@@ -169,11 +205,15 @@ class ImageCaptionSource:
 
     def _sample(self, record: PairRecord, flip: str, rng: np.random.Generator) -> PairSample:
         sample = resize_sample(read_pair(record), self.size)
+        if _is_reversed(record, self.reversed_share, rng):
+            sample = reverse_sample(sample, record.reversed_captions)
         if not self.augment:
             return sample
         sample = flip_sample(sample, flip)
         before, after = (jitter_colour(a, rng, 0.15) for a in (sample.before, sample.after))
-        return replace(sample, before=before, after=shift_image(after, rng, 1))
+        after = shift_image(after, rng, 1)
+        before, after = (disturb(a, rng, self.disturbance) for a in (before, after))
+        return replace(sample, before=before, after=after)
 
 
 class FeatureCaptionSource:
@@ -188,10 +228,22 @@ class FeatureCaptionSource:
         batch_size: int,
         seed: int,
         extracted: ExtractionCache | None = None,
+        reversed_share: float = 0.0,
     ):
+        """Take records and what was computed of them, in the same order.
+
+        Args:
+            records: the pairs, all with captions.
+            cache: their maps.
+            text: vocabulary and segments of all forms of their captions.
+            batch_size: pairs in a batch.
+            seed: of everything random.
+            extracted: changes found without learning.
+            reversed_share: probability that a pair with reversed captions is shown backwards.
+        """
         self.records, self.cache, self.text = list(records), cache, text
         self.extracted = extracted
-        self.batch_size, self.seed = batch_size, seed
+        self.batch_size, self.seed, self.reversed_share = batch_size, seed, reversed_share
 
     def steps(self) -> int:
         """Return the number of batches in an epoch."""
@@ -202,16 +254,26 @@ class FeatureCaptionSource:
         order = np.random.default_rng((self.seed, number)).permutation(len(self.records))
         for indices in _batches(order, self.batch_size):
             rng = np.random.default_rng((self.seed, number, int(indices[0])))
-            views = rng.integers(len(self.cache.flips), size=len(indices))
+            # Drawn as if every record had all flips; one that has fewer takes those it has equally often.
+            views = rng.integers(len(self.cache.flips), size=len(indices)) % self.cache.views(indices)
             chosen = [self.records[i] for i in indices.tolist()]
-            batch = PairBatch(features=torch.from_numpy(self.cache.read(indices, views)))
+            swapped = [_is_reversed(record, self.reversed_share, rng) for record in chosen]
+            maps = torch.from_numpy(self.cache.read(indices, views))  # (B, 2, C, h, w)
+            for i in np.flatnonzero(swapped):
+                maps[i] = maps[i].flip(0)
+            batch = PairBatch(features=maps)
             flips = [self.cache.flips[view] for view in views.tolist()]
             if self.extracted is not None:
                 batch.extracted = self.extracted.read(indices, flips)
             add_changed(batch, [record.changed for record in chosen])
-            captions = [
-                flip_words(str(rng.choice(record.captions)), flip)
-                for record, flip in zip(chosen, flips, strict=True)
+            true = [
+                record.reversed_captions if swap else record.captions
+                for record, swap in zip(chosen, swapped, strict=True)
             ]
+            batch.references = [
+                [flip_words(caption, flip) for caption in captions]
+                for captions, flip in zip(true, flips, strict=True)
+            ]
+            captions = [str(rng.choice(references)) for references in batch.references]
             self.text.add(batch, captions)
             yield batch
