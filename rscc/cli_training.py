@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from pathlib import Path
@@ -43,6 +42,9 @@ def train(
             "--from", metavar="MODEL", help="Model whose weights and words are the start: a name or a folder."
         ),
     ] = None,
+    corpus: Annotated[
+        Path | None, typer.Option(help="File of captions without images, for the objective language.")
+    ] = None,
     backbone_weights: Annotated[Path | None, typer.Option(help="File of pretrained trunk weights.")] = None,
     text_encoder: Annotated[str, typer.Option(help="Text encoder of the auxiliary losses.")] = "sentence",
     epochs: Annotated[int | None, typer.Option(help="Instead of the config's.")] = None,
@@ -76,7 +78,16 @@ def train(
         )
         folder = train_model(
             settings,
-            RunPaths(data, output, tuple(masks or ()), trunk, backbone_weights, text_encoder, start=start),
+            RunPaths(
+                data,
+                output,
+                tuple(masks or ()),
+                trunk,
+                backbone_weights,
+                text_encoder,
+                start=start,
+                corpus=corpus,
+            ),
             name=name or output.resolve().name,
             command=shlex.join(["rscc", *sys.argv[1:]]),
             resume=resume,

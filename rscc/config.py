@@ -88,6 +88,8 @@ class DataConfig:
     min_count: int = 5
     trust: tuple[str, ...] = ()
     mask_datasets: tuple[str, ...] = ()
+        reversed: probability that a training pair is shown backwards, with captions that say so; pairs for
+            whose captions no true reversal is known never are.
     augment: bool = True
 
     def __post_init__(self) -> None:
@@ -97,9 +99,11 @@ class DataConfig:
 
 @dataclass(frozen=True)
 class TrainConfig:
+    reversed: float = 0.0
     """The training loop.
 
     Attributes:
+        _check(0 <= self.reversed <= 1, f"data.reversed {self.reversed} is not in 0..1")
         objective: what is learnt: ``likelihood`` (captions and whatever else the loss weights say),
             ``language`` (the decoder alone learns sentences without images) or ``self_critical`` (CIDEr of
             captions that the model says itself).

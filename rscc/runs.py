@@ -23,9 +23,11 @@ from rscc.data.sources import (
     all_forms,
 )
 from rscc.errors import ConfigInvalid, DatasetLayoutInvalid
+from rscc.finetuning import compare_scores, pairs_told, read_splits
 from rscc.finishing import finish, learns_the_flag, no_change_prefixes
 from rscc.kept import Kept, keep
 from rscc.language import segment_texts
+from rscc.language_stage import train_language
 from rscc.models import model_class
 from rscc.models.backbone import build_backbone
 from rscc.models.captioner_base import ChangeCaptioner
@@ -55,6 +57,7 @@ class RunPaths:
         start: model folder or name of which every weight is the start, and the vocabulary too; where a
             ``trunk`` is given, that one's trunk and change head win.
     """
+        corpus: file of captions without images, for ``train.objective = "language"``.
 
     data: Path
     output: Path
@@ -65,6 +68,7 @@ class RunPaths:
     cache: Path | None = None
     start: str | None = None
 
+    corpus: Path | None = None
 
 def train_model(
     config: Config,
@@ -93,13 +97,18 @@ def train_model(
     if config.data.name not in DATASETS:
         raise ConfigInvalid(f"data.name is {config.data.name!r}; known are {', '.join(DATASETS)}")
     reader = DATASETS[config.data.name]
-    train = reader(paths.data, "train", trust=config.data.trust).records
-    val = reader(paths.data, "val").records
-    if not learns_masks_only(config):
-        train, val = ([record for record in records if record.captions] for records in (train, val))
-    captions = [caption for record in train for caption in record.captions]
+    if config.train.objective == "language":
+        train = reader(paths.data, "train", trust=config.data.trust).records
+        return train_language(
+            config, paths, train, name=name, command=command, resume=resume, device=device, report=report
+        )
+    if paths.corpus is not None:
+        raise ConfigInvalid("a corpus is learnt with train.objective 'language' only; leave --corpus out")
     start = None if paths.start is None else open_start(paths.start)
     if start is None:
+    tunes = start is not None and start.whole and not learns_masks_only(config)
+    train, val = _read_pairs(config, paths, tunes=tunes, report=report)
+    captions = [caption for record in train for caption in record.captions]
         vocabulary = Vocabulary.build(captions, min_count=config.data.min_count)
     else:
         vocabulary = start.words_with(captions, config.data.min_count)
@@ -132,7 +141,7 @@ def train_model(
         )
     trainer = Trainer(model, source, validate, config=config, folder=paths.output, report=report)
     result = trainer.run(resume=resume)
-    return finish(
+    made = finish(
         load_best(model, result),
         result,
         config,
@@ -153,6 +162,27 @@ def build_model(
     A trunk that comes with a language model brings the vocabulary too; ``vocabulary`` is for the others and
     begins with that of ``start``. A start that was prepared is not prepared anew: its entities stay.
 
+    if paths.start is not None and tunes:
+        report("scores on the validation split, before and after:")
+        report(compare_scores(paths.start, made.path, val, device=device))
+    return made
+
+
+def _read_pairs(
+    config: Config, paths: RunPaths, *, tunes: bool, report: Report
+) -> tuple[list[PairRecord], list[PairRecord]]:
+    """Read training and validation pairs; a run that tunes a model may do without a validation split."""
+    reader, trust = DATASETS[config.data.name], config.data.trust
+    if tunes:
+        train, val, held_out = read_splits(reader, paths.data, trust=trust, seed=config.train.seed)
+        learns_flag = learns_the_flag(config, train)
+        for line in pairs_told(train, val, held_out=held_out, learns_flag=learns_flag):
+            report(line)
+        return train, val
+    train, val = reader(paths.data, "train", trust=trust).records, reader(paths.data, "val").records
+    if not learns_masks_only(config):
+        train, val = ([record for record in records if record.captions] for records in (train, val))
+    return train, val
     Raises:
         ConfigInvalid: unknown names, or weights of one part from two places.
         ModelFolderInvalid: the weights of trunk or start do not fit the config.

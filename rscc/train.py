@@ -31,6 +31,8 @@ from rscc.structures import PairBatch
 Validate = Callable[[ChangeCaptioner], dict[str, float]]
 Report = Callable[[str], None]
 
+LOWER_IS_BETTER = frozenset({"perplexity"})
+
 
 @dataclass(frozen=True)
 class TrainResult:
@@ -119,7 +121,8 @@ class Trainer:
     """Trains one model from one source of batches.
 
     Attributes:
-        score_name: the validation score that chooses the checkpoint, higher is better.
+        score_name: the validation score that chooses the checkpoint: the higher the better, unless it is one
+            of :data:`LOWER_IS_BETTER`.
     """
 
     def __init__(
@@ -179,7 +182,7 @@ class Trainer:
             terms = self._train_epoch()
             scores = self._validate_epoch()
             self.epoch += 1
-            better = not self.best_scores or scores[self.score_name] > self.best_scores[self.score_name]
+            better = not self.best_scores or self._beats(scores, self.best_scores)
             if better:
                 self.best_epoch, self.best_scores = self.epoch, scores
                 self._save_best()
@@ -187,6 +190,10 @@ class Trainer:
             self._log(terms, scores, better)
             self._save()
         return TrainResult(self.best_epoch, self.best_scores, self.folder / "best.safetensors", self.seconds)
+
+    def _beats(self, scores: dict[str, float], others: dict[str, float]) -> bool:
+        one, other = scores[self.score_name], others[self.score_name]
+        return one < other if self.score_name in LOWER_IS_BETTER else one > other
 
     def _train_epoch(self) -> dict[str, float]:
         config, model = self.config.train, self.model
@@ -220,7 +227,7 @@ class Trainer:
             count += 1
             for name, value in (*terms.items(), ("total", total)):
                 sums[name] += value.item()
-            for name, number in measured.items():
+            for name, number in measured.items():  # not every batch gives each of them
                 sums[name] += number
         return {name: value / count for name, value in sums.items()}
 
