@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rscc.cli_data import synthesize
 from rscc.cli_options import (
     DATE_HELP,
     AfterArgument,
@@ -216,6 +217,7 @@ def models(debug: Debug = False) -> None:
 
 app.command()(train)
 app.command()(evaluate)
+app.command()(synthesize)
 
 
 def main(

@@ -39,6 +39,10 @@ class DeviceUnavailable(RsccError):
     """The requested compute device does not exist on this machine."""
 
 
+class OutputExists(RsccError):
+    """The folder to be written is there already; nothing is overwritten."""
+
+
 class NonFiniteLoss(RsccError):
     """Training met a NaN or an infinity; the message lists every loss term."""
 
