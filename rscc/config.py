@@ -20,12 +20,17 @@ T = TypeVar("T")
 
 CONFIG_FOLDER = Path(__file__).parent / "configs"
 OBJECTIVES = ("likelihood", "language", "self_critical")
+REWARDS = ("cider", "bleu4")
 SELECTORS = ("cider", "mask_f1", "perplexity")
 
 
 def _check(condition: bool, message: str) -> None:
     if not condition:
         raise ConfigInvalid(message)
+
+
+def _is_finite(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 @dataclass(frozen=True)
@@ -125,6 +130,10 @@ class TrainConfig:
             or, of the objective ``language``, ``perplexity`` (validation sentences; the lower the better).
         seed: of everything random.
         workers: processes that read and augment; 0 reads in the training process.
+        samples: captions that are drawn per pair (objective ``self_critical``).
+        reward: weights of the scores of a drawn caption: ``cider`` (CIDEr-D) and ``bleu4`` (smoothed).
+        hallucination: what a drawn caption loses when no reference names any of its objects; a share of that
+            when some are named.
     """
 
     objective: str = "likelihood"
@@ -146,6 +155,9 @@ class TrainConfig:
     select: str = "cider"
     seed: int = 1
     workers: int = 0
+    samples: int = 5
+    reward: dict[str, float] = field(default_factory=lambda: {"cider": 1.0})
+    hallucination: float = 0.0
 
     def __post_init__(self) -> None:
         _check(
@@ -167,6 +179,12 @@ class TrainConfig:
             _check(getattr(self, name) > 0, f"train.{name} {getattr(self, name)} is not above 0")
         for name in ("final_rate", "backbone_rate", "weight_decay", "warmup_steps", "workers"):
             _check(getattr(self, name) >= 0, f"train.{name} {getattr(self, name)} is below 0")
+        _check(self.samples >= 2, f"train.samples {self.samples} is below 2: one is the other's measure")
+        _check(self.hallucination >= 0, f"train.hallucination {self.hallucination} is below 0")
+        for name, weight in self.reward.items():
+            _check(name in REWARDS, f"train.reward.{name} is unknown; use {' and '.join(REWARDS)}")
+            _check(_is_finite(weight) and weight >= 0, f"train.reward.{name} is {weight!r}, no number from 0")
+        _check(any(self.reward.values()), "train.reward: no score has a weight above 0")
         _check(0 <= self.label_smoothing < 1, f"train.label_smoothing {self.label_smoothing} is not in 0..1")
         _check(0 <= self.ema < 1, f"train.ema {self.ema} is not in 0..1")
         _check(
@@ -212,8 +230,7 @@ class Config:
 
     def __post_init__(self) -> None:
         for name, weight in self.loss.items():
-            number = isinstance(weight, int | float) and not isinstance(weight, bool)
-            _check(number and math.isfinite(weight), f"loss.{name} is {weight!r}; expected a finite number")
+            _check(_is_finite(weight), f"loss.{name} is {weight!r}; expected a finite number")
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that :func:`config_from_dict` reads back."""

@@ -31,6 +31,7 @@ from rscc.language_stage import train_language
 from rscc.models import model_class
 from rscc.models.backbone import build_backbone
 from rscc.models.captioner_base import ChangeCaptioner
+from rscc.self_critical import self_critical
 from rscc.starting import TRUNK_PARTS, Start, load_trunk, open_start, take_start
 from rscc.structures import TrainingMaterial
 from rscc.text_encoders import TextEncoder, load_text_encoder
@@ -139,7 +140,16 @@ def train_model(
             bf16=bf16,
             flag_decides=learns_the_flag(config, train),
         )
-    trainer = Trainer(model, source, validate, config=config, folder=paths.output, report=report)
+    critical = config.train.objective == "self_critical"
+    trainer = Trainer(
+        model,
+        source,
+        validate,
+        config=config,
+        folder=paths.output,
+        report=report,
+        objective=self_critical(config, model, train) if critical else None,
+    )
     result = trainer.run(resume=resume)
     made = finish(
         load_best(model, result),

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -203,7 +203,7 @@ class Trainer:
             model.get_submodule(name).eval()
         device = next(model.parameters()).device
         sums: dict[str, float] = defaultdict(float)
-        count = 0
+        count, counts = 0, Counter[str]()
         for index, batch in enumerate(self.source.epoch(self.epoch)):
             with torch.autocast(device.type, torch.bfloat16, enabled=config.bf16):
                 terms, measured = self.objective.losses(
@@ -229,7 +229,8 @@ class Trainer:
                 sums[name] += value.item()
             for name, number in measured.items():  # not every batch gives each of them
                 sums[name] += number
-        return {name: value / count for name, value in sums.items()}
+                counts[name] += 1
+        return {name: value / counts.get(name, count) for name, value in sums.items()}
 
     def _validate_epoch(self) -> dict[str, float]:
         self.model.eval()

@@ -34,15 +34,16 @@ class Attention(nn.Module):
         return self._split(self.key(memory)), self._split(self.value(memory))
 
     def attend(self, x: Tensor, keys: Tensor, values: Tensor, *, causal: bool = False) -> Tensor:
-        """Attend from (B, L, D) to projected keys and values; returns (B, L, D)."""
-        batch, length, width = x.shape
-        mixed = F.scaled_dot_product_attention(
-            self._split(self.query(x)),
-            keys,
-            values,
-            is_causal=causal,
-        )
-        return self.drop(self.out(mixed.transpose(1, 2).reshape(batch, length, width)))
+        """Attend from (B, L, D) to projected keys and values; returns (B, L, D).
+
+        Keys and values of B / k samples do for B rows, where every k rows in a row ask the same sample: they
+        are asked as one row of k * L queries. That is not for ``causal`` attention.
+        """
+        shape, queries = x.shape, self.query(x)
+        if shape[0] != keys.shape[0]:
+            queries = queries.view(keys.shape[0], -1, shape[2])
+        mixed = F.scaled_dot_product_attention(self._split(queries), keys, values, is_causal=causal)
+        return self.drop(self.out(mixed.transpose(1, 2).reshape(shape)))
 
     def weights(self, x: Tensor, keys: Tensor) -> Tensor:
         """What the fused kernels keep to themselves: softmax(Q K^T / sqrt(d_k)), (B, heads, L, M) float32."""

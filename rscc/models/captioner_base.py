@@ -277,19 +277,23 @@ class ChangeCaptioner(nn.Module, ABC):
         mask = _required(batch.mask, "change_mask", "masks")
         return change_mask_loss(logits, mask, _required(batch.mask_known, "change_mask", "masks"))
 
-    @torch.no_grad()
-    def generate_from(
-        self, features: DifferenceFeatures, *, beams: int = 1, forbidden: ForbiddenPrefixes | None = None
-    ) -> list[list[Hypothesis]]:
-        """Decode captions from encoded pairs; per pair the hypotheses, best first."""
+    def search_settings(self, forbidden: ForbiddenPrefixes | None = None) -> dict[str, Any]:
+        """Return what the functions of :mod:`rscc.models.generation` ask about words and lengths."""
         words = self.vocabulary
-        settings: dict[str, Any] = {
+        return {
             "bos": words.bos,
             "eos": words.eos,
             "max_words": self.config.max_words - 1,
             "banned": (words.pad, words.bos, words.unk),
             "forbidden": forbidden,
         }
+
+    @torch.no_grad()
+    def generate_from(
+        self, features: DifferenceFeatures, *, beams: int = 1, forbidden: ForbiddenPrefixes | None = None
+    ) -> list[list[Hypothesis]]:
+        """Decode captions from encoded pairs; per pair the hypotheses, best first."""
+        settings = self.search_settings(forbidden)
         memory = self.memory(features)
         if beams == 1:
             return [[one] for one in greedy_search(self.decoder, memory, **settings)]

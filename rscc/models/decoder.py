@@ -33,6 +33,10 @@ class Decoder(nn.Module, ABC):
     def forward(self, memory: Tensor, tokens: Tensor) -> DecoderOutput:
         """Teacher forcing: logits of the word after each of ``tokens`` (B, L) from ``memory`` (B, N, D)."""
 
+    def repeat(self, memory: Tensor, times: int) -> Tensor:
+        """Return the memory (B, N, D) for B * ``times`` sentences, ``times`` in a row for each sample."""
+        return memory.repeat_interleave(times, dim=0)
+
     def attention(self, memory: Tensor, tokens: Tensor) -> Tensor | None:
         """Where each word of :meth:`forward` looks: (B, L, N), rows sum to 1; None when that is not known."""
         return None
@@ -160,6 +164,10 @@ class CaptionDecoder(Decoder):
         for layer in self._typed_layers():
             x, words, attended = layer(x, memory)
         return DecoderOutput(logits=self.logits(x), hidden=x, words=words, attended=attended)
+
+    def repeat(self, memory: Tensor, times: int) -> Tensor:
+        """Return the memory as it is: attention shares it among the sentences of a sample."""
+        return memory
 
     def attention(self, memory: Tensor, tokens: Tensor) -> Tensor:
         """Cross-attention of each of ``tokens`` (B, L), the mean over heads and layers: (B, L, N)."""

@@ -1,9 +1,9 @@
-"""Greedy and beam search over the shared decoder, with sentence beginnings that may be forbidden."""
+"""Greedy search, beam search and sampling; sentence beginnings may be forbidden."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -50,6 +50,16 @@ class ForbiddenPrefixes:
             if words:
                 logits[row, words] = float("-inf")
 
+    def along(self, sentences: Sequence[Sequence[int]]) -> list[tuple[int, int, int]]:
+        """Return (row, place, word) of all words that would complete a forbidden beginning of a sentence."""
+        longest = max(map(len, self._next), default=-1)
+        return [
+            (row, place, word)
+            for row, sentence in enumerate(sentences)
+            for place in range(min(longest + 1, len(sentence)))
+            for word in self._next.get(tuple(sentence[:place]), ())
+        ]
+
 
 def greedy_search(
     decoder: Decoder,
@@ -73,19 +83,80 @@ def greedy_search(
 
     No sentence is empty: the end token is never the first.
     """
-    batch = memory.shape[0]
+    return _search(
+        decoder,
+        memory,
+        lambda log_probabilities: log_probabilities.argmax(dim=-1),
+        bos=bos,
+        eos=eos,
+        max_words=max_words,
+        banned=banned,
+        forbidden=forbidden,
+    )
+
+
+def sample_search(
+    decoder: Decoder,
+    memory: Tensor,
+    *,
+    bos: int,
+    eos: int,
+    max_words: int,
+    samples: int,
+    generator: torch.Generator | None = None,
+    banned: Sequence[int] = (),
+    forbidden: ForbiddenPrefixes | None = None,
+) -> list[list[Hypothesis]]:
+    """Draw ``samples`` sentences of every row of the memory, each word by its probability.
+
+    Other arguments as :func:`greedy_search`; ``generator`` draws the words and lies on the memory's device.
+    What must not be produced has probability 0, the others share what it leaves.
+    """
+
+    def draw(log_probabilities: Tensor) -> Tensor:
+        return torch.multinomial(log_probabilities.exp(), 1, generator=generator).squeeze(1)
+
+    found = _search(
+        decoder,
+        decoder.repeat(memory, samples),
+        draw,
+        bos=bos,
+        eos=eos,
+        max_words=max_words,
+        banned=banned,
+        forbidden=forbidden,
+        rows=memory.shape[0] * samples,
+    )
+    return [found[start : start + samples] for start in range(0, len(found), samples)]
+
+
+def _search(
+    decoder: Decoder,
+    memory: Tensor,
+    choose: Callable[[Tensor], Tensor],
+    *,
+    bos: int,
+    eos: int,
+    max_words: int,
+    banned: Sequence[int],
+    forbidden: ForbiddenPrefixes | None,
+    rows: int | None = None,
+) -> list[Hypothesis]:
+    """Decode one sentence per row; ``choose`` picks each row's next word from log-probabilities (R, V)."""
+    rows = memory.shape[0] if rows is None else rows
     cache = decoder.start(memory)
-    words = torch.full((batch,), bos, device=memory.device)
-    sentences: list[tuple[int, ...]] = [()] * batch
-    total = [0.0] * batch
-    counts = [0] * batch
-    done = [False] * batch
+    words = torch.full((rows,), bos, device=memory.device)
+    sentences: list[tuple[int, ...]] = [()] * rows
+    total = [0.0] * rows
+    counts = [0] * rows
+    done = [False] * rows
     for step in range(max_words):
         logits = decoder.step(words, cache).float()
         never = banned if step else (*banned, eos)
         log_probabilities = _masked_log_softmax(logits, sentences, never, forbidden)
-        best, words = log_probabilities.max(dim=-1)
-        for row, (value, word) in enumerate(zip(best.tolist(), words.tolist(), strict=True)):
+        words = choose(log_probabilities)
+        values = log_probabilities.gather(1, words.unsqueeze(1)).squeeze(1)
+        for row, (value, word) in enumerate(zip(values.tolist(), words.tolist(), strict=True)):
             if done[row]:
                 continue
             total[row] += value
@@ -97,6 +168,45 @@ def greedy_search(
         if all(done):
             break
     return [Hypothesis(s, t / max(n, 1)) for s, t, n in zip(sentences, total, counts, strict=True)]
+
+
+def sentence_log_probabilities(
+    decoder: Decoder,
+    memory: Tensor,
+    sentences: Sequence[Sequence[int]],
+    *,
+    bos: int,
+    eos: int,
+    max_words: int,
+    banned: Sequence[int] = (),
+    forbidden: ForbiddenPrefixes | None = None,
+) -> Tensor:
+    """Return the mean log-probability per token, (R,) with gradients, of sentences as a search found them.
+
+    Args:
+        decoder: the caption decoder, run by teacher forcing.
+        memory: difference tokens (B, N, D); the first R / B sentences belong to the first row, and so on.
+        sentences: R times ids without begin and end; the end counts as a token of all but those of
+            ``max_words`` words, which were cut off.
+        bos, eos, max_words, banned, forbidden: as in :func:`greedy_search`. What must not be produced has
+            probability 0, so that this is the distribution that :func:`sample_search` draws from.
+    """
+    rows, device = len(sentences), memory.device
+    targets = [[*sentence, eos][:max_words] for sentence in sentences]
+    longest = max(map(len, targets))
+    lengths = torch.tensor([len(target) for target in targets], device=device)
+    target = torch.tensor([one + [eos] * (longest - len(one)) for one in targets], device=device)  # (R, L)
+    inputs = torch.cat([target.new_full((rows, 1), bos), target[:, :-1]], dim=1)
+    logits = decoder(decoder.repeat(memory, rows // memory.shape[0]), inputs).logits.float()
+    if banned:
+        logits = logits.index_fill(2, torch.tensor(banned, device=device), float("-inf"))
+    never = [(row, 0, eos) for row in range(rows)]
+    never += [] if forbidden is None else forbidden.along(targets)
+    places = torch.tensor(never, device=device).unbind(1)
+    logits = logits.index_put(places, logits.new_tensor(float("-inf")))
+    chosen = logits.log_softmax(dim=-1).gather(2, target.unsqueeze(2)).squeeze(2)  # (R, L)
+    spoken = torch.arange(longest, device=device) < lengths.unsqueeze(1)
+    return chosen.masked_fill(~spoken, 0.0).sum(1) / lengths
 
 
 def beam_search(

@@ -1,12 +1,21 @@
-"""Greedy and beam search over a decoder whose next word depends on the last word alone."""
+"""Greedy search, beam search and sampling over a decoder whose next word depends on the last word alone."""
 
 import itertools
 import math
+from collections import Counter
 
 import pytest
 import torch
+from tiny_models import random_images, tiny_model
 
-from rscc.models.generation import ForbiddenPrefixes, beam_search, greedy_search
+from rscc.models import MODELS
+from rscc.models.generation import (
+    ForbiddenPrefixes,
+    beam_search,
+    greedy_search,
+    sample_search,
+    sentence_log_probabilities,
+)
 
 PAD, BOS, EOS, UNK, A, B, C = range(7)
 SETTINGS = {"bos": BOS, "eos": EOS, "banned": (PAD, BOS, UNK)}
@@ -26,6 +35,9 @@ class MarkovDecoder:
     def __init__(self, table: torch.Tensor):
         self.table = table
         self.steps = 0
+
+    def repeat(self, memory: torch.Tensor, times: int) -> torch.Tensor:
+        return memory.repeat_interleave(times, dim=0)
 
     def start(self, memory: torch.Tensor) -> MarkovCache:
         return MarkovCache(memory[:, 0, 0].long())
@@ -141,3 +153,70 @@ def test_greedy_takes_the_likeliest_word_and_never_ends_at_once(seed) -> None:
             words.append(last)
         assert one.ids == tuple(words)
         assert words
+
+
+# Sampling
+
+
+def draw(table, kinds, samples, *, seed=1, forbidden=None, max_words=4, decoder=None):
+    return sample_search(
+        decoder or MarkovDecoder(table),
+        memory(*kinds),
+        samples=samples,
+        generator=torch.Generator().manual_seed(seed),
+        max_words=max_words,
+        forbidden=None if forbidden is None else ForbiddenPrefixes(forbidden),
+        **SETTINGS,
+    )
+
+
+@pytest.mark.parametrize("forbidden", [(), ((A,),), ((B, A), (C,))])
+def test_sentences_are_drawn_by_their_probability(forbidden) -> None:
+    table = random_table(3)
+    found = draw(table, (0, 2), 4000, forbidden=forbidden)
+    for kind, hypotheses in zip((0, 2), found, strict=True):
+        expected = {ids: mean * (len(ids) + 1) for ids, mean in exhaustive(table[kind], 3, forbidden)}
+        shares = Counter(one.ids for one in hypotheses)
+        for ids, total in expected.items():
+            share = math.exp(total)
+            assert shares[ids] / 4000 == pytest.approx(share, abs=4 * math.sqrt(share / 4000) + 1e-3)
+        for one in hypotheses:
+            if len(one.ids) < 4:
+                assert one.mean_log_probability == pytest.approx(
+                    expected[one.ids] / (len(one.ids) + 1), abs=1e-5
+                )
+
+
+def test_the_seed_decides_what_is_drawn() -> None:
+    table = random_table(3)
+    assert draw(table, (0, 1), 5) == draw(table, (0, 1), 5)
+    assert draw(table, (0, 1), 5) != draw(table, (0, 1), 5, seed=2)
+
+
+@pytest.mark.parametrize("paper", MODELS)
+def test_drawn_sentences_have_the_same_probability_by_teacher_forcing(paper) -> None:
+    """Forbidden beginnings, banned words, sentences that end and sentences that are cut off."""
+    model = tiny_model(paper, max_words=6)
+    with torch.no_grad():
+        features = model.encode(*random_images(3), extracted=torch.rand(3, 4, 4))
+        kept = model.memory(features)
+    forbidden = ForbiddenPrefixes.of_words(
+        [["there"], ["a", "house"], ["are", "there", "is"]], model.vocabulary
+    )
+    options = model.search_settings(forbidden)
+    found = sample_search(
+        model.decoder, kept, samples=150, generator=torch.Generator().manual_seed(1), **options
+    )
+    assert [len(one) for one in found] == [150, 150, 150]
+    drawn = [one for several in found for one in several]
+    assert len({one.ids for one in drawn}) > 7
+    assert {len(one.ids) == options["max_words"] for one in drawn} == {True, False}
+    means = sentence_log_probabilities(model.decoder, kept, [one.ids for one in drawn], **options)
+    assert means.tolist() == pytest.approx([one.mean_log_probability for one in drawn], abs=2e-5)
+    # Not the same without the masks: they are part of the distribution.
+    plain = sentence_log_probabilities(
+        model.decoder, kept, [one.ids for one in drawn], **options | {"forbidden": None, "banned": ()}
+    )
+    assert (plain < means - 1e-6).any() and (plain <= means + 1e-5).all()
+    means.sum().backward()
+    assert all(torch.isfinite(p.grad).all() for p in model.decoder.parameters() if p.grad is not None)

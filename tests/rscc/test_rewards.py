@@ -1,0 +1,153 @@
+"""Rewards by hand, against pycocoevalcap, and against the formulas written out slowly."""
+
+import math
+import random
+
+import pytest
+from tiny_models import WORDS
+
+from rscc.rewards import CiderD, Reward, object_nouns, sentence_bleu4, unnamed_share
+
+PAIRS = 30
+
+
+def corpus(seed: int) -> list[tuple[str, list[str]]]:
+    """A caption and 1 to 5 references per pair, which share some of their words."""
+    rng = random.Random(seed)
+    pairs = []
+    for number in range(PAIRS):
+        common = [rng.choice(WORDS) for _ in range(12)]
+
+        def sentence(longest: int, own: list[str] = common) -> str:
+            count = rng.randrange(1, longest)
+            if rng.random() < 0.7:
+                start = rng.randrange(len(own))
+                return " ".join([*own[start : start + count], rng.choice(WORDS)])
+            return " ".join(rng.choice(WORDS) for _ in range(count))
+
+        references = [sentence(14) for _ in range(1 + number % 5)]
+        pairs.append(
+            (rng.choice([references[0], sentence(14), sentence(30), "unheard words here"]), references)
+        )
+    return pairs
+
+
+def whole(documents) -> CiderD:
+    return CiderD((references, 1.0) for references in documents)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_cider_d_agrees_with_pycocoevalcap(seed) -> None:
+    scorers = pytest.importorskip("pycocoevalcap.cider.cider_scorer")
+    pairs = corpus(seed)
+    slow = scorers.CiderScorer()
+    for caption, references in pairs:
+        slow += (caption, references)
+    _, expected = slow.compute_score()
+    fast = whole(references for _, references in pairs)
+    found = [fast.score([caption], references)[0] for caption, references in pairs]
+    assert found == pytest.approx(list(expected), abs=1e-9)
+    assert max(found) > 1
+
+
+def slow_cider_d(caption: str, references: list[str], documents: list[list[str]]) -> float:
+    """Eq. 2, 4 and 7 of Vedantam et al. (2015), one n-gram at a time."""
+
+    def grams(sentence, n):
+        words = sentence.split()
+        return [tuple(words[i : i + n]) for i in range(len(words) - n + 1)]
+
+    total = 0.0
+    for n in range(1, 5):
+
+        def g(gram, sentence, n=n):
+            holding = sum(any(gram in grams(one, n) for one in document) for document in documents)
+            return grams(sentence, n).count(gram) * math.log(len(documents) / max(1, holding))
+
+        for one in references:
+            said, truth = set(grams(caption, n)), set(grams(one, n))
+            dot = sum(min(g(k, caption), g(k, one)) * g(k, one) for k in said | truth)
+            norms = [
+                math.sqrt(sum(g(k, text) ** 2 for k in keys))
+                for text, keys in ((caption, said), (one, truth))
+            ]
+            apart = len(caption.split()) - len(one.split())
+            if all(norms):
+                total += math.exp(-(apart**2) / 72) * dot / (norms[0] * norms[1])
+    return 10 * total / (4 * len(references))
+
+
+def test_cider_d_is_the_formula() -> None:
+    pairs = corpus(9)[:10]
+    documents = [references for _, references in pairs]
+    fast = whole(documents)
+    for caption, references in pairs:
+        assert fast.score([caption], references)[0] == pytest.approx(
+            slow_cider_d(caption, references, documents), abs=1e-12
+        )
+
+
+def test_cider_d_of_the_only_reference_is_ten_and_of_other_words_nought() -> None:
+    fast = whole([["a house is built here"], ["the road is gone now"]])
+    assert fast.score(["a house is built here", "trees grow"], ["a house is built here"]) == [
+        pytest.approx(10.0),
+        0.0,
+    ]
+
+
+def test_repeated_words_gain_nothing_and_length_costs() -> None:
+    fast = whole([["a house is built"], ["the road is gone"]])
+    right, twice, long = fast.score(
+        ["a house is built", "a house is built house house", "a house is built " + "x " * 12],
+        ["a house is built"],
+    )
+    assert right > twice > long
+    # One bigram of two, one word of two, equal lengths: by hand, with log 2 for every n-gram but "is".
+    (half,) = whole([["house built"], ["road gone"]]).score(["house gone"], ["house built"])
+    assert half == pytest.approx(10 * (0.5 + 0 + 0 + 0) / 4)
+
+
+def test_documents_may_count_in_shares() -> None:
+    """A pair in two wordings, half a document each, weighs its words as often as one whole document."""
+    one = whole([["house left"], ["road"], ["road tree"]])
+    two = CiderD([(["house left"], 0.5), (["house right"], 0.5), (["road"], 1.0), (["road tree"], 1.0)])
+    for caption in ("house", "road", "road tree"):
+        for truth in ("house road tree", "road", "house tree"):
+            assert two.score([caption], [truth]) == pytest.approx(one.score([caption], [truth]))
+
+
+def test_smoothed_bleu_by_hand() -> None:
+    caption, references = "the house is new", ["a house is new", "the road"]
+    # 4 of 4 words; 2 + 1 of 3 + 1, 1 + 1 of 2 + 1, 0 + 1 of 1 + 1 longer runs; no brevity penalty.
+    assert sentence_bleu4(caption, references) == pytest.approx((1 * 3 / 4 * 2 / 3 * 1 / 2) ** 0.25)
+    assert sentence_bleu4("house house", ["a house"]) == pytest.approx((1 / 2 * 1 / 2 * 1 * 1) ** 0.25)
+    assert sentence_bleu4("a house", ["a house is new"]) == pytest.approx(math.exp(1 - 4 / 2))
+    assert sentence_bleu4("a house", ["a house is new", "a", "a b c"]) == pytest.approx(1.0)
+    assert sentence_bleu4("", references) == 0
+    assert sentence_bleu4("tree", references) == 0
+
+
+def test_objects_that_no_reference_names() -> None:
+    nouns = object_nouns([["small houses", "the road"], ["trees", "top", "right side"], ["house"]])
+    assert nouns == {"house", "road", "tree"}
+    references = ["a house is built", "new houses appear by a road"]
+    assert unnamed_share("houses are built near the road", references, nouns) == 0
+    assert unnamed_share("trees and houses at the top", references, nouns) == 0.5
+    assert unnamed_share("many trees vanish", references, nouns) == 1
+    assert unnamed_share("something appears", references, nouns) == 0
+
+
+def test_the_reward_is_the_weighted_sum_less_the_penalty() -> None:
+    references = ["a house is built here"]
+    cider = whole([references, ["the road is gone now"]])
+    captions = ["a house is built here", "a tree is built here", ""]
+    scores = cider.score(captions, references)
+    reward = Reward(cider, {"cider": 2.0, "bleu4": 0.5}, nouns={"house", "tree"}, hallucination=0.25)
+    expected = [
+        2 * score + 0.5 * sentence_bleu4(caption, references) - 0.25 * wrong
+        for score, caption, wrong in zip(scores, captions, (0, 1, 0), strict=True)
+    ]
+    assert reward(captions, references) == pytest.approx(expected)
+    assert expected[0] == pytest.approx(20.5)
+    assert Reward(cider, {"cider": 1.0})(captions, references) == scores
+    assert Reward(cider, {"bleu4": 1.0})(captions[:1], references) == [1.0]

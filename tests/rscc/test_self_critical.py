@@ -1,0 +1,285 @@
+"""Sampled captions that score above the others of their pair become likelier, the others less likely."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from test_train import (
+    FixedSource,
+    Stopped,
+    StoppingSource,
+    assert_same_tensors,
+    log_of,
+    settings,
+    sum_of_weights,
+)
+from tiny_models import CAPTIONS, WORDS, full_batch, tiny_backbone, tiny_config, tiny_model
+
+from rscc.config import Config, DataConfig, config_from_dict, load_config
+from rscc.errors import ConfigInvalid
+from rscc.models import backbone
+from rscc.models.generation import ForbiddenPrefixes, sentence_log_probabilities
+from rscc.objectives import Likelihood
+from rscc.rewards import CiderD, Reward
+from rscc.self_critical import SelfCritical, leave_one_out, may_have_changed, self_critical
+from rscc.train import Trainer
+
+LOSS = {"caption": 0.2, "n2o": 0.0, "v2a": 0.0, "changed": 0.5, "change_mask": 0.0, "reward": 1.0}
+
+
+@pytest.fixture(autouse=True)
+def tiny_registered(monkeypatch) -> None:
+    monkeypatch.setitem(backbone.BACKBONES, "tiny", tiny_backbone)
+
+
+def batch_of(model, changed=(1.0, 0.0, 1.0, 1.0)):
+    batch = full_batch(model, CAPTIONS)
+    batch.changed = torch.tensor(changed)
+    batch.references = [[caption] for caption in CAPTIONS]
+    return batch
+
+
+PREFERRED = frozenset(WORDS[::2])
+
+
+def preferred_share(caption: str) -> float:
+    return sum(word in PREFERRED for word in caption.split()) / len(caption.split())
+
+
+class Prefers:
+    """Rewards the share of every second word of the vocabulary, and keeps what it was asked."""
+
+    def __init__(self):
+        self.asked = []
+
+    def __call__(self, captions, references):
+        self.asked.append((list(captions), list(references)))
+        return list(map(preferred_share, captions))
+
+
+def cider() -> Reward:
+    return Reward(CiderD(([caption], 1.0) for caption in CAPTIONS), {"cider": 1.0})
+
+
+def test_the_baseline_is_the_mean_of_the_other_samples() -> None:
+    rewards = torch.tensor([[1.0, 2.0, 6.0], [3.0, 3.0, 3.0]])
+    assert leave_one_out(rewards).tolist() == [[-3.0, -1.5, 4.5], [0.0, 0.0, 0.0]]
+
+
+def test_pairs_known_to_be_unchanged_are_not_sampled() -> None:
+    model = tiny_model()
+    batch = batch_of(model)
+    batch.changed_known[3] = False
+    batch.changed[3] = 0.0
+    assert may_have_changed(batch, 4).tolist() == [0, 2, 3]
+    reward = Prefers()
+    objective = SelfCritical(LOSS, reward, samples=3)
+    terms, measured = objective.losses(model, batch, place=(0, 0))
+    assert set(terms) == {"caption", "changed", "reward"}
+    assert [references for _, references in reward.asked] == [[CAPTIONS[i]] for i in (0, 2, 3)]
+    assert all(len(captions) == 3 for captions, _ in reward.asked)
+    assert measured["mean_reward"] == pytest.approx(
+        sum(preferred_share(one) for captions, _ in reward.asked for one in captions) / 9
+    )
+
+
+def test_the_likelihood_terms_are_those_of_the_model() -> None:
+    model = tiny_model()
+    batch = batch_of(model)
+    terms, _ = SelfCritical(LOSS, cider(), label_smoothing=0.1).losses(model, batch, place=(0, 0))
+    expected, _ = Likelihood(
+        {name: weight for name, weight in LOSS.items() if name != "reward"}, label_smoothing=0.1
+    ).losses(model, batch, place=(0, 0))
+    for name, value in expected.items():
+        assert torch.equal(terms[name], value)
+
+
+def test_a_batch_without_change_gives_a_reward_of_nought() -> None:
+    model = tiny_model()
+    objective = SelfCritical(dict.fromkeys(LOSS, 0.0) | {"reward": 1.0}, Prefers())
+    terms, measured = objective.losses(model, batch_of(model, (0.0,) * 4), place=(0, 0))
+    assert set(terms) == {"reward"}
+    assert terms["reward"].item() == 0
+    terms["reward"].backward()
+    assert not measured
+
+
+def test_a_weight_of_nought_leaves_the_reward_out() -> None:
+    reward = Prefers()
+    model = tiny_model()
+    terms, _ = SelfCritical(LOSS | {"reward": 0.0}, reward).losses(model, batch_of(model), place=(0, 0))
+    assert set(terms) == {"caption", "changed"}
+    assert not reward.asked
+
+
+def test_without_references_it_says_so() -> None:
+    model = tiny_model()
+    with pytest.raises(ConfigInvalid, match="needs captions"):
+        SelfCritical(LOSS, cider()).losses(model, full_batch(model, CAPTIONS), place=(0, 0))
+
+
+@pytest.mark.parametrize("paper", ["rdd", "cheers"])
+def test_samples_above_the_baseline_become_likelier(paper) -> None:
+    """One step of plain descent raises every better sample's probability and lowers every worse one's."""
+    model = tiny_model(paper)
+    batch = batch_of(model, (1.0, 0.0, 0.0, 0.0))
+    reward = Prefers()
+    weights = dict.fromkeys(model.loss_terms(), 0.0) | {"reward": 1.0}
+    objective = SelfCritical(weights, reward, samples=60)
+    options = model.search_settings()
+
+    def likelihoods(sentences):
+        with torch.no_grad():
+            memory = model.memory(model.encode_batch(batch))[:1]
+            return sentence_log_probabilities(model.decoder, memory, sentences, **options)
+
+    terms, _ = objective.losses(model, batch, place=(0, 1))
+    ((drawn, _),) = reward.asked
+    sentences = [model.vocabulary.encode(caption, 99)[1:-1] for caption in drawn]
+    before = likelihoods(sentences)
+    advantages = leave_one_out(torch.tensor([[preferred_share(one) for one in drawn]]))[0]
+    assert terms["reward"].item() == pytest.approx(-(advantages * before).mean().item(), abs=1e-5)
+    terms["reward"].backward()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.grad is not None:
+                parameter -= 1e-3 * parameter.grad
+    change = likelihoods(sentences) - before
+    assert change[advantages > 0].mean() > 1e-5
+    assert change[advantages < 0].mean() < -1e-5
+
+
+def test_dropout_is_off_while_sampling_and_on_again_afterwards() -> None:
+    model = tiny_model(dropout=0.3).train()
+    model.decoder.words.eval()
+    modes = {name: part.training for name, part in model.named_modules()}
+    seen = []
+    model.decoder.logits.register_forward_hook(lambda part, *_: seen.append(part.training))
+    SelfCritical(LOSS, cider()).losses(model, batch_of(model), place=(0, 0))
+    assert {name: part.training for name, part in model.named_modules()} == modes
+    assert (seen[0], seen[-1]) == (True, True)  # the caption term and the sampled sentences
+    assert seen[1:-1] and not any(seen[1:-1])
+
+
+def test_forbidden_beginnings_are_never_drawn() -> None:
+    model = tiny_model()
+    words = model.vocabulary.words[4:]
+    allowed = ("villas", "are")
+    forbidden = ForbiddenPrefixes.of_words(
+        [[word] for word in words if word not in allowed], model.vocabulary
+    )
+    reward = Prefers()
+    terms, _ = SelfCritical(LOSS, reward, samples=20, forbidden=forbidden).losses(
+        model, batch_of(model), place=(0, 0)
+    )
+    assert {one.split()[0] for captions, _ in reward.asked for one in captions} == set(allowed)
+    assert torch.isfinite(terms["reward"])
+
+
+def test_what_is_drawn_depends_on_seed_epoch_and_batch_alone() -> None:
+    model = tiny_model()
+
+    def drawn(seed, place):
+        reward = Prefers()
+        torch.rand(int(torch.randint(9, ())))
+        SelfCritical(LOSS, reward, seed=seed).losses(model, batch_of(model), place=place)
+        return reward.asked
+
+    first = drawn(1, (0, 0))
+    assert drawn(1, (0, 0)) == first
+    assert all(drawn(*other) != first for other in ((2, (0, 0)), (1, (1, 0)), (1, (0, 1))))
+
+
+def whole_config(**values) -> Config:
+    train = settings(objective="self_critical", samples=3, **values)
+    return Config(
+        model=tiny_config(dropout=0.2), data=DataConfig(size=64, min_count=1), train=train, loss=LOSS
+    )
+
+
+def make_trainer(folder, config, *, seed=1, stop=None, reward=None) -> Trainer:
+    model = tiny_model(dropout=0.2, seed=seed)
+    source = FixedSource(batch_of(model), batch_of(model, (0.0, 1.0, 0.0, 1.0)))
+    objective = SelfCritical(config.loss, reward or cider(), samples=3, seed=config.train.seed)
+    return Trainer(
+        model,
+        source if stop is None else StoppingSource(source, *stop),
+        sum_of_weights,
+        config=config,
+        folder=folder,
+        report=lambda line: None,
+        objective=objective,
+    )
+
+
+@pytest.mark.parametrize("bf16", [False, True])
+def test_a_resumed_run_equals_an_undisturbed_one(tmp_path, bf16) -> None:
+    config = whole_config(bf16=bf16)
+    expected = make_trainer(tmp_path / "whole", config)
+    expected.run()
+    with pytest.raises(Stopped):
+        make_trainer(tmp_path / "part", config, stop=(1, 1)).run()
+    found = make_trainer(tmp_path / "part", config, seed=5)
+    torch.rand(3)
+    found.run(resume=True)
+    assert_same_tensors(expected.model.state_dict(), found.model.state_dict())
+    assert log_of(tmp_path / "whole") == log_of(tmp_path / "part")
+    line = log_of(tmp_path / "whole")[0]["loss"]
+    assert set(line) == {"caption", "changed", "reward", "mean_reward", "total"}
+    total = sum(weight * line.get(name, 0.0) for name, weight in LOSS.items())
+    assert line["total"] == pytest.approx(total, abs=1e-3)
+
+
+def test_training_raises_the_mean_reward(tmp_path) -> None:
+    config = replace(whole_config(epochs=25, bf16=False, learning_rate=3e-3), loss=LOSS | {"caption": 0.0})
+    make_trainer(tmp_path, config, reward=Prefers()).run()
+    rewards = [line["loss"]["mean_reward"] for line in log_of(tmp_path)]
+    assert sum(rewards[-3:]) / 3 > sum(rewards[:3]) / 3 + 0.3
+
+
+def test_the_reward_needs_a_weight(tmp_path) -> None:
+    config = whole_config()
+    lacking = replace(config, loss={name: one for name, one in LOSS.items() if name != "reward"})
+    with pytest.raises(ConfigInvalid, match=r"loss\.reward"):
+        make_trainer(tmp_path, lacking)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"samples": 1}, "train.samples"),
+        ({"hallucination": -1.0}, "train.hallucination"),
+        ({"reward": {"meteor": 1.0}}, "train.reward.meteor"),
+        ({"reward": {"cider": -1.0}}, "train.reward.cider"),
+        ({"reward": {"cider": 0.0}}, "train.reward"),
+        ({"reward": {"cider": True}}, "train.reward.cider"),
+    ],
+)
+def test_settings_out_of_range_are_refused(values, words) -> None:
+    with pytest.raises(ConfigInvalid, match=words.replace(".", r"\.")):
+        config_from_dict({"train": values})
+
+
+def test_the_shipped_stage_differs_from_the_captioning_stage_in_its_training_alone() -> None:
+    one, two = load_config("rscc_base"), load_config("rscc_base_cider")
+    assert (one.model, one.data) == (two.model, two.data)
+    assert two.train.objective == "self_critical"
+    assert set(two.loss) == {*one.loss, "reward"}
+
+
+def test_the_objective_of_a_config_reads_the_training_pairs_alone(tmp_path) -> None:
+    from levir_cc_fixture import write_levir_cc
+
+    from rscc.data.levir_cc import LevirCC
+
+    records = LevirCC(write_levir_cc(tmp_path, train=7), "train").records
+    model = tiny_model()
+    objective = self_critical(whole_config(), model, records)
+    assert objective.samples == 3
+    (right, wrong) = objective.reward(
+        ["a house is built on the right side", "a villa"], ["one house is built"]
+    )
+    assert right > wrong == 0
+    beginning = model.vocabulary.encode("there is no", 9)[1:-1]
+    found = objective.forbidden.along([beginning])
+    assert found, "the beginnings of sentences without change are forbidden"
