@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from rscc.calibration import FlagCalibration, changed_probability
 from rscc.errors import DeviceUnavailable
 from rscc.explanations import Explanation, explain_features
 from rscc.localisers import Localiser, build_localiser
@@ -78,9 +79,12 @@ class Captioner:
             One caption per pair. A pair whose P(anything changed) is below the card's threshold gets the
             fixed "no change" sentence, scored with 1 - P. A model whose threshold is 0 never learnt that
             probability: its decoder says in its own words when nothing changed.
+            The score of another sentence is P(changed), which is 1 when the caller knows, times the
+            probability that it is a good sentence for a change; see :mod:`rscc.calibration`.
         """
         with self._inference():
-            return self._say(self._encode(before, after, head=False), beams, assume_changed)
+            head = not assume_changed and self._flag is not None and self._flag.reads_evidence
+            return self._say(self._encode(before, after, head=head), beams, assume_changed)
 
     def describe(
         self, before: np.ndarray, after: np.ndarray, *, beams: int = 3, assume_changed: bool = False
@@ -96,7 +100,10 @@ class Captioner:
     def say(
         self, features: DifferenceFeatures, *, beams: int = 3, assume_changed: bool = False
     ) -> list[Caption]:
-        """Describe what changed as :meth:`caption` does, from pairs that this captioner's model encoded."""
+        """Describe what changed as :meth:`caption` does, from pairs that this captioner's model encoded.
+
+        They must be encoded with the change head's logits where P(changed) is calibrated with them.
+        """
         with self._inference():
             return self._say(features, beams, assume_changed)
 
@@ -133,14 +140,17 @@ class Captioner:
         maps = self._localiser.maps(self._model, features, (images[0].shape[-2], images[0].shape[-1]))
         return ChangePrediction(
             change_probability=maps.cpu().numpy(),
-            changed_probability=features.changed_logits.float().sigmoid().cpu().numpy(),
+            changed_probability=changed_probability(features, self._flag).cpu().numpy(),
         )
 
     def _say(self, features: DifferenceFeatures, beams: int, assume_changed: bool) -> list[Caption]:
         decides = assume_changed or self.card.changed_threshold > 0
         forbidden = self._forbidden if decides else None
         hypotheses = self._model.generate_from(features, beams=beams, forbidden=forbidden)
-        probabilities = features.changed_logits.float().sigmoid().tolist()
+        if assume_changed:
+            probabilities = [1.0] * len(hypotheses)
+        else:
+            probabilities = changed_probability(features, self._flag).tolist()
         captions = []
         for probability, found in zip(probabilities, hypotheses, strict=True):
             if not assume_changed and probability < self.card.changed_threshold:
@@ -149,14 +159,35 @@ class Captioner:
             texts = list(dict.fromkeys(self._model.vocabulary.decode(one.ids) for one in found))
             changed = decides or not is_no_change(texts[0])
             captions.append(
-                Caption(text=texts[0], score=found[0].score, changed=changed, alternatives=tuple(texts[1:]))
+                Caption(
+                    text=texts[0],
+                    score=self._score(found[0].score, probability) if changed else found[0].score,
+                    changed=changed,
+                    alternatives=tuple(texts[1:]),
+                    likelihood=found[0].score,
+                )
             )
         return captions
+
+    def _score(self, likelihood: float, probability: float) -> float:
+        """Score a sentence about a change that there is with ``probability``."""
+        calibration = self.card.calibration
+        if calibration is None or calibration.score is None:
+            return likelihood
+        known = probability if self.card.changed_threshold > 0 else 1.0
+        return known * calibration.score.probability(likelihood)
+
+    @property
+    def _flag(self) -> FlagCalibration | None:
+        return None if self.card.calibration is None else self.card.calibration.changed
 
     @property
     def _localiser(self) -> Localiser:
         return build_localiser(
-            self.card.localiser, changed_threshold=self.card.changed_threshold, forbidden=self._forbidden
+            self.card.localiser,
+            changed_threshold=self.card.changed_threshold,
+            forbidden=self._forbidden,
+            flag=self._flag,
         )
 
     def _tensor(self, images: np.ndarray) -> torch.Tensor:

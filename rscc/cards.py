@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from rscc.calibration import Calibration, FlagCalibration, Reliability, ScoreCalibration
+
 if TYPE_CHECKING:
     from rscc.config import Config
     from rscc.weights import ModelCard
@@ -12,7 +14,7 @@ if TYPE_CHECKING:
 _SCORE_NAMES = {
     "cider": "CIDEr, all pairs, greedy",
     "cider_changed": "CIDEr, changed pairs, greedy",
-    "flag_accuracy": "changed or not: accuracy at the chosen threshold",
+    "flag_accuracy": "changed or not: accuracy, by cross-validation where P(changed) is calibrated",
     "mask_f1": "change mask: pixel F1 at the chosen threshold",
     "mask_f1_at_half": "change mask: pixel F1 at threshold 0.5",
     "threshold": "change probability threshold",
@@ -48,6 +50,10 @@ figures of the untouched test split stand in the README.
 |---|---|
 {rows}
 
+## Confidence
+
+{confidence_text(card)}
+
 ## Limits
 
 {limits or "None were written down."}
@@ -58,3 +64,73 @@ figures of the untouched test split stand in the README.
 {settings}
 ```
 """
+
+
+def confidence_text(card: ModelCard) -> str:
+    """Say in Markdown what P(changed) and the captions' scores of a model mean, with the figures."""
+    calibration = card.calibration or Calibration()
+    if calibration.changed is not None:
+        changed = _flag_text(calibration.changed)
+    elif card.changed_threshold == 0:
+        changed = "P(changed) was not learnt: the words of the caption say whether anything changed."
+    else:
+        changed = "P(changed) is the network's own and is not calibrated."
+    if calibration.score is not None:
+        return f"{changed}\n\n{_score_text(calibration.score)}"
+    own = "A caption's score is the geometric mean of its words' probabilities, not a chance of being right."
+    return f"{changed}\n\n{own}"
+
+
+def _flag_text(flag: FlagCalibration) -> str:
+    evidence, meaning = "", ""
+    if flag.reads_evidence:
+        evidence = f" + {flag.b:.3f} x evidence"
+        meaning = f"; the evidence is the logit of change that {flag.pixels} pixels of the tile reach"
+    return " ".join(
+        (
+            "P(changed) is the probability that anything changed in a tile:",
+            f"sigmoid({flag.a:.3f} x logit{evidence} {flag.c:+.3f}){meaning}.",
+            f"It was fitted on {sum(flag.bins.counts)} validation pairs.",
+            f"From {flag.threshold:.3f} a tile is called changed: precision {flag.precision:.3f},",
+            f"recall {flag.recall:.3f}, accuracy {flag.accuracy:.3f}.",
+            f"Expected calibration error {flag.error_before:.3f} before, {flag.error_after:.3f} after;",
+            f"mean squared error {flag.brier_before:.3f} before, {flag.brier_after:.3f} after.",
+            "The figures are by ten-fold cross-validation.",
+        )
+    ) + _reliability_table(flag.bins, "P(changed)", "truly changed")
+
+
+def _score_text(score: ScoreCalibration) -> str:
+    return " ".join(
+        (
+            "A caption's score is P(changed), or 1 where it is known that something changed, times the",
+            "probability that the sentence is good for a change: that it agrees with what people say of the",
+            f"pair as well as three of four people do (CIDEr of at least {score.level:.1f}).",
+            f"It was fitted on {sum(score.bins.counts)} validation pairs that changed and are called",
+            f"changed, of which {100 * score.good:.0f} percent got a good sentence.",
+            f"Expected calibration error {score.error_before:.3f} before (the geometric mean of the words'",
+            f"probabilities), {score.error_after:.3f} after;",
+            f"mean squared error {score.brier_before:.3f} before, {score.brier_after:.3f} after;",
+            "by ten-fold cross-validation.",
+            'The score of "no change" is 1 - P(changed).',
+        )
+    ) + _reliability_table(score.bins, "probability of a good sentence", "good sentences")
+
+
+def confidence_line(card: ModelCard) -> str:
+    """Say in one line how far P(changed) of a model can be trusted; empty where it is not calibrated."""
+    flag = None if card.calibration is None else card.calibration.changed
+    if flag is None:
+        return ""
+    return (
+        f"changed from P(changed) {card.changed_threshold:.2f}: precision {flag.precision:.2f}, "
+        f"recall {flag.recall:.2f}, calibration error {flag.error_after:.3f} (validation)"
+    )
+
+
+def _reliability_table(bins: Reliability, said: str, found: str) -> str:
+    rows = "\n".join(
+        f"| {p:.2f} | {share:.2f} | {count} |"
+        for p, share, count in zip(bins.said, bins.found, bins.counts, strict=True)
+    )
+    return f"\n\n| {said}, mean | {found} | pairs |\n|---|---|---|\n{rows}"

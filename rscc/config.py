@@ -249,7 +249,7 @@ def build(cls: type[T], values: dict[str, Any], where: str) -> T:
         raise ConfigInvalid(f"{where}: unknown key {unknown[0]!r}; known are {', '.join(sorted(hints))}")
     built: dict[str, Any] = {}
     for key, value in values.items():
-        hint = hints[key]
+        hint = _unless_none(hints[key], value)
         origin = typing.get_origin(hint) or hint
         if dataclasses.is_dataclass(hint):
             _check(isinstance(value, dict), f"{where}.{key} must be a table")
@@ -265,6 +265,14 @@ def build(cls: type[T], values: dict[str, Any], where: str) -> T:
         _check(fits, f"{where}.{key} is {value!r}; expected {expected}")
         built[key] = value
     return cls(**built)
+
+
+def _unless_none(hint: Any, value: object) -> Any:
+    """Return what a value must be: of ``X | None`` that is X, or None when it is None."""
+    if not isinstance(hint, types.UnionType):
+        return hint
+    wanted = [one for one in typing.get_args(hint) if (one is types.NoneType) == (value is None)]
+    return wanted[0] if wanted else hint
 
 
 def config_from_dict(values: dict[str, Any], where: str = "config") -> Config:

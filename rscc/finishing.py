@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from rscc.calibrating import calibrate, listen
+from rscc.calibration import Calibration, evidence_pixels
 from rscc.cards import card_text
 from rscc.config import Config
 from rscc.data.pairs import PairRecord, truly_changed
@@ -18,7 +20,7 @@ from rscc.localisers import build_localiser
 from rscc.models.captioner_base import ChangeCaptioner
 from rscc.models.generation import ForbiddenPrefixes
 from rscc.train import TrainResult
-from rscc.validation import changed_probabilities, mask_curve
+from rscc.validation import mask_curve
 from rscc.vocabulary import tokenize
 from rscc.weights import (
     LOCALISATIONS,
@@ -94,25 +96,24 @@ def finish(
     """
     size = config.data.size
     scores = dict(result.best_scores)
-    threshold, changed_threshold = 0.5, 0.0
+    threshold = 0.5
     prefixes = no_change_prefixes(captions)
-    if learns_the_flag(config, captions):
-        flags = np.array([truly_changed(record) for record in val])
-        kept = val_kept or Kept()
-        probabilities = changed_probabilities(
-            model,
-            val,
-            size=size,
-            cache=kept.features,
-            extracted=kept.extracted,
-            bf16=config.train.bf16,
-        )
-        changed_threshold = best_changed_threshold(probabilities, flags)
-        scores["flag_accuracy"] = float(((probabilities >= changed_threshold) == flags).mean())
     source = paths.trunk or paths.start
     taken = None if source is None else open_model_folder(find_model(source)).card
     by_head = taken is not None and not taken.parts and taken.localiser == "change_head"
     localiser = "change_head" if by_head or config.loss.get("change_mask", 0) > 0 else model.localiser
+    learns = learns_the_flag(config, captions)
+    calibration, changed_threshold = None, 0.0
+    if any(weight > 0 and term != "change_mask" for term, weight in config.loss.items()):
+        calibration, changed_threshold, accuracy = _calibrated(
+            model,
+            val,
+            config,
+            kept=val_kept or Kept(),
+            by_head=localiser == "change_head",
+            forbidden=ForbiddenPrefixes.of_words(prefixes, model.vocabulary) if learns else None,
+        )
+        scores |= accuracy
     if taken and by_head and {"backbone", "change_head"} <= set(config.train.frozen):
         threshold = taken.threshold  # the same trunk and head, so the same scores
         scores |= {key: value for key, value in taken.scores.items() if key == "mask_f1"}
@@ -121,7 +122,12 @@ def finish(
         finder = (
             None
             if localiser == "change_head"
-            else build_localiser(localiser, changed_threshold=changed_threshold, forbidden=forbidden)
+            else build_localiser(
+                localiser,
+                changed_threshold=changed_threshold,
+                forbidden=forbidden,
+                flag=None if calibration is None else calibration.changed,
+            )
         )
         curve = mask_curve(model, val, size=size, bf16=config.train.bf16, localiser=finder)
         threshold = curve.best_threshold()
@@ -146,6 +152,7 @@ def finish(
         limits=config.card.limits,
         scores={key: round(value, 4) for key, value in scores.items()},
         localiser=localiser,
+        calibration=calibration,
     )
     return save_model_folder(
         paths.output / "model",
@@ -154,6 +161,43 @@ def finish(
         card_text=card_text(card, config),
         no_change_prefixes=prefixes,
     )
+
+
+def _calibrated(
+    model: ChangeCaptioner,
+    val: Sequence[PairRecord],
+    config: Config,
+    *,
+    kept: Kept,
+    by_head: bool,
+    forbidden: ForbiddenPrefixes | None,
+) -> tuple[Calibration, float, dict[str, float]]:
+    """Fit P(changed) and the captions' scores; ``forbidden`` is None where P(changed) was not learnt.
+
+    Returns:
+        The calibration, the threshold of P(changed) (0 where it was not learnt) and the accuracy with it.
+    """
+    pixels = evidence_pixels(config.data.gsd)
+    said = listen(
+        model,
+        val,
+        size=config.data.size,
+        pixels=pixels,
+        by_head=by_head,
+        forbidden=forbidden,
+        kept=kept,
+        bf16=config.train.bf16,
+    )
+    calibration = calibrate(said, val, pixels=pixels, flag_decides=forbidden is not None)
+    flag = calibration.changed
+    if flag is not None:
+        return calibration, flag.threshold, {"flag_accuracy": flag.accuracy}
+    if forbidden is None:
+        return calibration, 0.0, {}
+    changed = np.array([truly_changed(record) for record in val])
+    probabilities = 1 / (1 + np.exp(-said.logits))
+    threshold = best_changed_threshold(probabilities, changed)
+    return calibration, threshold, {"flag_accuracy": float(((probabilities >= threshold) == changed).mean())}
 
 
 def device_words(model: ChangeCaptioner) -> str:

@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from rscc.calibration import FlagCalibration, changed_probability
 from rscc.change_extraction import extract_change
 from rscc.errors import ConfigInvalid
 from rscc.metrics import is_no_change
@@ -47,7 +48,11 @@ class Localiser(Protocol):
 
 
 def build_localiser(
-    kind: str, *, changed_threshold: float, forbidden: ForbiddenPrefixes | None = None
+    kind: str,
+    *,
+    changed_threshold: float,
+    forbidden: ForbiddenPrefixes | None = None,
+    flag: FlagCalibration | None = None,
 ) -> Localiser:
     """Make the localiser that a card names.
 
@@ -55,6 +60,7 @@ def build_localiser(
         kind: ``change_head``, ``attention`` or ``difference``.
         changed_threshold: P(anything changed) below which a map is silenced; 0 where it was not learnt.
         forbidden: beginnings of "no change" sentences.
+        flag: calibration of P(anything changed), when there is one.
 
     Raises:
         ConfigInvalid: another kind.
@@ -62,9 +68,9 @@ def build_localiser(
     if kind == "change_head":
         return ChangeHeadLocaliser()
     if kind == "attention":
-        return AttentionLocaliser(changed_threshold, forbidden)
+        return AttentionLocaliser(changed_threshold, forbidden, flag)
     if kind == "difference":
-        return DifferenceLocaliser(changed_threshold)
+        return DifferenceLocaliser(changed_threshold, flag=flag)
     raise ConfigInvalid(f"localiser is {kind!r}; use change_head, attention or difference")
 
 
@@ -88,10 +94,12 @@ class AttentionLocaliser:
         changed_threshold: see :func:`build_localiser`. With 0 the decoder's own words say whether anything
             changed, and what did counts in full.
         forbidden: beginnings that the caption must not have when P(changed) decides.
+        flag: see :func:`build_localiser`.
     """
 
     changed_threshold: float
     forbidden: ForbiddenPrefixes | None = None
+    flag: FlagCalibration | None = None
     needs_head = False
 
     def maps(self, model: ChangeCaptioner, features: DifferenceFeatures, size: tuple[int, int]) -> Tensor:
@@ -104,7 +112,7 @@ class AttentionLocaliser:
         found = model.generate_from(features, forbidden=self.forbidden if decides else None)
         sentences = [one[0].ids for one in found]
         if decides:
-            weights = _silenced(features, self.changed_threshold)
+            weights = _silenced(features, self.changed_threshold, self.flag)
         else:
             words = [model.vocabulary.decode(ids) for ids in sentences]
             weights = torch.tensor([float(not is_no_change(text)) for text in words])
@@ -120,10 +128,12 @@ class DifferenceLocaliser:
         changed_threshold: see :func:`build_localiser`; with 0 nothing is silenced.
         extract: maps two dates (3, H, W) uint8 to (H, W) bool; None takes the model's own extractor, or
             :func:`~rscc.change_extraction.extract_change` for a model that has none.
+        flag: see :func:`build_localiser`.
     """
 
     changed_threshold: float
     extract: Extract | None = None
+    flag: FlagCalibration | None = None
     needs_head = False
 
     def maps(self, model: ChangeCaptioner, features: DifferenceFeatures, size: tuple[int, int]) -> Tensor:
@@ -135,7 +145,7 @@ class DifferenceLocaliser:
         images = features.pair.images
         if images is None:
             raise ConfigInvalid("the difference of both dates needs the images; cached features do not do")
-        weights = _silenced(features, self.changed_threshold)
+        weights = _silenced(features, self.changed_threshold, self.flag)
         before, after = (date.to(torch.uint8).cpu().numpy() for date in images)
         extract = self.extract or model.extractor or extract_change
         masks = [
@@ -189,7 +199,7 @@ def attention_map(
     return (above / above.amax(dim=1, keepdim=True).clamp(min=1)).unflatten(1, features.grid)
 
 
-def _silenced(features: DifferenceFeatures, threshold: float) -> Tensor:
+def _silenced(features: DifferenceFeatures, threshold: float, flag: FlagCalibration | None) -> Tensor:
     """P(changed) of each pair, (B,) float32, 0 where it is below the threshold."""
-    probability = features.changed_logits.float().sigmoid()
+    probability = changed_probability(features, flag)
     return torch.where(probability >= threshold, probability, 0.0)

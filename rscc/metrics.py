@@ -231,11 +231,25 @@ def cider(hypotheses: Mapping[str, str], references: Mapping[str, Sequence[str]]
         DatasetLayoutInvalid: the ids differ, a pair has no reference, or there is no pair.
         ExtraNotInstalled: pycocoevalcap is not installed.
     """
+    return 100 * float(_cider(hypotheses, references)[0])
+
+
+def cider_per_pair(
+    hypotheses: Mapping[str, str], references: Mapping[str, Sequence[str]]
+) -> dict[str, float]:
+    """Return CIDEr in percent of every pair, in the order of ``hypotheses``; see :func:`cider`."""
+    scores = _cider(hypotheses, references)[1]
+    return {i: 100 * float(score) for i, score in zip(hypotheses, scores, strict=True)}
+
+
+def _cider(
+    hypotheses: Mapping[str, str], references: Mapping[str, Sequence[str]]
+) -> tuple[float, Iterable[float]]:
     _, _, cider_class = _scorers()
     _check_ids(hypotheses, references)
     said = {i: [" ".join(tokenize(caption))] for i, caption in hypotheses.items()}
     truth = {i: [" ".join(tokenize(one)) for one in references[i]] for i in said}
-    return 100 * float(cider_class.Cider().compute_score(truth, said)[0])
+    return cider_class.Cider().compute_score(truth, said)
 
 
 def _scorers() -> tuple[Any, Any, Any]:

@@ -130,9 +130,18 @@ def encoded_batches(
         return
     for start in range(0, len(records), batch_size):
         indices = np.arange(start, min(start + batch_size, len(records)))
-        maps = torch.from_numpy(cache.read(indices, np.zeros(len(indices), dtype=np.int64))).to(device)
+        unflipped = np.zeros(len(indices), dtype=np.int64)
+        maps, change = (
+            torch.from_numpy(cache.read(indices, unflipped)).to(device),
+            cache.change(indices, unflipped),
+        )
         with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
-            yield model.encode_last_maps(maps[:, 0], maps[:, 1], extracted=shares(indices))
+            yield model.encode_last_maps(
+                maps[:, 0],
+                maps[:, 1],
+                extracted=shares(indices),
+                change=None if change is None else torch.from_numpy(change).to(device),
+            )
 
 
 def caption_validation(
@@ -178,19 +187,3 @@ def caption_validation(
         return scores
 
     return validate
-
-
-def changed_probabilities(
-    model: ChangeCaptioner,
-    records: Sequence[PairRecord],
-    *,
-    size: int,
-    cache: FeatureCache | None = None,
-    extracted: ExtractionCache | None = None,
-    bf16: bool = True,
-) -> np.ndarray:
-    """Return P(anything changed) of every record in order, (N,) float64."""
-    found: list[float] = []
-    for features in encoded_batches(model, records, size=size, cache=cache, extracted=extracted, bf16=bf16):
-        found.extend(features.changed_logits.float().sigmoid().tolist())
-    return np.array(found)

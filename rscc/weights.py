@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rscc.calibration import Calibration
 from rscc.config import ModelConfig, build
 from rscc.errors import ConfigInvalid, ModelFolderInvalid, ModelNotFound
 
@@ -56,6 +57,7 @@ class ModelCard:
         localiser: where the polygons come from, a key of :data:`LOCALISATIONS`.
         parts: beginnings of the names of the weights that the folder holds, of a model that is no captioner
             yet but a start for one; empty: all of them.
+        calibration: what P(changed) and the captions' scores are mapped by; None: they are the network's own.
     """
 
     name: str
@@ -76,6 +78,7 @@ class ModelCard:
     scores: dict[str, float] = field(default_factory=dict)
     localiser: str = "change_head"
     parts: tuple[str, ...] = ()
+    calibration: Calibration | None = None
 
     def __post_init__(self) -> None:
         if self.localiser not in LOCALISATIONS:
