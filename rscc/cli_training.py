@@ -33,6 +33,13 @@ def train(
     masks: Annotated[
         list[Path] | None, typer.Option(help="Further pairs with change masks; repeatable.")
     ] = None,
+    also: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Further captioned pairs, laid out like the data, to learn from too; repeatable.",
+        ),
+    ] = None,
     trunk: Annotated[
         str | None, typer.Option(help="Model whose trunk and change head are the start.")
     ] = None,
@@ -87,6 +94,7 @@ def train(
                 text_encoder,
                 start=start,
                 corpus=corpus,
+                also=tuple(also or ()),
             ),
             name=name or output.resolve().name,
             command=shlex.join(["rscc", *sys.argv[1:]]),

@@ -48,6 +48,8 @@ class ModelConfig:
         dropout: dropout probability inside attention blocks and the decoder.
         head_width: channels of the change head.
         pool: side of the squares of the trunk's last map that are averaged to one position.
+        grounded: tell the encoder where things lie and what the change head sees there, see
+            :mod:`rscc.models.grounding`; for a trunk whose change head is trained.
         options: what only this paper's model knows; checked by the model itself.
     """
 
@@ -61,6 +63,7 @@ class ModelConfig:
     dropout: float = 0.1
     head_width: int = 64
     pool: int = 1
+    grounded: bool = False
     options: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -85,6 +88,10 @@ class DataConfig:
             the field are always read.
         mask_datasets: collections read from folders of change masks; empty reads all.
         augment: random flips (words of direction follow), colour and shift jitter.
+        reversed: probability that a training pair is shown backwards, with captions that say so; pairs for
+            whose captions no true reversal is known never are.
+        disturb: strength, 0..1, of haze, tint of the season, blur, coarser resolution, sub-pixel shift and
+            JPEG on either date, with ``augment``; of cached features on all views but the first.
     """
 
     name: str = "levir_cc"
@@ -93,22 +100,22 @@ class DataConfig:
     min_count: int = 5
     trust: tuple[str, ...] = ()
     mask_datasets: tuple[str, ...] = ()
-        reversed: probability that a training pair is shown backwards, with captions that say so; pairs for
-            whose captions no true reversal is known never are.
     augment: bool = True
+    reversed: float = 0.0
+    disturb: float = 0.0
 
     def __post_init__(self) -> None:
         _check(self.gsd > 0, f"data.gsd {self.gsd} is not above 0")
+        _check(0 <= self.reversed <= 1, f"data.reversed {self.reversed} is not in 0..1")
+        _check(0 <= self.disturb <= 1, f"data.disturb {self.disturb} is not in 0..1")
         _check(self.size >= 32 and self.size % 16 == 0, f"data.size {self.size} is no multiple of 16 from 32")
 
 
 @dataclass(frozen=True)
 class TrainConfig:
-    reversed: float = 0.0
     """The training loop.
 
     Attributes:
-        _check(0 <= self.reversed <= 1, f"data.reversed {self.reversed} is not in 0..1")
         objective: what is learnt: ``likelihood`` (captions and whatever else the loss weights say),
             ``language`` (the decoder alone learns sentences without images) or ``self_critical`` (CIDEr of
             captions that the model says itself).

@@ -31,24 +31,35 @@ class Kept:
     features: FeatureCache | None = None
     extracted: ExtractionCache | None = None
 
+    @classmethod
+    def join(cls, parts: Sequence[Kept]) -> Kept:
+        """Return what is kept of all pairs, one part after the other; all parts keep the same things."""
+        features = [part.features for part in parts if part.features is not None]
+        extracted = [part.extracted for part in parts if part.extracted is not None]
+        return cls(
+            FeatureCache.join(features) if features else None,
+            ExtractionCache.join(extracted) if extracted else None,
+        )
+
 
 def keep(
     model: ChangeCaptioner,
     config: Config,
     folder: Path,
-    train: Sequence[PairRecord],
-    val: Sequence[PairRecord],
+    records: Sequence[PairRecord],
     *,
+    flips: Sequence[str],
     extract: bool,
     report: Callable[[str], None],
-) -> tuple[Kept, Kept]:
-    """Compute what a run of this config keeps of its training and validation pairs, or find it on disk.
+) -> Kept:
+    """Compute what a run of this config keeps of some pairs, or find it on disk.
 
     Args:
         model: with its trunk as it stays, when that is frozen.
         config: of the run.
         folder: where the files lie.
-        train, val: the pairs.
+        records: the pairs.
+        flips: the flips of which features are kept.
         extract: whether the model will look at what its extractor finds.
         report: receives lines on how far it is.
 
@@ -62,34 +73,57 @@ def keep(
         if done == total or done % 160 == 0:
             report(f"{what}: {done} of {total} pairs")
 
-    size, bf16 = config.data.size, config.train.bf16
-    features: list[FeatureCache | None] = [None, None]
+    size = config.data.size
+    features: FeatureCache | None = None
     if config.train.cache_features:
-        flips = FLIPS if config.data.augment else FLIPS[:1]
-        features = [
-            build_feature_cache(
-                model.backbone,
-                records,
-                folder,
-                size=size,
-                flips=views,
-                bf16=bf16,
-                progress=partial(progress, "features"),
-            )
-            for records, views in ((train, flips), (val, FLIPS[:1]))
-        ]
-    extracted: list[ExtractionCache | None] = [None, None]
+        features = build_feature_cache(
+            model.backbone,
+            records,
+            folder,
+            size=size,
+            flips=flips,
+            bf16=config.train.bf16,
+            progress=partial(progress, "features"),
+        )
+    extracted: ExtractionCache | None = None
     if extract and model.extractor is not None:
-        grid = trunk_grid(model.backbone, size)
-        extracted = [
-            build_extraction_cache(
-                model.extractor,
-                records,
-                folder,
-                size=size,
-                grid=grid,
-                progress=partial(progress, "extracted changes"),
-            )
-            for records in (train, val)
-        ]
-    return Kept(features[0], extracted[0]), Kept(features[1], extracted[1])
+        extracted = build_extraction_cache(
+            model.extractor,
+            records,
+            folder,
+            size=size,
+            grid=trunk_grid(model.backbone, size),
+            progress=partial(progress, "extracted changes"),
+        )
+    return Kept(features, extracted)
+
+
+def keep_all(
+    model: ChangeCaptioner,
+    config: Config,
+    folder: Path,
+    parts: Sequence[Sequence[PairRecord]],
+    val: Sequence[PairRecord],
+    *,
+    extract: bool,
+    report: Callable[[str], None],
+) -> tuple[list[Kept], Kept]:
+    """Keep what a run needs of its training pairs, part by part, and of its validation pairs.
+
+    The first part, the data set itself, is kept in all flips; of further parts and of the validation pairs
+    one view is enough, for it is what fills the disk.
+    """
+    flips = FLIPS if config.data.augment else FLIPS[:1]
+    *kept, kept_val = (
+        keep(
+            model,
+            config,
+            folder,
+            records,
+            flips=flips if i == 0 else FLIPS[:1],
+            extract=extract,
+            report=report,
+        )
+        for i, records in enumerate((*parts, val))
+    )
+    return kept, kept_val

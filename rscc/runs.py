@@ -25,7 +25,7 @@ from rscc.data.sources import (
 from rscc.errors import ConfigInvalid, DatasetLayoutInvalid
 from rscc.finetuning import compare_scores, pairs_told, read_splits
 from rscc.finishing import finish, learns_the_flag, no_change_prefixes
-from rscc.kept import Kept, keep
+from rscc.kept import Kept, keep_all
 from rscc.language import segment_texts
 from rscc.language_stage import train_language
 from rscc.models import model_class
@@ -36,6 +36,7 @@ from rscc.starting import TRUNK_PARTS, Start, load_trunk, open_start, take_start
 from rscc.structures import TrainingMaterial
 from rscc.text_encoders import TextEncoder, load_text_encoder
 from rscc.train import Trainer, load_best
+from rscc.training_pairs import every_caption, training_parts
 from rscc.validation import caption_validation, mask_validation
 from rscc.vocabulary import Vocabulary
 from rscc.weights import ModelFolder, find_model
@@ -57,8 +58,9 @@ class RunPaths:
         cache: folder of cached features; None puts it into ``output``.
         start: model folder or name of which every weight is the start, and the vocabulary too; where a
             ``trunk`` is given, that one's trunk and change head win.
-    """
         corpus: file of captions without images, for ``train.objective = "language"``.
+        also: further folders in the layout of ``data.name``, whose train split joins the training pairs.
+    """
 
     data: Path
     output: Path
@@ -68,8 +70,9 @@ class RunPaths:
     text_encoder: str = "sentence"
     cache: Path | None = None
     start: str | None = None
-
     corpus: Path | None = None
+    also: tuple[Path, ...] = ()
+
 
 def train_model(
     config: Config,
@@ -106,10 +109,11 @@ def train_model(
     if paths.corpus is not None:
         raise ConfigInvalid("a corpus is learnt with train.objective 'language' only; leave --corpus out")
     start = None if paths.start is None else open_start(paths.start)
-    if start is None:
     tunes = start is not None and start.whole and not learns_masks_only(config)
     train, val = _read_pairs(config, paths, tunes=tunes, report=report)
-    captions = [caption for record in train for caption in record.captions]
+    parts = training_parts(config, train, paths.also, captioned=not learns_masks_only(config))
+    train, captions = parts[0], every_caption(parts)
+    if start is None:
         vocabulary = Vocabulary.build(captions, min_count=config.data.min_count)
     else:
         vocabulary = start.words_with(captions, config.data.min_count)
@@ -118,10 +122,11 @@ def train_model(
     vocabulary = model.vocabulary
     folder = paths.cache or paths.output / "features"
     extract = not learns_masks_only(config)
-    kept, val_kept = keep(model, config, folder, train, val, extract=extract, report=report)
+    kept, val_kept = keep_all(model, config, folder, parts, val, extract=extract, report=report)
     if model.prepares and not (start and start.whole):
-        model.prepare(_material(model, config, train, kept))
-    source = _source(config, paths, train, vocabulary, kept)
+        model.prepare(_material(model, config, train, kept[0]))
+    every = [record for part in parts for record in part]
+    source = _source(config, paths, every, vocabulary, Kept.join(kept))
     select_masks = config.train.select == "mask_f1"
     size, bf16 = config.data.size, config.train.bf16
     if select_masks:
@@ -162,16 +167,6 @@ def train_model(
         command=command,
         paths=paths,
     )
-
-
-def build_model(
-    config: Config, vocabulary: Vocabulary, paths: RunPaths, *, start: Start | None = None
-) -> ChangeCaptioner:
-    """Build the model of a config with its pretrained trunk, the weights of its start, and any text encoder.
-
-    A trunk that comes with a language model brings the vocabulary too; ``vocabulary`` is for the others and
-    begins with that of ``start``. A start that was prepared is not prepared anew: its entities stay.
-
     if paths.start is not None and tunes:
         report("scores on the validation split, before and after:")
         report(compare_scores(paths.start, made.path, val, device=device))
@@ -193,6 +188,16 @@ def _read_pairs(
     if not learns_masks_only(config):
         train, val = ([record for record in records if record.captions] for records in (train, val))
     return train, val
+
+
+def build_model(
+    config: Config, vocabulary: Vocabulary, paths: RunPaths, *, start: Start | None = None
+) -> ChangeCaptioner:
+    """Build the model of a config with its pretrained trunk, the weights of its start, and any text encoder.
+
+    A trunk that comes with a language model brings the vocabulary too; ``vocabulary`` is for the others and
+    begins with that of ``start``. A start that was prepared is not prepared anew: its entities stay.
+
     Raises:
         ConfigInvalid: unknown names, or weights of one part from two places.
         ModelFolderInvalid: the weights of trunk or start do not fit the config.
@@ -270,6 +275,7 @@ def _source(
             augment=data.augment,
             seed=settings.seed,
             workers=settings.workers,
+            disturbance=data.disturb,
         )
     segments = None
     if any(config.loss.get(term, 0) > 0 for term in model_class(config.model.paper).text_terms):
@@ -283,6 +289,7 @@ def _source(
             batch_size=settings.batch_size,
             seed=settings.seed,
             extracted=kept.extracted,
+            reversed_share=data.reversed,
         )
     return ImageCaptionSource(
         train,
@@ -292,6 +299,8 @@ def _source(
         augment=data.augment,
         seed=settings.seed,
         extracted=kept.extracted,
+        reversed_share=data.reversed,
+        disturbance=data.disturb,
     )
 
 

@@ -133,8 +133,8 @@ def _choose(ways: Sequence[tuple[float, str, str]], seed: str, plural: bool = Fa
     """Choose a way by the hash of the seed, in the proportions given."""
     digest = hashlib.sha256(f"{ways[0][1]} {seed}".encode()).digest()
     point = int.from_bytes(digest[:4], "big") / 2**32
-    below = sum(point >= end for end in accumulate(way[0] for way in ways[:-1]))
-    return ways[below][2 if plural else 1]
+    _, singular, plural_form = ways[sum(point >= end for end in accumulate(way[0] for way in ways[:-1]))]
+    return plural_form if plural else singular
 
 
 def _vanish(clause: Clause, seed: str) -> str:
