@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from rscc.data.annotations import PairDataset
 from rscc.data.pairs import PairRecord, truly_changed
+from rscc.data.registry import ReaderClass
 from rscc.errors import DatasetLayoutInvalid
 from rscc.evaluate import score_model
 from rscc.evaluation_report import EvaluationRow
@@ -22,7 +22,7 @@ MOST_COMPARED = 250
 
 
 def read_splits(
-    reader: type[PairDataset], data: Path, *, trust: tuple[str, ...] = (), seed: int = 1
+    reader: ReaderClass, data: Path, *, trust: tuple[str, ...] = (), seed: int = 1
 ) -> tuple[list[PairRecord], list[PairRecord], bool]:
     """Read captioned training and validation pairs; without a validation split, hold out training pairs.
 
