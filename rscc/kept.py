@@ -83,6 +83,8 @@ def keep(
             size=size,
             flips=flips,
             bf16=config.train.bf16,
+            head=model.change_head if config.model.grounded else None,
+            disturbance=config.data.disturb,
             progress=partial(progress, "features"),
         )
     extracted: ExtractionCache | None = None

@@ -61,6 +61,8 @@ class PairBatch:
         mask_known: (B,) bool, whether ``mask`` of this sample may be learned from.
         changed: (B,) float32 in {0, 1}; ``changed_known``: (B,) bool.
         extracted: (B, h, w) float32 in 0..1, as in :class:`PairView`; None when nothing was extracted.
+        change: (B, H / 4, W / 4) float32 in 0..1, what a frozen change head gives for the pairs of
+            ``features``; None where nothing reads it.
         references: per sample all captions that are true of it as it stands, ``tokens``' among them; None
             without captions.
     """
@@ -76,6 +78,7 @@ class PairBatch:
     changed: torch.Tensor | None = None
     changed_known: torch.Tensor | None = None
     extracted: torch.Tensor | None = None
+    change: torch.Tensor | None = None
     references: list[list[str]] | None = None
 
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+import zlib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
+from torch import nn
 
 from rscc.change_extraction import ChangeExtractor, grid_shares
+from rscc.data.augmentation import disturb
 from rscc.data.pairs import (
     FLIPS,
     PairRecord,
@@ -21,13 +25,14 @@ from rscc.data.pairs import (
     resize,
     resize_sample,
 )
-from rscc.models.backbone import Backbone
+from rscc.models.backbone import STRIDES, Backbone
+from rscc.models.blocks import ChangeHead
 
 
-def backbone_digest(backbone: Backbone) -> str:
-    """Return a short hash of a trunk's weights."""
+def weights_digest(module: nn.Module) -> str:
+    """Return a short hash of the weights of a trunk or a head."""
     digest = hashlib.sha256()
-    for name, value in sorted(backbone.state_dict().items()):
+    for name, value in sorted(module.state_dict().items()):
         digest.update(name.encode())
         digest.update(value.detach().float().cpu().numpy().tobytes())
     return digest.hexdigest()[:16]
@@ -59,8 +64,9 @@ class FeatureCache:
         grid: (h, w) of the maps.
     """
 
-    def __init__(self, maps: np.ndarray, flips: Sequence[str]):
+    def __init__(self, maps: np.ndarray, flips: Sequence[str], change: np.ndarray | None = None):
         self._parts = [maps]  # each (N, F, 2, C, h, w) float16
+        self._change = [change]  # each (N, F, H / 4, W / 4) float16, or None
         self.flips = tuple(flips)
         self.grid: tuple[int, int] = maps.shape[-2:]
 
@@ -75,6 +81,7 @@ class FeatureCache:
         assert all(longest[: len(cache.flips)] == cache.flips for cache in caches), "flips in another order"
         joined = cls(caches[0]._parts[0], longest)
         joined._parts = [part for cache in caches for part in cache._parts]
+        joined._change = [part for cache in caches for part in cache._change]
         return joined
 
     def __len__(self) -> int:
@@ -98,11 +105,27 @@ class FeatureCache:
         pairs = zip(indices.tolist(), views.tolist(), strict=True)
         return np.stack([self._record(i)[view] for i, view in pairs]).astype(np.float32)
 
+    def change(self, indices: np.ndarray, views: np.ndarray) -> np.ndarray | None:
+        """Return the change head's (B, H / 4, W / 4) float32 in 0..1 as :meth:`read`; None if not kept."""
+        found = []
+        for i, view in zip(indices.tolist(), views.tolist(), strict=True):
+            number, index = self._place(i)
+            change = self._change[number]
+            if change is None:
+                return None
+            found.append(change[index, view])
+        return np.stack(found).astype(np.float32)
+
     def _record(self, index: int) -> np.ndarray:
         """Return (F, 2, C, h, w) of one record."""
-        for part in self._parts:
+        number, index = self._place(index)
+        return self._parts[number][index]
+
+    def _place(self, index: int) -> tuple[int, int]:
+        """Return the part that holds a record, and its place there."""
+        for number, part in enumerate(self._parts):
             if index < len(part):
-                return part[index]
+                return number, index
             index -= len(part)
         raise IndexError(f"the cache has {len(self)} records only")
 
@@ -116,6 +139,8 @@ def build_feature_cache(
     flips: Sequence[str] = FLIPS,
     batch_size: int = 16,
     bf16: bool = True,
+    head: ChangeHead | None = None,
+    disturbance: float = 0.0,
     progress: Callable[[int, int], None] | None = None,
 ) -> FeatureCache:
     """Compute the cache, or open the one that an earlier call left for the same trunk, records and size.
@@ -123,37 +148,77 @@ def build_feature_cache(
     Args:
         backbone: the frozen trunk.
         records: the pairs.
-        folder: where the file lies; about 1 MB per pair and flip at 256 px.
+        folder: where the files lie; about 1 MB per pair and flip at 256 px.
         size: side in pixels that images are resized to.
         flips: which flips are computed.
         batch_size: pairs in a pass.
         bf16: autocast to bfloat16.
+        head: a frozen change head whose maps are kept, too.
+        disturbance: strength, 0..1, of :func:`rscc.data.augmentation.disturb` on all flips but the first.
         progress: called with (done, all) pairs.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    identity = {
-        "backbone": backbone_digest(backbone),
+    identity: dict[str, object] = {
+        "backbone": weights_digest(backbone),
         "size": size,
         "flips": list(flips),
         "records": _digest_of(records),
     }
-    path = folder / f"features-{_key(identity)}.npy"
-    if path.is_file():
-        return FeatureCache(np.load(path, mmap_mode="r"), flips)
-    shape = (len(records), len(flips), 2, backbone.channels[-1], *trunk_grid(backbone, size))
-    partial = path.with_suffix(".partial")
-    maps = np.lib.format.open_memmap(partial, mode="w+", dtype=np.float16, shape=shape)
-    for start in range(0, len(records), batch_size):
-        samples = [read_pair(record) for record in records[start : start + batch_size]]
-        for view, flip in enumerate(flips):
-            last = _last_maps(backbone, [flip_sample(sample, flip) for sample in samples], size, bf16)
-            maps[start : start + len(samples), view] = last.cpu().numpy().reshape(-1, 2, *shape[3:])
-        if progress is not None:
-            progress(min(start + batch_size, len(records)), len(records))
-    maps.flush()
-    del maps
-    partial.rename(path)
-    return FeatureCache(np.load(path, mmap_mode="r"), flips)
+    if disturbance > 0 and len(flips) > 1:
+        identity["disturbance"] = disturbance
+    shape: tuple[int, ...] = (len(records), len(flips), 2, backbone.channels[-1], *trunk_grid(backbone, size))
+    files = {folder / f"features-{_key(identity)}.npy": shape}
+    if head is not None:
+        key = _key({**identity, "head": weights_digest(head)})
+        files[folder / f"change-{key}.npy"] = (*shape[:2], size // STRIDES[0], size // STRIDES[0])
+    if not all(path.is_file() for path in files):
+        partials = [path.with_suffix(".partial") for path in files]
+        arrays = [
+            np.lib.format.open_memmap(partial, mode="w+", dtype=np.float16, shape=wanted)
+            for partial, wanted in zip(partials, files.values(), strict=True)
+        ]
+        for start in range(0, len(records), batch_size):
+            samples = [read_pair(record) for record in records[start : start + batch_size]]
+            for view, flip in enumerate(flips):
+                seen = [flip_sample(sample, flip) for sample in samples]
+                if view:
+                    seen = [_disturbed(sample, view, disturbance) for sample in seen]
+                views = _look(backbone, head, seen, size, bf16)
+                for array, values in zip(arrays, views, strict=True):
+                    array[start : start + len(samples), view] = values
+            if progress is not None:
+                progress(min(start + batch_size, len(records)), len(records))
+        for array in arrays:
+            array.flush()
+        del arrays
+        for partial, path in zip(partials, files, strict=True):
+            partial.rename(path)
+    maps, *change = (np.load(path, mmap_mode="r") for path in files)
+    return FeatureCache(maps, flips, change[0] if change else None)
+
+
+def _disturbed(sample: PairSample, view: int, strength: float) -> PairSample:
+    """Disturb both dates, each in its own way, the same for the same pair and view."""
+    rng = np.random.default_rng((zlib.crc32(sample.id.encode()), view))
+    before, after = (disturb(image, rng, strength) for image in (sample.before, sample.after))
+    return replace(sample, before=before, after=after)
+
+
+@torch.no_grad()
+def _look(
+    backbone: Backbone, head: ChangeHead | None, samples: Sequence[PairSample], size: int, bf16: bool
+) -> list[np.ndarray]:
+    """Return the last maps (B, 2, C, h, w) of the samples, and of a head (B, H / 4, W / 4) in 0..1."""
+    device = next(backbone.parameters()).device
+    dates = ([s.before for s in samples], [s.after for s in samples])
+    images = np.stack([resize(image, (size, size)) for images in dates for image in images])
+    with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
+        maps = backbone(torch.from_numpy(images).to(device))
+        halves = [[m[: len(samples)] for m in maps], [m[len(samples) :] for m in maps]]
+        seen = [torch.stack([halves[0][-1], halves[1][-1]], dim=1)]
+        if head is not None:
+            seen.append(head(*halves).sigmoid())
+    return [values.float().cpu().numpy() for values in seen]
 
 
 def build_extraction_cache(

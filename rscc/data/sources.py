@@ -262,6 +262,8 @@ class FeatureCaptionSource:
             for i in np.flatnonzero(swapped):
                 maps[i] = maps[i].flip(0)
             batch = PairBatch(features=maps)
+            change = self.cache.change(indices, views)
+            batch.change = None if change is None else torch.from_numpy(change)
             flips = [self.cache.flips[view] for view in views.tolist()]
             if self.extracted is not None:
                 batch.extracted = self.extracted.read(indices, flips)

@@ -20,6 +20,7 @@ from rscc.models.backbone import Backbone
 from rscc.models.blocks import ChangedHead, ChangeHead, Positions2d
 from rscc.models.decoder import CaptionDecoder, Decoder, DecoderLayer
 from rscc.models.generation import ForbiddenPrefixes, Hypothesis, beam_search, greedy_search
+from rscc.models.grounding import Grounding
 from rscc.models.losses import caption_cross_entropy, change_mask_loss, changed_loss
 from rscc.structures import DecoderOutput, DifferenceFeatures, PairBatch, PairView, TrainingMaterial
 from rscc.vocabulary import Vocabulary
@@ -73,6 +74,7 @@ class ChangeCaptioner(nn.Module, ABC):
         self.changed_head = ChangedHead(width=width, dropout=config.dropout)
         self.decoder = self.build_decoder(config)
         self.build_encoder(config, text_encoder)
+        self.grounding = Grounding(width=width) if config.grounded else None
 
     def build_decoder(self, config: ModelConfig) -> Decoder:
         """Make the caption decoder; a paper with a layer of its own hands that on."""
@@ -153,14 +155,18 @@ class ChangeCaptioner(nn.Module, ABC):
         Args:
             before, after: the images.
             extracted: see :meth:`encode_last_maps`.
-            head: whether the change head is run, too.
+            head: whether the change head is run, too; a grounded model always runs it.
         """
         maps_before, maps_after = self.trunk(before, after)
+        logits = self.change_head(maps_before, maps_after) if head or self.grounding is not None else None
         encoded = self.encode_last_maps(
-            maps_before[-1], maps_after[-1], images=(before, after), extracted=extracted
+            maps_before[-1],
+            maps_after[-1],
+            images=(before, after),
+            extracted=extracted,
+            change=None if logits is None else logits.detach().float().sigmoid(),
         )
-        if head:
-            encoded.change_logits = self.change_head(maps_before, maps_after)
+        encoded.change_logits = logits
         return encoded
 
     def trunk(self, before: Tensor, after: Tensor) -> tuple[list[Tensor], list[Tensor]]:
@@ -176,12 +182,14 @@ class ChangeCaptioner(nn.Module, ABC):
         *,
         images: tuple[Tensor, Tensor] | None = None,
         extracted: Tensor | None = None,
+        change: Tensor | None = None,
     ) -> DifferenceFeatures:
         """Encode the trunk's last maps (B, C, h, w) of both dates, which may come from a cache.
 
         Args:
             before, after: the maps.
             images, extracted: see :class:`~rscc.structures.PairView`; ``extracted`` on the maps' grid.
+            change: the change head's probabilities (B, H / 4, W / 4), which a grounded model reads.
         """
         if self.config.pool > 1:
             before, after = (F.avg_pool2d(m, self.config.pool) for m in (before, after))
@@ -191,6 +199,9 @@ class ChangeCaptioner(nn.Module, ABC):
         tokens = [
             self.project(m.flatten(2).transpose(1, 2)) + positions for m in (before, after)
         ]  # (B, h*w, D)
+        if self.grounding is not None:
+            assert change is not None, "a grounded model reads the change head's map"
+            tokens[1] = tokens[1] + self.grounding(change, grid)
         encoded = self.encode_pair(PairView(tokens[0], tokens[1], before, after, grid, images, extracted))
         encoded.changed_logits = self.changed_head(encoded.tokens)
         return encoded
@@ -231,7 +242,10 @@ class ChangeCaptioner(nn.Module, ABC):
         """
         if batch.features is not None:
             return self.encode_last_maps(
-                batch.features[:, 0], batch.features[:, 1], extracted=batch.extracted
+                batch.features[:, 0],
+                batch.features[:, 1],
+                extracted=batch.extracted,
+                change=batch.change,
             )
         return self.encode(
             _required(batch.before, "caption", "images"),
