@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rscc.cli_data import synthesize
+from rscc.cli_evaluation import evaluate
 from rscc.cli_options import (
     DATE_HELP,
     AfterArgument,
@@ -26,7 +27,7 @@ from rscc.cli_options import (
     read_pixel,
     read_place,
 )
-from rscc.cli_training import evaluate, train
+from rscc.cli_training import train
 
 if TYPE_CHECKING:
     from rscc.captioner import Captioner

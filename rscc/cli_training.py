@@ -1,4 +1,4 @@
-"""The commands that need captioned data sets: ``rscc train`` and ``rscc evaluate``; registered in the cli."""
+"""The command ``rscc train``; registered in the cli."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rscc.cli_options import Dataset, Debug, DeviceOption, ModelOption, Paper, extra
+from rscc.cli_options import Dataset, Debug, Paper, extra
 
 
 def train(
@@ -103,32 +103,3 @@ def train(
             report=typer.echo,
         )
     typer.echo(f"model   {folder.path}")
-
-
-def evaluate(
-    data: Annotated[Path, typer.Option("--data", help="Folder of the captioned data set.")],
-    model: ModelOption = "rscc-base",
-    dataset: Annotated[Dataset, typer.Option("--dataset", help="Layout of the data.")] = Dataset.levir_cc,
-    split: Annotated[str, typer.Option(help="train, val or test.")] = "test",
-    compare: Annotated[
-        bool, typer.Option("--compare", help="Also print the rows of the papers' own tables beside ours.")
-    ] = False,
-    as_json: Annotated[
-        Path | None, typer.Option("--json", help="Also write the scores to this file.")
-    ] = None,
-    beams: Annotated[int, typer.Option(min=1, help="Width of the caption search.")] = 3,
-    device: DeviceOption = "auto",
-    debug: Debug = False,
-) -> None:
-    """Score a model beside simple baselines: all, changed and unchanged pairs, each type, the change mask."""
-    from workflows.output import check_folder, write_together
-
-    if as_json is not None:
-        check_folder(as_json)
-    with extra("train"):
-        from rscc.evaluate import evaluate as score
-
-        table = score(model, data, dataset=str(dataset), split=split, beams=beams, device=device)
-    typer.echo(table.as_text(compare=compare))
-    if as_json is not None:
-        write_together({as_json: [json.dumps(table.as_dict(), indent=1), "\n"]})

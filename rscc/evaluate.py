@@ -1,25 +1,25 @@
-"""Scores a captioner on a captioned data set beside three baselines.
+"""Scores a captioner on a captioned data set beside three baselines, and on pairs made from its images.
 
-Every subset is scored alone, as the papers do: all pairs, the changed and the unchanged ones, and where a
-data set names types of change the changed pairs of each type.
+What is scored on which subset of the pairs: :mod:`rscc.scoring`; the pairs that are made:
+:mod:`rscc.robustness`.
 """
 
 from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from rscc.baselines import baseline_captions
 from rscc.comparison import paper_tables
-from rscc.data.pairs import PairRecord, read_mask, truly_changed
-from rscc.errors import ConfigInvalid, DatasetLayoutInvalid
+from rscc.data.pairs import PairRecord, truly_changed
+from rscc.errors import ConfigInvalid, DatasetLayoutInvalid, ExtraNotInstalled, WeightsNotFound
 from rscc.evaluation_report import SUBSETS, EvaluationReport, EvaluationRow, run_record
-from rscc.mask_metrics import MaskCounter, MaskScores, bootstrap_interval, flag_accuracy
+from rscc.language import load_parser
 from rscc.metrics import CaptionScorer
 from rscc.predictions import (
     PairCaptioner,
@@ -28,106 +28,16 @@ from rscc.predictions import (
     captioner_predictions,
     masks_count,
 )
+from rscc.robustness import measure_robustness
+from rscc.scoring import kinds_named, kinds_read, score_predictions, subsets
 
 MOST_NEIGHBOURS = 20_000
 """Training pairs up to which the nearest-pair baseline is made: the trunk has to see all of them."""
 
+OVERHEAD = ("levir_cc", "dubai_cc")
+"""Data sets whose captions are about the objects of :mod:`rscc.object_classes`."""
+
 _MASKS_UNSCORED = "change masks are not scored, because this model has no trained change head"
-
-
-def subsets(records: Sequence[PairRecord]) -> dict[str, list[PairRecord]]:
-    """Return the pairs by subset: those of :data:`SUBSETS` first, then the types of the changed pairs.
-
-    Left out are empty subsets and those that hold the same pairs as an earlier one.
-    """
-    found: dict[str, list[PairRecord]] = {subset: [] for subset in SUBSETS}
-    kinds: dict[str, list[PairRecord]] = {}
-    for record in records:
-        changed = truly_changed(record)
-        found["all"].append(record)
-        found["changed" if changed else "unchanged"].append(record)
-        if changed and record.kind:
-            kinds.setdefault(record.kind, []).append(record)
-    different: dict[tuple[str, ...], str] = {}
-    found |= {kind: kinds[kind] for kind in sorted(kinds)}
-    for subset, members in found.items():
-        if members:
-            different.setdefault(tuple(record.id for record in members), subset)
-    return {subset: found[subset] for subset in different.values()}
-
-
-def score_predictions(
-    name: str, records: Sequence[PairRecord], predictions: Iterable[PairPrediction], scorer: CaptionScorer
-) -> list[EvaluationRow]:
-    """Score one captioner.
-
-    Args:
-        name: of the rows.
-        records: pairs with references.
-        predictions: one per record, in order; read one at a time, so that masks need not be kept.
-        scorer: shared by all captioners of an evaluation.
-
-    Returns:
-        One row per subset, see :func:`subsets`.
-
-    Raises:
-        DatasetLayoutInvalid: a pair has no reference, two pairs share an id, or a mask has another size than
-            the true one.
-    """
-    if len({record.id for record in records}) != len(records):
-        raise DatasetLayoutInvalid("two pairs of this split have the same id; every pair needs its own")
-    groups = subsets(records)
-    member_of: dict[str, list[str]] = {}
-    for subset, members in groups.items():
-        for record in members:
-            member_of.setdefault(record.id, []).append(subset)
-    captions: dict[str, str] = {}
-    right: dict[str, bool] = {}
-    counters = {subset: MaskCounter() for subset in groups}
-    for record, said in zip(records, predictions, strict=True):
-        captions[record.id] = said.caption
-        right[record.id] = said.changed == truly_changed(record)
-        if record.mask is None or said.mask is None:
-            continue
-        truth = read_mask(record.mask)
-        for subset in member_of[record.id]:
-            counters[subset].add(said.mask, truth)
-    return [
-        _row(name, subset, members, captions, right, counters[subset].scores(), scorer)
-        for subset, members in groups.items()
-    ]
-
-
-def _row(
-    name: str,
-    subset: str,
-    records: Sequence[PairRecord],
-    captions: dict[str, str],
-    right: dict[str, bool],
-    mask: MaskScores | None,
-    scorer: CaptionScorer,
-) -> EvaluationRow:
-    ids = [record.id for record in records]
-    scores = scorer.score({i: captions[i] for i in ids}, {record.id: record.captions for record in records})
-    per_pair = scores.per_pair.get("cider")
-    hits = [right[i] for i in ids]
-    return EvaluationRow(
-        name=name,
-        subset=subset,
-        captions=scores,
-        cider_interval=None if per_pair is None else bootstrap_interval(per_pair.values()),
-        flag_accuracy=flag_accuracy(hits, [True] * len(hits)),
-        flag_interval=bootstrap_interval(map(float, hits)),
-        mask=mask,
-    )
-
-
-def score_captioner(
-    captioner: PairCaptioner, records: Sequence[PairRecord], scorer: CaptionScorer, *, beams: int = 3
-) -> list[EvaluationRow]:
-    """Run a captioner over pairs with references and score what it says."""
-    said = captioner_predictions(captioner, records, beams=beams)
-    return score_predictions(captioner.card.name, records, said, scorer)
 
 
 def score_model(
@@ -158,8 +68,10 @@ def score_model(
     from rscc.captioner import Captioner
 
     scored = _with_references(records)
+    captioner = Captioner.load(model, device=device)
+    said = captioner_predictions(captioner, scored, beams=beams)
     with CaptionScorer(java=java) as scorer:
-        return score_captioner(Captioner.load(model, device=device), scored, scorer, beams=beams)
+        return score_predictions(captioner.card.name, scored, said, scorer)
 
 
 def _with_references(records: Sequence[PairRecord]) -> list[PairRecord]:
@@ -167,6 +79,19 @@ def _with_references(records: Sequence[PairRecord]) -> list[PairRecord]:
     if not scored:
         raise DatasetLayoutInvalid("no pair of this split has captions to compare with; choose another split")
     return scored
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What an evaluation does besides scoring captions, flags and masks.
+
+    Attributes:
+        kinds: read kinds of change from the references where the data set names none.
+        robustness: show pairs backwards, and images beside themselves.
+    """
+
+    kinds: bool = False
+    robustness: bool = False
 
 
 def evaluate_records(
@@ -179,6 +104,8 @@ def evaluate_records(
     beams: int = 3,
     features: Callable[[Sequence[PairRecord]], np.ndarray] | None = None,
     java: bool = True,
+    wanted: Wanted = Wanted(),
+    keep: Callable[[PairRecord, PairPrediction], None] | None = None,
 ) -> EvaluationReport:
     """Score a captioner and the baselines.
 
@@ -191,9 +118,12 @@ def evaluate_records(
         beams: width of the caption search.
         features: gives (N, 2, C) pooled features of pairs, for the nearest-pair baseline.
         java: run METEOR and the PTB tokenizer.
+        wanted: what else is measured.
+        keep: is told every pair and what the captioner says of it, in order.
 
     Raises:
         DatasetLayoutInvalid: no pair has references.
+        ExtraNotInstalled, WeightsNotFound: kinds are wanted, and spaCy or its parser is not installed.
     """
     scored = _with_references(records)
     train = [record for record in train if record.captions]
@@ -204,12 +134,21 @@ def evaluate_records(
         train_features=features(train) if features is not None and know else None,
         features=features(scored) if features is not None and know else None,
     )
+    kinds = kinds_named(scored)
+    if wanted.kinds and not kinds:
+        kinds = kinds_read(scored)
+    objects, notes = dataset in OVERHEAD, []
+    if objects and (reason := _no_parser()):
+        objects, notes = False, [f"objects that no reference names are not counted: {reason}"]
+    said = _kept(scored, captioner_predictions(captioner, scored, beams=beams), keep)
     with CaptionScorer(java=java) as scorer:
-        rows = score_captioner(captioner, scored, scorer, beams=beams)
+        rows = score_predictions(captioner.card.name, scored, said, scorer, kinds=kinds, objects=objects)
         for name, captions in baselines.items():
-            rows += score_predictions(name, scored, caption_predictions(captions), scorer)
+            rows += score_predictions(
+                name, scored, caption_predictions(captions), scorer, kinds=kinds, objects=objects
+            )
     card = captioner.card
-    counts = dict.fromkeys(SUBSETS, 0) | {k: len(members) for k, members in subsets(scored).items()}
+    counts = dict.fromkeys(SUBSETS, 0) | {k: len(members) for k, members in subsets(scored, kinds).items()}
     counts["changed"] = sum(truly_changed(record) for record in scored)
     record = {
         **run,
@@ -224,8 +163,35 @@ def evaluate_records(
         },
         "beams": beams,
     }
-    notes = [_MASKS_UNSCORED] if not masks_count(card) and any(one.mask is not None for one in scored) else []
-    return EvaluationReport(rows=rows, run=record, papers=paper_tables(dataset), notes=notes)
+    if not masks_count(card) and any(one.mask is not None for one in scored):
+        notes.append(_MASKS_UNSCORED)
+    return EvaluationReport(
+        rows=rows,
+        run=record,
+        papers=paper_tables(dataset),
+        notes=notes,
+        robustness=measure_robustness(captioner, scored, beams=beams) if wanted.robustness else None,
+    )
+
+
+def _no_parser() -> str:
+    """Say why captions cannot be parsed; empty when they can."""
+    try:
+        load_parser()
+    except (ExtraNotInstalled, WeightsNotFound) as error:
+        return str(error)
+    return ""
+
+
+def _kept(
+    records: Sequence[PairRecord],
+    predictions: Iterable[PairPrediction],
+    keep: Callable[[PairRecord, PairPrediction], None] | None,
+) -> Iterator[PairPrediction]:
+    for record, said in zip(records, predictions, strict=True):
+        if keep is not None:
+            keep(record, said)
+        yield said
 
 
 def evaluate(
@@ -236,6 +202,8 @@ def evaluate(
     split: str = "test",
     beams: int = 3,
     device: str = "auto",
+    wanted: Wanted = Wanted(),
+    keep: Callable[[PairRecord, PairPrediction], None] | None = None,
 ) -> EvaluationReport:
     """Score a model folder, or a shipped model by name, on a captioned data set.
 
@@ -246,6 +214,7 @@ def evaluate(
         split: as the data set names it.
         beams: width of the caption search.
         device: where the model runs.
+        wanted, keep: see :func:`evaluate_records`.
 
     Raises:
         ConfigInvalid: the layout is unknown.
@@ -281,7 +250,15 @@ def evaluate(
     }
     few = len(train) <= MOST_NEIGHBOURS
     report = evaluate_records(
-        captioner, records, train, run=run, dataset=dataset, beams=beams, features=features if few else None
+        captioner,
+        records,
+        train,
+        run=run,
+        dataset=dataset,
+        beams=beams,
+        features=features if few else None,
+        wanted=wanted,
+        keep=keep,
     )
     if few:
         return report

@@ -4,19 +4,40 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import metadata
 from typing import Any
 
+from rscc.bootstrap import Interval
 from rscc.comparison import PaperTables, comparison
 from rscc.markdown import percent, table, unit
 from rscc.mask_metrics import MaskScores
 from rscc.metrics import CaptionScores
+from rscc.object_classes import Hallucinations
+from rscc.report_tables import certainty_tables, robustness_tables
+from rscc.robustness import Robustness
 
 SUBSETS = ("all", "changed", "unchanged")
 """The subsets by the true flag; the types of change that a data set names are further ones."""
+
+
+@dataclass(frozen=True)
+class FlagScores:
+    """Scores of "changed or not", in 0..1.
+
+    Attributes:
+        accuracy: share of right flags.
+        precision: None when no pair was called changed. recall: None when no pair changed.
+        calibration_error: expected, of P(changed), see :class:`rscc.calibration.Reliability`; None for a
+            captioner without that probability.
+    """
+
+    accuracy: float
+    precision: float | None
+    recall: float | None
+    calibration_error: float | None = None
 
 
 @dataclass(frozen=True)
@@ -28,18 +49,22 @@ class EvaluationRow:
         subset: ``all``, ``changed`` or ``unchanged`` (by the true flag), or a type of change as the data set
             names it, of which only changed pairs are counted.
         captions: in percent.
-        cider_interval: 95 percent bootstrap interval over pairs of CIDEr, in percent; None without CIDEr.
-        flag_accuracy, flag_interval: in 0..1.
+        flags: in 0..1.
         mask: in 0..1; None when the captioner gives no masks or no pair has one.
+        objects: how often captions name objects that no reference names; None when not counted.
+        intervals: 95 percent bootstrap intervals over pairs (:mod:`rscc.bootstrap`) by the names of the
+            scores, those of the captions in percent, the others (``flag_accuracy``, ``flag_precision``,
+            ``flag_recall``, ``mask_precision``, ``mask_recall``, ``mask_f1``, ``mask_iou``,
+            ``hallucination_rate``) in 0..1; what is undefined is absent.
     """
 
     name: str
     subset: str
     captions: CaptionScores
-    cider_interval: tuple[float, float] | None
-    flag_accuracy: float
-    flag_interval: tuple[float, float]
+    flags: FlagScores
     mask: MaskScores | None
+    objects: Hallucinations | None = None
+    intervals: Mapping[str, Interval] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -47,10 +72,13 @@ class EvaluationRow:
             "name": self.name,
             "subset": self.subset,
             **self.captions.as_dict(),
-            "cider_interval": self.cider_interval,
-            "flag_accuracy": self.flag_accuracy,
-            "flag_interval": self.flag_interval,
+            "flag_accuracy": self.flags.accuracy,
+            "flag_precision": self.flags.precision,
+            "flag_recall": self.flags.recall,
+            "calibration_error": self.flags.calibration_error,
             "mask": None if self.mask is None else self.mask.as_dict(),
+            "hallucinations": None if self.objects is None else self.objects.as_dict(),
+            "intervals": dict(self.intervals),
             "notes": list(self.captions.notes),
         }
 
@@ -88,12 +116,14 @@ class EvaluationReport:
         run: command, data, split, counts, model, machine, date.
         papers: what papers print of the same data set.
         notes: what else a reader must know.
+        robustness: of the model; None when it was not asked for.
     """
 
     rows: Sequence[EvaluationRow]
     run: dict[str, Any]
     papers: PaperTables = field(default_factory=PaperTables)
     notes: Sequence[str] = field(default_factory=tuple)
+    robustness: Robustness | None = None
 
     def row(self, name: str, subset: str) -> EvaluationRow:
         """Return one row.
@@ -117,6 +147,7 @@ class EvaluationReport:
             "run": self.run,
             "rows": [row.as_dict() for row in self.rows],
             "papers": papers,
+            "robustness": None if self.robustness is None else self.robustness.as_dict(),
             "notes": self._all_notes(),
         }
 
@@ -127,7 +158,9 @@ class EvaluationReport:
             compare: also set the model's row of every subset among the rows that papers print of it.
         """
         data = f"Data: {self.run.get('data', '')}, split {self.run.get('split', '')}"
-        parts = [data, *self._tables()]
+        parts = [data, *self._tables(), *certainty_tables(self._own(), self.title)]
+        if self.robustness is not None:
+            parts += robustness_tables(self.robustness, self.rows[0].name)
         if compare:
             parts += self._comparisons()
         parts.extend(f"Note: {note}." for note in self._all_notes())
@@ -187,7 +220,7 @@ def _cells(row: EvaluationRow, *, spice: bool, masks: bool) -> list[str]:
     values = [one.bleu1, one.bleu2, one.bleu3, one.bleu4, one.meteor, one.rouge_l, one.cider, one.s_m]
     if spice:
         values.append(one.spice)
-    shares: list[float | None] = [row.flag_accuracy]
+    shares: list[float | None] = [row.flags.accuracy]
     if masks:
         shares += [mask.precision, mask.recall, mask.f1, mask.iou] if mask else [None] * 4
     return [row.name, str(one.count), *map(percent, values), *map(unit, shares)]

@@ -44,6 +44,7 @@ _JOIN = " and "
 _BESIDE_VERB = frozenset({"aux", "auxpass", "neg", "prt"})
 _SUBJECT = frozenset({"nsubj", "nsubjpass"})
 _SUBJECT_OF_THERE = frozenset({"attr", "dobj", *_SUBJECT})
+_NOUNS = frozenset({"NOUN", "PROPN"})
 _COUNTING = frozenset({"DET", "NUM", "PRON", "PUNCT"})
 _QUANTIFIERS = frozenset({"many", "several", "few", "more", "most", "much", "numerous", "other", "another"})
 _SHARES = frozenset(
@@ -60,12 +61,14 @@ class Segments:
         nouns, verbs: segments to align with regions, with everything in them.
         entities: the noun phrases without determiner, number and quantifier.
         subjects: those of the entities that are subjects.
+        words: every word, lower case, and whether it is a noun.
     """
 
     nouns: tuple[str, ...]
     verbs: tuple[str, ...]
     entities: tuple[str, ...] = ()
     subjects: tuple[str, ...] = ()
+    words: tuple[tuple[str, bool], ...] = ()
 
     @property
     def noun_text(self) -> str:
@@ -124,7 +127,10 @@ class SegmentReader:
             parsed = self._parser.pipe(new, batch_size=self._batch_size)
             for caption, document in zip(new, parsed, strict=True):
                 self._known[caption] = Segments(
-                    _noun_segments(document), _verb_segments(document), *_entities(document)
+                    _noun_segments(document),
+                    _verb_segments(document),
+                    *_entities(document),
+                    tuple((token.lower_, token.pos_ in _NOUNS) for token in document),
                 )
         return [self._known[caption] for caption in captions]
 
@@ -174,6 +180,16 @@ def noun_phrases(captions: Iterable[str]) -> list[list[str]]:
         WeightsNotFound: no parser is installed.
     """
     return [list(one.entities) for one in extract_segments(captions)]
+
+
+def words_and_nouns(captions: Iterable[str]) -> list[tuple[tuple[str, bool], ...]]:
+    """Return the words of each caption, lower case, each with whether the parser takes it for a noun.
+
+    Raises:
+        ExtraNotInstalled: spaCy is not installed.
+        WeightsNotFound: no parser is installed.
+    """
+    return [one.words for one in extract_segments(captions)]
 
 
 def frequent_entities(

@@ -1,12 +1,13 @@
-"""Scores of change masks and change flags, and how sure a mean over pairs is. All in 0..1."""
+"""Scores of change masks and change flags. All in 0..1."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
 
+from rscc.bootstrap import Interval, Resamples, percentile_interval
 from rscc.errors import DatasetLayoutInvalid
 
 
@@ -38,7 +39,7 @@ class MaskCounter:
     """Counts pixels pair by pair, so that no mask needs to be kept."""
 
     def __init__(self) -> None:
-        self._pairs = self._hits = self._false = self._missed = self._pixels = 0
+        self._counts: list[tuple[int, int, int, int]] = []
 
     def add(self, predicted: np.ndarray, truth: np.ndarray) -> None:
         """Count one pair.
@@ -56,26 +57,38 @@ class MaskCounter:
                 "predict at the size of the true mask"
             )
         predicted, truth = predicted.astype(bool), truth.astype(bool)
-        self._pairs += 1
-        self._pixels += truth.size
-        self._hits += int((predicted & truth).sum())
-        self._false += int((predicted & ~truth).sum())
-        self._missed += int((~predicted & truth).sum())
+        hits = int((predicted & truth).sum())
+        self._counts.append((hits, int(predicted.sum()) - hits, int(truth.sum()) - hits, truth.size))
 
     def scores(self) -> MaskScores | None:
         """Return the scores of what was counted; None when nothing was."""
-        if not self._pairs:
+        if not self._counts:
             return None
-        hits, false, missed = self._hits, self._false, self._missed
+        hits, false, missed, pixels = (sum(column) for column in zip(*self._counts, strict=True))
         return MaskScores(
-            pairs=self._pairs,
-            pixels=self._pixels,
-            changed=(hits + missed) / self._pixels,
+            pairs=len(self._counts),
+            pixels=pixels,
+            changed=(hits + missed) / pixels,
             precision=_share(hits, hits + false),
             recall=_share(hits, hits + missed),
             f1=_share(2 * hits, 2 * hits + false + missed),
             iou=_share(hits, hits + false + missed),
         )
+
+    def intervals(self) -> dict[str, Interval]:
+        """Return the 95 percent bootstrap intervals over pairs of the scores that are defined."""
+        if not self._counts:
+            return {}
+        hits, false, missed, _ = np.array(self._counts, dtype=np.float64).T
+        resamples = Resamples(len(self._counts))
+        parts = {
+            "precision": (hits, hits + false),
+            "recall": (hits, hits + missed),
+            "f1": (2 * hits, 2 * hits + false + missed),
+            "iou": (hits, hits + false + missed),
+        }
+        draws = {name: resamples.shares(part, whole) for name, (part, whole) in parts.items()}
+        return {name: found for name, values in draws.items() if (found := percentile_interval(values))}
 
 
 def _share(part: int, whole: int) -> float | None:
@@ -93,26 +106,3 @@ def flag_accuracy(predicted: Sequence[bool], truth: Sequence[bool]) -> float:
             f"{len(predicted)} predicted flags for {len(truth)} pairs; give one for each"
         )
     return sum(bool(p) == bool(t) for p, t in zip(predicted, truth, strict=True)) / len(truth)
-
-
-def bootstrap_interval(
-    values: Iterable[float], *, level: float = 0.95, samples: int = 2000, seed: int = 1
-) -> tuple[float, float]:
-    """Return the percentile bootstrap interval of the mean of per-pair scores.
-
-    Args:
-        values: one score per pair.
-        level: coverage, above 0 and below 1.
-        samples: resamples.
-        seed: of the resampling; the same seed gives the same interval.
-
-    Raises:
-        DatasetLayoutInvalid: there is no value.
-    """
-    scores = np.asarray(list(values), dtype=np.float64)
-    if not scores.size:
-        raise DatasetLayoutInvalid("there is no score to resample; check the split")
-    rng = np.random.default_rng(seed)
-    means = np.array([scores[rng.integers(scores.size, size=scores.size)].mean() for _ in range(samples)])
-    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
-    return float(low), float(high)

@@ -16,10 +16,12 @@ import contextlib
 import shutil
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+
+import numpy as np
 
 from rscc.errors import DatasetLayoutInvalid, ExtraNotInstalled
 from rscc.vocabulary import tokenize
@@ -74,6 +76,8 @@ class CaptionScores:
         spice: None unless SPICE's files are installed.
         per_pair: metric name (``bleu4``, ``meteor``, ``rouge_l``, ``cider``) to one score per pair, by id.
         notes: what could not be computed as the papers do, and why.
+        counts: what BLEU and METEOR counted of each pair, in the order of ``per_pair``, for
+            :mod:`rscc.bootstrap`.
     """
 
     count: int
@@ -87,6 +91,7 @@ class CaptionScores:
     spice: float | None
     per_pair: dict[str, dict[str, float]]
     notes: tuple[str, ...] = ()
+    counts: dict[str, np.ndarray] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def s_m(self) -> float | None:
@@ -169,7 +174,7 @@ class CaptionScorer:
         said = {i: self.tokenize([hypotheses[i]]) for i in ids}
         truth = {i: self.tokenize(references[i]) for i in ids}
         notes = [] if self._java else [self._why_not, _fallback_note(hypotheses, references)]
-        bleus, bleu_pairs = bleu.Bleu(4).compute_score(truth, said, verbose=0)
+        bleus, bleu_pairs, counts = _bleu(bleu, truth, said)
         rouge_l, rouge_pairs = rouge.Rouge().compute_score(truth, said)
         pairs = {"bleu4": bleu_pairs[3], "rouge_l": rouge_pairs}
         cider_all = None
@@ -178,7 +183,7 @@ class CaptionScorer:
             cider_all = 100 * float(mean)
         else:
             notes.append(ALIKE)
-        meteor, meteor_pairs = self._score_meteor(truth, said, notes)
+        meteor, meteor_pairs, matches = self._score_meteor(truth, said, notes)
         if meteor is not None:
             pairs["meteor"] = meteor_pairs
         return CaptionScores(
@@ -196,24 +201,26 @@ class CaptionScorer:
                 for name, values in pairs.items()
             },
             notes=tuple(notes),
+            counts={"bleu": counts} | ({} if meteor is None else {"meteor": matches}),
         )
 
     def _score_meteor(
         self, truth: dict[str, list[str]], said: dict[str, list[str]], notes: list[str]
-    ) -> tuple[float | None, list[float]]:
+    ) -> tuple[float | None, list[float], np.ndarray]:
+        """Return METEOR in percent, per pair in 0..1, and (N, 23) what it counted."""
+        nothing = np.empty((0, 23))
         if not self._java:
-            return None, []
-        from pycocoevalcap.meteor.meteor import Meteor
-
+            return None, [], nothing
         try:
             if self._meteor is None:
-                self._meteor = Meteor()
+                self._meteor = _meteor()
             score, pairs = self._meteor.compute_score(truth, said)
+            counts = _meteor_counts(self._meteor.take_counts())
         except (OSError, ValueError) as error:
             self.close()
             notes.append(f"METEOR is not computed: its Java process failed ({error})")
-            return None, []
-        return 100 * score, pairs
+            return None, [], nothing
+        return 100 * score, pairs, counts
 
 
 def caption_scores(
@@ -262,6 +269,54 @@ def _scorers() -> tuple[Any, Any, Any]:
             "caption scores need pycocoevalcap; install it with: pip install 'rscc[train]'"
         ) from error
     return bleu, rouge, cider_module
+
+
+def _bleu(
+    module: Any, truth: dict[str, list[str]], said: dict[str, list[str]]
+) -> tuple[list[float], list[list[float]], np.ndarray]:
+    """Return BLEU-1 to 4 in 0..1, the same per pair, and (N, 10) what was counted of each pair."""
+    scorer = module.BleuScorer(n=4)
+    for name, words in said.items():
+        scorer += (words[0], truth[name])
+    scores, pairs = scorer.compute_score(option="closest", verbose=0)
+    counts = [
+        (
+            one["testlen"],
+            min((abs(length - one["testlen"]), length) for length in one["reflen"])[1],
+            *one["guess"],
+            *one["correct"],
+        )
+        for one in scorer.ctest
+    ]
+    return scores, pairs, np.array(counts, dtype=np.float64)
+
+
+def _meteor() -> Any:
+    """Start a METEOR that keeps what it counts."""
+    from pycocoevalcap.meteor.meteor import Meteor
+
+    class CountingMeteor(Meteor):
+        def __init__(self) -> None:
+            super().__init__()
+            self._counts: list[str] = []
+
+        def _stat(self, hypothesis_str: str, reference_list: list[str]) -> str:
+            self._counts.append(super()._stat(hypothesis_str, reference_list))
+            return self._counts[-1]
+
+        def take_counts(self) -> list[str]:
+            taken, self._counts = self._counts, []
+            return taken
+
+    return CountingMeteor()
+
+
+def _meteor_counts(lines: Sequence[str]) -> np.ndarray:
+    """Read METEOR's counts, (N, 23); a sentence that is matched as a whole has no chunk, as METEOR has it."""
+    counts = np.array([[float(value) for value in line.split()] for line in lines])
+    whole = (counts[:, 20] == 1) & (counts[:, 21] == counts[:, 0]) & (counts[:, 22] == counts[:, 1])
+    counts[whole, 20] = 0
+    return counts
 
 
 def _check_ids(hypotheses: Mapping[str, str], references: Mapping[str, Sequence[str]]) -> None:

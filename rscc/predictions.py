@@ -26,11 +26,13 @@ class PairPrediction:
         caption: the sentence.
         changed: whether anything changed.
         mask: (H, W) bool at the size of the true mask; None when the captioner gives none.
+        probability: P(changed) in 0..1; None when the captioner never learnt it.
     """
 
     caption: str
     changed: bool
     mask: np.ndarray | None = None
+    probability: float | None = None
 
 
 class PairCaptioner(Protocol):
@@ -45,6 +47,9 @@ class PairCaptioner(Protocol):
         self, before: np.ndarray, after: np.ndarray, *, beams: int
     ) -> tuple[ChangePrediction, list[Caption]]:
         """Return probabilities too."""
+
+    def predict_change(self, before: np.ndarray, after: np.ndarray) -> ChangePrediction:
+        """Return probabilities alone."""
 
 
 def caption_predictions(captions: Iterable[str]) -> Iterator[PairPrediction]:
@@ -63,21 +68,27 @@ def captioner_predictions(
 ) -> Iterator[PairPrediction]:
     """Run a captioner over pairs, at the model's tile size; masks come back at the size of the images.
 
-    Masks are only made where there is a true one to compare with.
+    Masks are only given where there is a true one to compare with, P(changed) only of a model that learnt it.
     """
     card = captioner.card
+    knows = card.changed_threshold > 0
     for start in range(0, len(records), batch_size):
         part = records[start : start + batch_size]
         before, after, sizes = read_batch(part, card.tile_size)
         masks: list[np.ndarray | None] = [None] * len(part)
-        if masks_count(card) and any(record.mask is not None for record in part):
+        probabilities: list[float | None] = [None] * len(part)
+        wanted = masks_count(card) and any(record.mask is not None for record in part)
+        if wanted or knows:
             seen, said = captioner.describe(before, after, beams=beams)
-            shares = zip(seen.change_probability, sizes, strict=True)
-            masks = [enlarge(probability, size) >= card.threshold for probability, size in shares]
+            if knows:
+                probabilities = list(map(float, seen.changed_probability))
+            if wanted:
+                shares = zip(seen.change_probability, sizes, strict=True)
+                masks = [enlarge(probability, size) >= card.threshold for probability, size in shares]
         else:
             said = captioner.caption(before, after, beams=beams)
-        for caption, mask in zip(said, masks, strict=True):
-            yield PairPrediction(caption=caption.text, changed=caption.changed, mask=mask)
+        for caption, mask, probability in zip(said, masks, probabilities, strict=True):
+            yield PairPrediction(caption.text, caption.changed, mask, probability)
 
 
 def read_batch(

@@ -11,7 +11,9 @@ FORBIDDEN = {
     "workflows": set(),
 }
 # The files of rscc that may know the other packages, and only while a command runs.
-COMMANDS = {"rscc/cli.py", "rscc/cli_options.py", "rscc/cli_training.py"}
+COMMANDS = {
+    "rscc/cli.py", "rscc/cli_evaluation.py", "rscc/cli_medium.py", "rscc/cli_options.py", "rscc/cli_training.py",
+}  # fmt: skip
 ALLOWED_IN_COMMANDS = {"tiling", "workflows"}
 HEAVY = {
     "torch", "torchvision", "timm", "open_clip", "spacy", "transformers", "torchgeo",

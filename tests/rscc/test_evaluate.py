@@ -21,10 +21,11 @@ from rscc.baselines import (
 from rscc.data.features import pooled_features
 from rscc.data.pairs import PairRecord, truly_changed
 from rscc.errors import ConfigInvalid, DatasetLayoutInvalid
-from rscc.evaluate import evaluate, evaluate_records, score_model, score_predictions, subsets
+from rscc.evaluate import evaluate, evaluate_records, score_model
 from rscc.evaluation_report import SUBSETS, run_record
 from rscc.metrics import NO_CHANGE_SENTENCES, CaptionScorer, is_no_change
 from rscc.predictions import PairPrediction, caption_predictions, captioner_predictions, enlarge
+from rscc.scoring import score_predictions, subsets
 from rscc.structures import Caption, ChangePrediction
 
 pytest.importorskip("pycocoevalcap")
@@ -107,8 +108,8 @@ def features_of(records):
 
 def test_a_perfect_eye_gets_perfect_flags_and_masks(records, train) -> None:
     row = report_of(records, train).row("brightness", "all")
-    assert row.flag_accuracy == 1
-    assert row.flag_interval == (1, 1)
+    assert row.flags.accuracy == 1
+    assert row.intervals["flag_accuracy"] == (1, 1)
     assert (row.mask.precision, row.mask.recall) == pytest.approx((1, 1), abs=0.06)
     assert row.mask.pixels == 3 * 24 * 40 + SIDE * SIDE, "counted at the size of the images"
 
@@ -123,25 +124,25 @@ def test_rows_come_for_all_changed_and_unchanged_pairs_of_every_captioner(record
 
 def test_baselines_are_right_where_they_must_be(records, train) -> None:
     report = report_of(records, train, features=features_of)
-    assert [report.row(ALWAYS_NO_CHANGE, subset).flag_accuracy for subset in SUBSETS] == [0.5, 0, 1]
-    assert [report.row(FREQUENT_CHANGE, subset).flag_accuracy for subset in SUBSETS] == [0.5, 1, 0]
-    assert report.row(NEAREST_PAIR, "all").flag_accuracy == 1
+    assert [report.row(ALWAYS_NO_CHANGE, subset).flags.accuracy for subset in SUBSETS] == [0.5, 0, 1]
+    assert [report.row(FREQUENT_CHANGE, subset).flags.accuracy for subset in SUBSETS] == [0.5, 1, 0]
+    assert report.row(NEAREST_PAIR, "all").flags.accuracy == 1
     assert report.row(ALWAYS_NO_CHANGE, "unchanged").captions.bleu4 == pytest.approx(100, abs=1e-3)
     assert report.row(ALWAYS_NO_CHANGE, "all").mask is None
     assert report.row("brightness", "unchanged").captions.cider is None
-    assert report.row("brightness", "unchanged").cider_interval is None
+    assert "cider" not in report.row("brightness", "unchanged").intervals
 
 
 def test_the_interval_holds_the_score(records, train) -> None:
     row = report_of(records, train).row("brightness", "all")
-    low, high = row.cider_interval
+    low, high = row.intervals["cider"]
     assert low < row.captions.cider < high
 
 
 def test_a_wrong_flag_counts_against_the_model(records, train) -> None:
     blind = BrightnessCaptioner(changed_threshold=1.1)
     report = report_of(records, train, captioner=blind)
-    assert [report.row("brightness", subset).flag_accuracy for subset in SUBSETS] == [0.5, 0, 1]
+    assert [report.row("brightness", subset).flags.accuracy for subset in SUBSETS] == [0.5, 0, 1]
 
 
 def test_the_mask_threshold_of_the_card_is_used(records, train) -> None:
@@ -283,7 +284,7 @@ def test_masks_of_a_model_without_a_change_head_are_not_scored(records, train) -
     captioner = BrightnessCaptioner(localiser="attention")
     report = report_of(records, train, captioner=captioner)
     assert report.row("brightness", "all").mask is None
-    assert report.row("brightness", "all").flag_accuracy == 1
+    assert report.row("brightness", "all").flags.accuracy == 1
     assert captioner.batches == []
     assert "Note: change masks are not scored" in report.as_text()
 
@@ -371,7 +372,7 @@ def test_fixed_captions_score_on_the_public_test_split_as_documented(shared_data
             rows = {row.subset: row for row in score_predictions(caption, records, said, scorer)}
             assert rows["all"].captions.cider == pytest.approx(whole, abs=0.05)
             assert rows["changed"].captions.cider == pytest.approx(changed, abs=0.05)
-            assert rows["all"].flag_accuracy == pytest.approx(flags, abs=0.005)
+            assert rows["all"].flags.accuracy == pytest.approx(flags, abs=0.005)
 
 
 def write_levir_cc(root) -> None:
@@ -443,7 +444,7 @@ def test_a_model_folder_is_scored_on_a_data_set_folder(tmp_path, untrained_folde
     assert {row.name for row in report.rows} == {"untrained", ALWAYS_NO_CHANGE, FREQUENT_CHANGE, NEAREST_PAIR}
     assert report.run["counts"] == {"all": 2, "changed": 1, "unchanged": 1}
     assert report.run["model"]["weights_sha256"] == folder.card.weights_sha256
-    assert report.row(NEAREST_PAIR, "all").flag_accuracy == 1
+    assert report.row(NEAREST_PAIR, "all").flags.accuracy == 1
     assert report.row("untrained", "all").mask.pixels == 2 * SIDE * SIDE
     assert report.run["dataset"] == "levir_cc"
     assert "compared: all pairs" in report.as_text(compare=True)
