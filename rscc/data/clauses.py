@@ -73,7 +73,8 @@ _BUILT_THINGS = re.compile(
     r"paths?|footpaths?|bypass|highways?|bridges?|parking|squares?|playgrounds?|courts?|tracks?|pools?|"
     r"factory|factories|warehouses?|storehouses?|sheds?|towers?|tanks?|cranes?|constructions?|structures?|"
     r"malls?|rooms?|residential|blocks?|roofs?|village|gym|park|roundabout|homes?|apartments?|bunkers?|"
-    r"cabins?|facility|facilities|plants? of|stations?|grids?)\b"
+    r"cabins?|facility|facilities|stations?|grids?|barns?|garages?|hangars?|schools?|"
+    r"stadiums?|greenhouses?|runways?|railways?|dams?|docks?)\b"
 )
 
 

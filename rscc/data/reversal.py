@@ -225,7 +225,9 @@ def vanishing(phrase: str) -> str:
     phrase = _ONLY_NOW.sub("", f"{phrase} ")
     phrase = re.sub(r"^another\b", "a", phrase)
     phrase = re.sub(r"^(?:many |some |several )?more (?=\S)", "some ", phrase)
-    phrase = re.sub(r"\b(few|one|two|three|four|five|several|many|some) more\b", r"\1", phrase)
+    phrase = re.sub(
+        r"\b(few|one|two|three|four|five|six|seven|eight|nine|ten|several|many|some) more\b", r"\1", phrase
+    )
     return _mend_article(_without_ground(phrase))
 
 

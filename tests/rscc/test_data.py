@@ -12,7 +12,7 @@ from tiny_models import randomise, tiny_backbone
 from rscc.data import features as features_module
 from rscc.data.augmentation import augment_for_masks, jitter_colour, random_crop, shift_image
 from rscc.data.change_masks import ChangeMasks
-from rscc.data.features import build_feature_cache, pooled_features
+from rscc.data.features import FeatureCache, build_feature_cache, pooled_features
 from rscc.data.levir_cc import SPLITS, LevirCC
 from rscc.data.pairs import (
     FLIPS,
@@ -602,6 +602,116 @@ def test_cached_pairs_come_with_captions_turned_like_their_features(root, trunk,
                 assert batch.nouns[i] == said
                 flips[flip] += 1
     assert set(flips) == set(FLIPS)
+
+
+def reversible(record, number):
+    """Give a pair a sentence for the way back, in other words than its own; every other pair."""
+    said = (f"pair {number} is gone on the left", f"pair {number} was at the top")
+    return replace(record, reversed_captions=said) if number % 2 else record
+
+
+def swapped_source(kind, root, trunk, folder, share):
+    train = [reversible(r, n) for n, r in enumerate(LevirCC(root, "train").records)]
+    text = CaptionText(Vocabulary.build(all_forms(train), min_count=1), max_words=12)
+    settings = {"batch_size": 8, "seed": 1, "reversed_share": share}
+    if kind == "images":
+        return ImageCaptionSource(train, text, size=64, augment=False, **settings)
+    cache = build_feature_cache(trunk, train, folder, size=64, flips=("none", "horizontal"), bf16=False)
+    return FeatureCaptionSource(train, cache, text, **settings)
+
+
+@pytest.mark.parametrize("kind", ["images", "features"])
+def test_pairs_shown_backwards_say_so(kind, root, trunk, tmp_path) -> None:
+    source = swapped_source(kind, root, trunk, tmp_path, 1.0)
+    vocabulary = source.text.vocabulary
+    forwards = {}  # both dates in one order to (pair, flip, whether that order is the swapped one)
+    for i, record in enumerate(source.records):
+        for view, flip in enumerate(FLIPS[:2]):
+            if kind == "images":
+                pair = read_pair(record)
+                dates = np.stack([pair.before, pair.after])
+            else:
+                dates = source.cache.read(np.array([i]), np.array([view]))[0]
+            forwards[dates.tobytes()] = (record, flip if kind == "features" else "none", False)
+            forwards[dates[::-1].tobytes()] = (record, flip if kind == "features" else "none", True)
+    swaps = Counter()
+    for number in range(3):
+        (batch,) = source.epoch(number)
+        both = batch.features if kind == "features" else torch.stack([batch.before, batch.after], 1)
+        for i in range(8):
+            record, flip, swapped = forwards[both[i].numpy().tobytes()]
+            true = record.reversed_captions if swapped else record.captions
+            assert batch.references[i] == [flip_words(caption, flip) for caption in true]
+            assert vocabulary.decode(batch.tokens[i]) in batch.references[i]
+            assert bool(batch.changed[i]) == record.changed, "a pair shown backwards changed as much"
+            if record.changed:  # the dates of an unchanged pair look alike both ways round
+                swaps[bool(record.reversed_captions), swapped] += 1
+            assert not (swapped and not record.reversed_captions) or not record.changed
+    assert swaps[False, True] == 0, "without such captions a pair is never shown backwards"
+    assert swaps[True, False] == 0
+
+
+@pytest.mark.parametrize("kind", ["images", "features"])
+def test_sources_that_swap_nothing_are_as_they_were(kind, root, trunk, tmp_path) -> None:
+    """With share 0 the captions for the way back are not even looked at; with 0.5 some pairs are swapped."""
+    plain, half = (swapped_source(kind, root, trunk, tmp_path, share) for share in (0.0, 0.5))
+    bare = swapped_source(kind, root, trunk, tmp_path, 0.0)
+    bare.records = [replace(record, reversed_captions=()) for record in bare.records]
+    assert epoch(plain, 1) == epoch(bare, 1)
+    assert epoch(half, 1) != epoch(plain, 1)
+    assert epoch(half, 1) == epoch(swapped_source(kind, root, trunk, tmp_path, 0.5), 1)
+
+
+def test_joined_caches_read_as_their_parts(root, trunk, tmp_path) -> None:
+    records = LevirCC(root, "train").records
+    first = build_feature_cache(trunk, records[:5], tmp_path, size=64, bf16=False)
+    second = build_feature_cache(trunk, records[5:], tmp_path, size=64, flips=("none",), bf16=False)
+    joined = FeatureCache.join([second, first])
+    assert (len(joined), joined.flips, joined.grid) == (8, FLIPS, first.grid)
+    indices = np.array([0, 2, 3, 7])
+    assert joined.views(indices).tolist() == [1, 1, 4, 4]
+    views = np.array([0, 0, 3, 2])
+    expected = [*second.read(np.array([0, 2]), np.array([0, 0])), *first.read(np.array([0, 4]), views[2:])]
+    np.testing.assert_array_equal(joined.read(indices, views), np.stack(expected))
+    np.testing.assert_array_equal(joined.pooled(), np.concatenate([second.pooled(), first.pooled()]))
+    with pytest.raises(IndexError):
+        joined.read(np.array([8]), np.array([0]))
+
+
+def test_pairs_with_one_view_are_never_turned(root, trunk, tmp_path) -> None:
+    records = LevirCC(root, "train").records
+    parts = [
+        build_feature_cache(trunk, part, tmp_path, size=64, flips=flips, bf16=False)
+        for part, flips in ((records[:4], FLIPS), (records[4:], FLIPS[:1]))
+    ]
+    text = CaptionText(Vocabulary.build(all_forms(records), min_count=1), max_words=12)
+    cache = FeatureCache.join(parts)
+    source = FeatureCaptionSource(records, cache, text, batch_size=8, seed=1)
+    as_they_are = {cache.read(np.array([i]), np.array([0])).tobytes() for i in range(4, 8)}
+    turned = 0
+    for number in range(4):
+        (batch,) = source.epoch(number)
+        seen = [one.numpy().tobytes() for one in batch.features]
+        assert len(as_they_are & set(seen)) == 4
+        turned += len(set(seen) - as_they_are)
+    assert turned == 16
+
+
+def test_pairs_of_one_name_in_two_folders_are_two_pairs(tmp_path) -> None:
+    records = []
+    for name, value in (("one", 40), ("two", 200)):
+        for file in ("a.png", "m.png"):
+            write_image(tmp_path / name / file, np.full((32, 32, 3), value, np.uint8))
+        paths = (tmp_path / name / "a.png", tmp_path / name / "a.png")
+        records.append(PairRecord("same", *paths, mask=tmp_path / name / "m.png"))
+    source = MaskSource(records, batch_size=2, size=32, gsd=0.5, augment=False, seed=0)
+    (batch,) = source.epoch(0)
+    assert sorted(batch.before.float().mean((1, 2, 3)).tolist()) == [40, 200]
+
+
+def test_an_entrys_kind_is_read(own_root) -> None:
+    edit_captions(own_root, lambda images: images[0].update(kind="removal"))
+    assert [r.kind for r in LevirCC(own_root).records[:2]] == ["removal", ""]
 
 
 def test_images_come_with_captions_turned_like_them(tmp_path) -> None:
