@@ -139,9 +139,10 @@ def text_validation(
     return validate
 
 
-def text_source(corpus: TextCorpus, config: Config, vocabulary: Vocabulary) -> TextSource:
-    """Make the batches of the training sentences as the config says: flips, and pairs shown backwards."""
-    share = config.data.reversed
+def text_source(
+    corpus: TextCorpus, config: Config, vocabulary: Vocabulary, backwards: Sequence[Sequence[str]]
+) -> TextSource:
+    """Make the batches of the training sentences as the config says; ``backwards`` as TextSource has it."""
     return TextSource(
         corpus.train,
         vocabulary,
@@ -149,8 +150,8 @@ def text_source(corpus: TextCorpus, config: Config, vocabulary: Vocabulary) -> T
         batch_size=config.train.batch_size,
         seed=config.train.seed,
         augment=config.data.augment,
-        reversed=share,
-        backwards=[reverse_captions(sentences) for sentences in corpus.train] if share else (),
+        reversed=config.data.reversed,
+        backwards=backwards,
     )
 
 
@@ -181,11 +182,14 @@ def train_language(
     """
     if paths.corpus is None:
         raise ConfigInvalid("train.objective 'language' learns a corpus of captions; give one with --corpus")
-    if paths.trunk or paths.masks or paths.backbone_weights:
-        raise ConfigInvalid("train.objective 'language' sees no images; leave trunk, masks and weights out")
+    if paths.trunk or paths.masks or paths.backbone_weights or paths.also:
+        raise ConfigInvalid(
+            "train.objective 'language' sees no images; leave trunk, masks, weights and further folders out"
+        )
     corpus = read_corpus(paths.corpus)
+    backwards = [reverse_captions(sentences) for sentences in corpus.train] if config.data.reversed else []
     captions = [one for record in train for one in record.captions]
-    captions += [one for sentences in corpus.train for one in sentences]
+    captions += [one for sentences in (*corpus.train, *backwards) for one in sentences]
     start = None if paths.start is None else open_start(paths.start)
     words = Vocabulary.build if start is None else start.words_with
     vocabulary = words(captions, config.data.min_count)
@@ -201,7 +205,7 @@ def train_language(
     train_decoder_only(model)
     trainer = Trainer(
         model.to(device),
-        text_source(corpus, config, vocabulary),
+        text_source(corpus, config, vocabulary, backwards),
         text_validation(corpus, bf16=config.train.bf16),
         config=config,
         folder=paths.output,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,23 +10,13 @@ import numpy as np
 import torch
 
 from rscc.config import Config
-from rscc.data.change_masks import ChangeMasks
 from rscc.data.features import pooled_features
 from rscc.data.pairs import PairRecord
 from rscc.data.registry import DATASETS
-from rscc.data.sources import (
-    BatchSource,
-    CaptionText,
-    FeatureCaptionSource,
-    ImageCaptionSource,
-    MaskSource,
-    all_forms,
-)
-from rscc.errors import ConfigInvalid, DatasetLayoutInvalid
+from rscc.errors import ConfigInvalid
 from rscc.finetuning import compare_scores, pairs_told, read_splits
 from rscc.finishing import finish, learns_the_flag, no_change_prefixes
 from rscc.kept import Kept, keep_all
-from rscc.language import segment_texts
 from rscc.language_stage import train_language
 from rscc.models import model_class
 from rscc.models.backbone import build_backbone
@@ -35,13 +25,12 @@ from rscc.self_critical import self_critical
 from rscc.starting import TRUNK_PARTS, Start, load_trunk, open_start, take_start
 from rscc.structures import TrainingMaterial
 from rscc.text_encoders import TextEncoder, load_text_encoder
-from rscc.train import Trainer, load_best
+from rscc.train import Report, Trainer, Validate, load_best
+from rscc.training_batches import batch_source, learns_masks_only
 from rscc.training_pairs import every_caption, training_parts
 from rscc.validation import caption_validation, mask_validation
 from rscc.vocabulary import Vocabulary
 from rscc.weights import ModelFolder, find_model
-
-Report = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -126,30 +115,12 @@ def train_model(
     if model.prepares and not (start and start.whole):
         model.prepare(_material(model, config, train, kept[0]))
     every = [record for part in parts for record in part]
-    source = _source(config, paths, every, vocabulary, Kept.join(kept))
-    select_masks = config.train.select == "mask_f1"
-    size, bf16 = config.data.size, config.train.bf16
-    if select_masks:
-        if all(record.mask is None for record in val):
-            raise ConfigInvalid(
-                f"train.select is 'mask_f1', but no validation pair of {paths.data} has a mask"
-            )
-        validate = mask_validation(val, size=size, bf16=bf16)
-    else:
-        validate = caption_validation(
-            val,
-            size=size,
-            no_change_prefixes=no_change_prefixes(train),
-            cache=val_kept.features,
-            extracted=val_kept.extracted,
-            bf16=bf16,
-            flag_decides=learns_the_flag(config, train),
-        )
+    source = batch_source(config, paths, every, vocabulary, Kept.join(kept))
     critical = config.train.objective == "self_critical"
     trainer = Trainer(
         model,
         source,
-        validate,
+        _validation(config, paths, train, val, val_kept),
         config=config,
         folder=paths.output,
         report=report,
@@ -188,6 +159,28 @@ def _read_pairs(
     if not learns_masks_only(config):
         train, val = ([record for record in records if record.captions] for records in (train, val))
     return train, val
+
+
+def _validation(
+    config: Config, paths: RunPaths, train: Sequence[PairRecord], val: Sequence[PairRecord], kept: Kept
+) -> Validate:
+    """Make the validation that chooses the checkpoint; ``kept`` is of ``val``."""
+    size, bf16 = config.data.size, config.train.bf16
+    if config.train.select == "mask_f1":
+        if all(record.mask is None for record in val):
+            raise ConfigInvalid(
+                f"train.select is 'mask_f1', but no validation pair of {paths.data} has a mask"
+            )
+        return mask_validation(val, size=size, bf16=bf16)
+    return caption_validation(
+        val,
+        size=size,
+        no_change_prefixes=no_change_prefixes(train),
+        cache=kept.features,
+        extracted=kept.extracted,
+        bf16=bf16,
+        flag_decides=learns_the_flag(config, train),
+    )
 
 
 def build_model(
@@ -249,61 +242,3 @@ def _pooled(model: ChangeCaptioner, config: Config, train: Sequence[PairRecord],
     if kept.features is not None:
         return kept.features.pooled(weights)
     return pooled_features(model.backbone, train, size=size, bf16=bf16, weights=weights)
-
-
-def _source(
-    config: Config,
-    paths: RunPaths,
-    train: Sequence[PairRecord],
-    vocabulary: Vocabulary,
-    kept: Kept,
-) -> BatchSource:
-    settings, data = config.train, config.data
-    if learns_masks_only(config):
-        records = [record for record in train if record.mask is not None]
-        for folder in paths.masks:
-            records += ChangeMasks(folder, datasets=data.mask_datasets, size=data.size).records
-        if not records:
-            raise DatasetLayoutInvalid(
-                f"{paths.data}: no training pair has a mask; give folders of change masks"
-            )
-        return MaskSource(
-            records,
-            batch_size=settings.batch_size,
-            size=data.size,
-            gsd=config.data.gsd,
-            augment=data.augment,
-            seed=settings.seed,
-            workers=settings.workers,
-            disturbance=data.disturb,
-        )
-    segments = None
-    if any(config.loss.get(term, 0) > 0 for term in model_class(config.model.paper).text_terms):
-        segments = segment_texts(all_forms(train))
-    text = CaptionText(vocabulary, max_words=config.model.max_words, segments=segments)
-    if kept.features is not None:
-        return FeatureCaptionSource(
-            train,
-            kept.features,
-            text,
-            batch_size=settings.batch_size,
-            seed=settings.seed,
-            extracted=kept.extracted,
-            reversed_share=data.reversed,
-        )
-    return ImageCaptionSource(
-        train,
-        text,
-        batch_size=settings.batch_size,
-        size=data.size,
-        augment=data.augment,
-        seed=settings.seed,
-        extracted=kept.extracted,
-        reversed_share=data.reversed,
-        disturbance=data.disturb,
-    )
-
-
-def learns_masks_only(config: Config) -> bool:
-    """Tell whether no loss but that of the change masks has a weight, so that captions are not needed."""
-    return all(weight == 0 or term == "change_mask" for term, weight in config.loss.items())

@@ -16,13 +16,13 @@ from tiny_models import TinyTextEncoder, tiny_backbone, tiny_config, tiny_model
 from rscc.captioner import Captioner
 from rscc.config import Config, DataConfig, TrainConfig, config_from_dict, load_config
 from rscc.data.pairs import FLIPS, flip_words
+from rscc.data.reversal import reverse_captions
 from rscc.data.text_corpus import TextCorpus, TextSource, counted_batches, read_corpus
 from rscc.errors import ConfigInvalid, DatasetLayoutInvalid, ModelFolderInvalid
 from rscc.language_stage import (
     Language,
     blank_memory,
     perplexity,
-    text_source,
     text_validation,
     train_decoder_only,
 )
@@ -159,17 +159,6 @@ def test_pairs_speak_backwards_where_that_is_known() -> None:
     assert said.count("the house is removed") == pytest.approx(100, abs=30)
 
 
-def test_the_config_says_what_is_turned() -> None:
-    config = language_config()
-    vocabulary = tiny_model().vocabulary
-    corpus = TextCorpus(TRAIN, VAL)
-    assert text_source(corpus, config, vocabulary).backwards == ()
-    config = replace(config, data=replace(config.data, reversed=0.3, augment=False))
-    one = text_source(corpus, config, vocabulary)
-    assert (one.reversed, one.augment, len(one.backwards)) == (0.3, False, len(TRAIN))
-    assert any("remove" in sentence or "disappear" in sentence for sentence in one.backwards[0])
-
-
 def test_sentences_are_counted_once() -> None:
     sentences = ["a house", "villas are built", "a house", "many trees are removed", "a house"]
     vocabulary = tiny_model().vocabulary
@@ -287,6 +276,20 @@ def test_a_language_stage_is_a_start_and_no_captioner(tmp_path, capsys) -> None:
     assert model.vocabulary.words[:-2] == start.vocabulary.words
     for name, value in state.items():
         assert torch.equal(model.state_dict()[name][: len(value)], value.float())
+
+
+def test_the_words_of_the_way_back_are_learnt_where_the_config_says_so(tmp_path) -> None:
+    config = language_config(epochs=1)
+    data = {"train": [("a house is constructed",)] * 4, "val": VAL}
+    corpus = write_corpus(tmp_path / "built.json", **data)
+    (back,) = reverse_captions(("a house is constructed",))
+    new = set(back.split()) - {"a", "house", "is", "the"}
+    assert new
+    for share, known_words in ((0.0, False), (0.4, True)):
+        turned = replace(config, data=replace(config.data, reversed=share))
+        run(tmp_path, turned, corpus=corpus)
+        words = set(open_start(tmp_path / "run" / "model").vocabulary.words)
+        assert (new <= words) == known_words
 
 
 def test_nothing_but_the_decoder_is_moved(tmp_path) -> None:

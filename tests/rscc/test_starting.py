@@ -249,3 +249,27 @@ def test_a_run_from_a_start_keeps_trunk_head_and_their_threshold(tmp_path) -> No
     words = load_model(folder).vocabulary.words
     assert words[: len(SPECIAL) + len(WORDS)] == (*SPECIAL, *WORDS)
     assert len(words) > len(SPECIAL) + len(WORDS)
+
+
+@pytest.mark.parametrize(
+    ("options", "paper", "rate"),
+    [((), "dirl", load_config("finetune").train.learning_rate), (("--config", "rscc_base"), "rdd", None)],
+)
+def test_the_command_takes_the_settings_of_the_start_unless_told_others(
+    options, paper, rate, tmp_path, monkeypatch
+) -> None:
+    from rscc.cli import main
+
+    folder, taken = save(tmp_path / "one", tiny_model("dirl")), []
+
+    def train(config, paths, **others):
+        taken.append((config, paths))
+        return open_model_folder(folder)
+
+    monkeypatch.setattr(runs, "train_model", train)
+    with pytest.raises(SystemExit) as stopped:
+        main(["train", "--from", str(folder), "--data", str(tmp_path), "-o", str(tmp_path / "run"), *options])
+    assert stopped.value.code in (0, None)
+    ((config, paths),) = taken
+    assert (config.model.paper, paths.start) == (paper, str(folder))
+    assert config.train.learning_rate == (rate or load_config("rscc_base").train.learning_rate)
