@@ -14,6 +14,7 @@ import typer
 
 from rscc.cli_data import synthesize
 from rscc.cli_evaluation import evaluate
+from rscc.cli_medium import synthesize_medium
 from rscc.cli_options import (
     DATE_HELP,
     AfterArgument,
@@ -21,6 +22,7 @@ from rscc.cli_options import (
     BeforeArgument,
     Debug,
     DeviceOption,
+    ForceOption,
     ModelOption,
     read_bands,
     read_bounds,
@@ -107,6 +109,7 @@ def caption(
     device: DeviceOption = "auto",
     date_before: Annotated[str | None, typer.Option(metavar="DATE", help=DATE_HELP)] = None,
     date_after: Annotated[str | None, typer.Option(metavar="DATE", help=DATE_HELP)] = None,
+    force: ForceOption = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing report.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no summary.")] = False,
     as_json: Annotated[
@@ -132,6 +135,7 @@ def caption(
         beams=beams,
         date_before=date_before,
         date_after=date_after,
+        force=force,
     )
     for scene in (before, after):
         describe(scene)
@@ -173,6 +177,7 @@ def explain(
     ] = None,
     beams: Annotated[int, typer.Option(help="Width of the caption search.")] = 3,
     device: DeviceOption = "auto",
+    force: ForceOption = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing picture.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no summary.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print what the picture shows as JSON.")] = False,
@@ -187,7 +192,9 @@ def explain(
     from workflows.explain import ExplainOptions, check_pair, explain_pair
     from workflows.picture import check_picture, write_picture
 
-    options = ExplainOptions(read_bands(bands), read_bounds(bbox), read_place(at), read_pixel(window), beams)
+    options = ExplainOptions(
+        read_bands(bands), read_bounds(bbox), read_place(at), read_pixel(window), beams, force
+    )
     check_picture(output, overwrite)
     check_pair(before, after)
     captioner = context.obj.load_captioner(model, device)
@@ -219,6 +226,7 @@ def models(debug: Debug = False) -> None:
 app.command()(train)
 app.command()(evaluate)
 app.command()(synthesize)
+app.command()(synthesize_medium)
 
 
 def main(

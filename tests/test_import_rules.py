@@ -12,8 +12,12 @@ FORBIDDEN = {
 }
 # The files of rscc that may know the other packages, and only while a command runs.
 COMMANDS = {
-    "rscc/cli.py", "rscc/cli_evaluation.py", "rscc/cli_medium.py", "rscc/cli_options.py", "rscc/cli_training.py",
-}  # fmt: skip
+    "rscc/cli.py",
+    "rscc/cli_evaluation.py",
+    "rscc/cli_medium.py",
+    "rscc/cli_options.py",
+    "rscc/cli_training.py",
+}
 ALLOWED_IN_COMMANDS = {"tiling", "workflows"}
 HEAVY = {
     "torch", "torchvision", "timm", "open_clip", "spacy", "transformers", "torchgeo",

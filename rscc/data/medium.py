@@ -1,0 +1,368 @@
+"""Captioned pairs at 10 to 90 m, cut from scenes of which more is known than their pixels.
+
+Two kinds of places: cities with masks of what was built (Onera's Sentinel-2 pairs, red, green and blue
+only), and series of dates with a near-infrared band, whose water, vegetation and bare ground are told from
+spectral indices and whose masks are where these classes differ between two dates. Training, validation and
+test lie in different places: whole cities, and strips of columns of a series.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import ndimage
+
+from rscc.data.annotations import SPLITS
+from rscc.data.augmentation import jitter_colour
+from rscc.data.medium_captions import REVERSED, Fact, captions_of
+from rscc.data.pairs import PairSample, resize, resize_sample
+
+SIZE = 128
+GSD = 10.0
+# Smaller patches, in pixels of the source, are taken for noise and dropped from the masks.
+SMALLEST = 8
+
+# Cities that are not trained on; all others are.
+VAL_CITIES = ("rennes", "aguasclaras")
+TEST_CITIES = ("beirut", "saclay_e")
+# Parts of the width of a series: training up to the first, validation up to the second, test beyond.
+STRIPS = (0.5, 0.75)
+
+
+@dataclass(frozen=True)
+class City:
+    """A pair of dates with the mask of what was built.
+
+    Attributes:
+        name: of the file, without suffix.
+        before, after: (3, H, W) uint8 RGB.
+        mask: (H, W) bool.
+    """
+
+    name: str
+    before: np.ndarray
+    after: np.ndarray
+    mask: np.ndarray
+
+    @property
+    def split(self) -> str:
+        """The split that the whole city belongs to."""
+        city = self.name.removeprefix("oscd_")
+        return "val" if city in VAL_CITIES else "test" if city in TEST_CITIES else "train"
+
+
+@dataclass(frozen=True)
+class SeriesLayout:
+    """What the bands of a series are.
+
+    Attributes:
+        name: of the folder.
+        gsd: metres per pixel.
+        green, red, nir: bands from 0.
+        swir: short-wave infrared, from 0; None where there is none: then only water is told from land.
+        shown: bands shown as red, green and blue.
+    """
+
+    name: str
+    gsd: float
+    green: int
+    red: int
+    nir: int
+    swir: int | None
+    shown: tuple[int, int, int] = (0, 1, 2)
+
+
+# Landsat as short-wave infrared, near infrared and red, in which plants are green and bare ground is brown.
+SERIES = (
+    SeriesLayout("pucallpa_landsat", gsd=90, green=3, red=2, nir=1, swir=0),
+    SeriesLayout("naip_4709963", gsd=5, green=1, red=0, nir=3, swir=None),
+)
+
+
+@dataclass(frozen=True)
+class MediumPair:
+    """One tile: the sample, its split, the place it was cut from and the metres per pixel there."""
+
+    sample: PairSample
+    split: str
+    place: str
+    gsd: float
+
+
+@dataclass(frozen=True)
+class _Source:
+    """A part of a place, all of one split: images, mask, and the facts by kind as (H, W) bool masks."""
+
+    place: str
+    split: str
+    gsd: float
+    before: np.ndarray
+    after: np.ndarray
+    facts: dict[str, np.ndarray]
+
+    @property
+    def mask(self) -> np.ndarray:
+        found = np.zeros(self.before.shape[1:], bool)
+        for part in self.facts.values():
+            found |= part
+        return found
+
+    def reversed(self) -> _Source:
+        facts = {REVERSED[kind]: part for kind, part in self.facts.items()}
+        return replace(self, before=self.after, after=self.before, facts=facts)
+
+
+def normalised(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Return the normalised difference (a - b) / (a + b) of two bands, -1..1."""
+    a, b = a.astype(np.float32), b.astype(np.float32)
+    return (a - b) / np.maximum(a + b, 1)
+
+
+def series_classes(image: np.ndarray, layout: SeriesLayout) -> np.ndarray:
+    """Class of every pixel of (bands, H, W): 1 water, 2 vegetation, 3 bare ground, 4 land, 0 undecided.
+
+    Water by the normalised difference of green and short-wave infrared (Xu 2006; of green and near infrared,
+    McFeeters 1996, where there is none), vegetation by that of near and short-wave infrared. Values between
+    the classes are undecided, so that noise is no change. Without short-wave infrared all ground is "land":
+    fields change their colour with every season.
+    """
+    green, nir = image[layout.green], image[layout.nir]
+    classes = np.zeros(image.shape[1:], np.uint8)
+    if layout.swir is None:
+        water = normalised(green, nir)
+        classes[water > 0.1] = 1
+        classes[water < -0.05] = 4
+        return classes
+    swir = image[layout.swir]
+    water, plants = normalised(green, swir), normalised(nir, swir)
+    classes[plants > 0.25] = 2
+    classes[plants < 0.12] = 3
+    classes[water > -0.3] = 0
+    classes[water > 0.05] = 1
+    return classes
+
+
+_TRANSITIONS = {
+    (2, 3): "cleared", (3, 2): "overgrown", (2, 1): "flooded", (3, 1): "flooded", (4, 1): "flooded",
+    (1, 2): "dried", (1, 3): "dried", (1, 4): "dried",
+}  # fmt: skip
+
+
+def series_facts(before: np.ndarray, after: np.ndarray, layout: SeriesLayout) -> dict[str, np.ndarray]:
+    """Return where two dates (bands, H, W) of a series have different classes, by kind of change."""
+    first, second = series_classes(before, layout), series_classes(after, layout)
+    facts: dict[str, np.ndarray] = {}
+    for (old, new), kind in _TRANSITIONS.items():
+        found = (first == old) & (second == new)
+        facts[kind] = facts[kind] | found if kind in facts else found
+    return _without_specks({kind: _without_lines(part) for kind, part in facts.items()})
+
+
+def _without_lines(mask: np.ndarray) -> np.ndarray:
+    """Take away what is one pixel wide: a pixel of shift makes such lines along every shore and field."""
+    return ndimage.binary_opening(np.pad(mask, 1, mode="edge"), np.ones((2, 2)))[1:-1, 1:-1]
+
+
+def city_facts(before: np.ndarray, after: np.ndarray, mask: np.ndarray) -> dict[str, np.ndarray]:
+    """Say of every patch of a city's mask (H, W) what can be seen of it in red, green and blue.
+
+    The dates (3, H, W) are first brought to one light by what did not change. A patch that was green and is
+    no longer is "built over" (the mask is of construction), the reverse "greened"; else it is "brightened" or
+    "darkened" when its brightness moved by half of the city's spread, and "rebuilt" when nothing stands out.
+    """
+    first = before.astype(np.float32)
+    second = _in_the_light_of(after.astype(np.float32), first, ~mask)
+    dark = np.percentile(first[:, ~mask], 1, axis=1)[:, None, None]
+    green = [_greenness(image - dark) for image in (first, second)]
+    spread = float(first.mean(0)[~mask].std())
+    labels, count = ndimage.label(mask, np.ones((3, 3)))
+    every = np.arange(1, count + 1)
+    plants = [ndimage.mean(values, labels, every) for values in green]
+    brighter = (
+        ndimage.mean(second.mean(0), labels, every) - ndimage.mean(first.mean(0), labels, every)
+    ) / spread
+    facts = {}
+    for kind, chosen in _patch_kinds(
+        np.asarray(plants[0]), np.asarray(plants[1]), np.asarray(brighter)
+    ).items():
+        facts[kind] = np.isin(labels, every[chosen])
+    return _without_specks(facts)
+
+
+def _patch_kinds(old: np.ndarray, new: np.ndarray, brighter: np.ndarray) -> dict[str, np.ndarray]:
+    built, greened = (old > 0.1) & (old - new > 0.08), (new > 0.1) & (new - old > 0.08)
+    rest = ~(built | greened)
+    return {
+        "built over": built,
+        "greened": greened,
+        "brightened": rest & (brighter > 0.5),
+        "darkened": rest & (brighter < -0.5),
+        "rebuilt": rest & (np.abs(brighter) <= 0.5),
+    }
+
+
+def _greenness(image: np.ndarray) -> np.ndarray:
+    """Excess green of (3, H, W), divided by the sum of the bands."""
+    red, green, blue = np.maximum(image, 0)
+    return (2 * green - red - blue) / np.maximum(red + green + blue, 8)
+
+
+def _in_the_light_of(image: np.ndarray, other: np.ndarray, where: np.ndarray) -> np.ndarray:
+    """Give every band of ``image`` the median and quartile range that ``other`` has at ``where``."""
+    low, middle, high = np.percentile(image[:, where], (25, 50, 75), axis=1)[:, :, None, None]
+    low2, middle2, high2 = np.percentile(other[:, where], (25, 50, 75), axis=1)[:, :, None, None]
+    return (image - middle) * (high2 - low2) / np.maximum(high - low, 1) + middle2
+
+
+def _without_specks(facts: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    cleaned = {}
+    for kind, mask in facts.items():
+        labels, _ = ndimage.label(mask, np.ones((3, 3)))
+        large = np.bincount(labels.ravel()) >= SMALLEST
+        large[0] = False
+        if large.any():
+            cleaned[kind] = large[labels]
+    return cleaned
+
+
+def stretched(before: np.ndarray, after: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Stretch two dates (3, H, W) per band from the 2nd to the 98th percentile of both, as in `tiling`."""
+    low, high = np.percentile(np.concatenate([before, after], axis=1), (2, 98), axis=(1, 2))[:, :, None, None]
+    gain = 255 / np.maximum(high - low, 1)
+    first, second = (np.rint(((x - low) * gain).clip(0, 255)).astype(np.uint8) for x in (before, after))
+    return first, second
+
+
+def city_sources(cities: Sequence[City]) -> list[_Source]:
+    """Make every city a source in its split, its dates stretched together."""
+    sources = []
+    for city in cities:
+        facts = city_facts(city.before, city.after, city.mask)
+        before, after = stretched(city.before, city.after)
+        sources.append(_Source(city.name, city.split, GSD, before, after, facts))
+    return sources
+
+
+def series_sources(dates: Sequence[np.ndarray], layout: SeriesLayout) -> list[_Source]:
+    """Make sources of every two dates (bands, H, W), in time's order, and every strip of a series."""
+    height, width = (min(date.shape[axis] for date in dates) for axis in (1, 2))
+    dates = [date[:, :height, :width] for date in dates]
+    edges = (0, *(round(part * width) for part in STRIPS), width)
+    sources = []
+    for index, first in enumerate(dates):
+        for second in dates[index + 1 :]:
+            facts = series_facts(first, second, layout)
+            before, after = first[list(layout.shown)], second[list(layout.shown)]
+            for split, start, end in zip(SPLITS, edges[:-1], edges[1:], strict=True):
+                cut = {kind: part[:, start:end] for kind, part in facts.items()}
+                strip = (before[:, :, start:end], after[:, :, start:end])
+                sources.append(_Source(layout.name, split, layout.gsd, *strip, cut))
+    return sources
+
+
+def fixed_tiles(source: _Source) -> Iterator[MediumPair]:
+    """Cut a validation or test source into tiles that overlap as little as its size allows.
+
+    Nearly every tile of a city holds some change. To have unchanged ones to judge by, the parts of half the
+    side in which nothing changed are tiles too, enlarged.
+    """
+    height, width = source.before.shape[1:]
+    side = min(SIZE, height, width)
+    for half in (False, True) if source.gsd == GSD else (False,):
+        size = side // 2 if half else side
+        for top in _starts(height, size):
+            for left in _starts(width, size):
+                if not (half and source.mask[top : top + size, left : left + size].any()):
+                    yield _tile(source, top, left, size, np.random.default_rng((top, left)))
+
+
+def _starts(length: int, side: int) -> list[int]:
+    count = -(-length // side)
+    return [round(number * (length - side) / max(1, count - 1)) for number in range(count)]
+
+
+def random_tile(source: _Source, rng: np.random.Generator) -> MediumPair:
+    """Cut a training tile anywhere, two in three around a change; at times backwards, or blurred."""
+    height, width = source.before.shape[1:]
+    side = min(int(rng.integers(SIZE // 2, SIZE * 3 // 2)), height, width)
+    rows, cols = np.nonzero(source.mask)
+    top, left = int(rng.integers(height - side + 1)), int(rng.integers(width - side + 1))
+    if len(rows) and rng.random() < 2 / 3:
+        chosen = int(rng.integers(len(rows)))
+        top = int(np.clip(rows[chosen] - rng.integers(side), 0, height - side))
+        left = int(np.clip(cols[chosen] - rng.integers(side), 0, width - side))
+    if rng.random() < 1 / 3:
+        source = source.reversed()
+    pair = _tile(source, top, left, side, rng)
+    return _coarser(pair, float(rng.uniform(1.5, 3))) if rng.random() < 0.3 else pair
+
+
+def still_tile(source: _Source, rng: np.random.Generator) -> MediumPair:
+    """Cut a training tile of one date shown twice, in another light: nothing changed."""
+    pair = random_tile(replace(source, after=source.before, facts={}), rng)
+    after = jitter_colour(pair.sample.after, rng, 0.3)
+    return replace(pair, sample=replace(pair.sample, after=after))
+
+
+def _tile(source: _Source, top: int, left: int, side: int, rng: np.random.Generator) -> MediumPair:
+    window = (..., slice(top, top + side), slice(left, left + side))
+    cut = _without_specks({kind: part[window] for kind, part in source.facts.items()})
+    mask = np.zeros((side, side), bool)
+    for part in cut.values():
+        mask |= part
+    captions = captions_of([Fact(kind, part) for kind, part in cut.items()], rng)
+    sample = PairSample("", source.before[window], source.after[window], mask, captions, bool(mask.any()))
+    return MediumPair(resize_sample(sample, SIZE), source.split, source.place, source.gsd * side / SIZE)
+
+
+def _coarser(pair: MediumPair, factor: float) -> MediumPair:
+    """Show a tile as a scene of ``factor`` times coarser pixels looks when it is enlarged to the tile's."""
+    side = round(SIZE / factor)
+    images = [
+        resize(resize(image, (side, side)), (SIZE, SIZE)) for image in (pair.sample.before, pair.sample.after)
+    ]
+    sample = replace(pair.sample, before=images[0], after=images[1])
+    return replace(pair, sample=sample, gsd=pair.gsd * factor)
+
+
+def medium_pairs(
+    cities: Sequence[City],
+    series: Sequence[tuple[SeriesLayout, Sequence[np.ndarray]]],
+    *,
+    city_tiles: int,
+    series_tiles: int,
+    still_tiles: int,
+    seed: int,
+) -> Iterator[MediumPair]:
+    """Yield all tiles: random ones for training, in the numbers given, and fixed ones of held-out places.
+
+    Args:
+        cities: pairs with masks.
+        series: layout and dates, oldest first, (bands, H, W) uint8.
+        city_tiles: training tiles of all cities together, by their area.
+        series_tiles: training tiles of each series.
+        still_tiles: training tiles of a city's date and itself.
+        seed: the same seed gives the same tiles.
+    """
+    urban = city_sources(cities)
+    groups = [series_sources(dates, layout) for layout, dates in series]
+    every = [(urban, city_tiles), *((group, series_tiles) for group in groups)]
+    for number, (sources, count) in enumerate(every):
+        training = [source for source in sources if source.split == "train"]
+        for index in range(count if training else 0):
+            rng = np.random.default_rng((seed, number, index))
+            yield random_tile(training[_by_area(training, rng)], rng)
+        for source in sources:
+            if source.split != "train":
+                yield from fixed_tiles(source)
+    training = [source for source in urban if source.split == "train"]
+    for index in range(still_tiles if training else 0):
+        rng = np.random.default_rng((seed, len(every), index))
+        yield still_tile(training[_by_area(training, rng)], rng)
+
+
+def _by_area(sources: Sequence[_Source], rng: np.random.Generator) -> int:
+    areas = np.array([source.before[0].size for source in sources], float)
+    return int(rng.choice(len(sources), p=areas / areas.sum()))
