@@ -30,6 +30,10 @@ def synthesize(
     ] = None,
     crops: Annotated[int, typer.Option(min=0, help="Crops of pairs with change masks.")] = 600,
     unchanged: Annotated[int, typer.Option(min=0, help="Pairs of one date and itself, disturbed.")] = 300,
+    insertions: Annotated[
+        int, typer.Option(min=0, help="Buildings of one place put into another place.")
+    ] = 250,
+    removals: Annotated[int, typer.Option(min=0, help="Buildings covered by the ground beside them.")] = 100,
     seed: Annotated[int, typer.Option(help="The same seed gives the same folder.")] = 0,
     debug: Debug = False,
 ) -> None:
@@ -40,7 +44,9 @@ def synthesize(
         from rscc.data.synthesis_folder import write_synthesis
         from rscc.data.synthesis_sources import Sources
 
-        options = SynthesisOptions(crops=crops, unchanged=unchanged, seed=seed)
+        options = SynthesisOptions(
+            crops=crops, unchanged=unchanged, insertions=insertions, removals=removals, seed=seed
+        )
         names = tuple(mask_dataset or ("levir_cd",))
         sources = Sources(data, masks=masks, mask_datasets=names, single_date=single_date)
         grammar = Grammar.learn(

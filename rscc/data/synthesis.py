@@ -8,18 +8,20 @@ Every pair is a function of (seed, kind, number) alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 from scipy import ndimage
 
-from rscc.data.augmentation import DISTURBANCES, jitter_colour, random_crop, shift_image
+from rscc.data.augmentation import DISTURBANCES, random_crop
+from rscc.data.blending import find_ground, insert_building, match_colours, remove_building
 from rscc.data.grammar import Grammar, describe_mask
-from rscc.data.pairs import PairRecord, PairSample, flip_array, read_pair, read_rgb
+from rscc.data.hard_negatives import disturb_scene, relight
+from rscc.data.pairs import PairRecord, PairSample, flip_array, read_mask, read_pair, read_rgb, resize
 from rscc.data.synthesis_sources import Sources
-from rscc.errors import DatasetLayoutInvalid
+from rscc.errors import ConfigInvalid, DatasetLayoutInvalid
 from rscc.metrics import NO_CHANGE_SENTENCES
 
 SIZE = 256
@@ -33,7 +35,8 @@ are called unchanged by their captions; of all without a building change it is 8
 """
 LEAST_CHANGE = 250
 """Least number of changed pixels (62 m2) of a crop that is called changed; less does not catch the eye."""
-TRIES = 40
+TRIES, DONORS = 80, 8
+"""Draws of chance for one pair, and places looked at for one with whole buildings."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,9 @@ class SynthesisOptions:
         swap: share of the changed crops of which the dates are swapped, so that buildings disappear.
         alike: greatest share of the crops without any change.
         seed: the same seed gives the same folder.
+
+    Raises:
+        ConfigInvalid: a number is negative, all are 0, or a share lies outside 0..1.
     """
 
     crops: int = 600
@@ -56,6 +62,13 @@ class SynthesisOptions:
     swap: float = 0.3
     alike: float = 0.15
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        numbers = (self.crops, self.unchanged, self.insertions, self.removals)
+        if min(numbers) < 0 or not any(numbers):
+            raise ConfigInvalid("there is nothing to make; ask for at least one pair of one kind")
+        if not (0 <= self.swap <= 1 and 0 <= self.alike <= 1):
+            raise ConfigInvalid(f"swap {self.swap} and alike {self.alike} are shares: give 0 to 1")
 
 
 @dataclass(frozen=True)
@@ -76,35 +89,20 @@ class MadePair:
 def difference(before: np.ndarray, after: np.ndarray) -> float:
     """Return how much two dates differ beyond light and exposure, in grey values (0..255).
 
-    Both are blurred by 3 pixels, so that registration and sharpness count little, and each is explained by
-    the other through one straight line; the result is the greatest mean residual of a block of 32 x 32
-    pixels, in the direction that leaves more.
+    Both are blurred by 3 pixels, so that registration and sharpness count little, and the second is
+    explained by the first through one straight line; the result is the greatest mean residual of a block of
+    32 x 32 pixels.
 
     Args:
         before, after: (3, H, W) uint8.
     """
     grey = [ndimage.gaussian_filter(image.astype(np.float32).mean(0), 3) for image in (before, after)]
-    return max(_unexplained(*grey), _unexplained(*reversed(grey)))
-
-
-def _unexplained(first: np.ndarray, second: np.ndarray) -> float:
-    """Return the greatest block mean of what a straight line of ``first`` does not explain of ``second``."""
-    off, aim = first - first.mean(), second - second.mean()
+    off, aim = (image - image.mean() for image in grey)
     slope = float((off * aim).mean()) / max(float((off**2).mean()), 1e-6)
-    blocks = np.abs(aim - slope * off)
-    height, width = (max(1, side // 32) for side in blocks.shape)
-    rows = np.array_split(blocks, height)
+    residual = np.abs(aim - slope * off)
+    height, width = (max(1, side // 32) for side in residual.shape)
+    rows = np.array_split(residual, height)
     return max(float(block.mean()) for row in rows for block in np.array_split(row, width, axis=1))
-
-
-def match_colours(image: np.ndarray, model: np.ndarray) -> np.ndarray:
-    """Give each channel of an image (3, H, W) uint8 the mean and spread it has in another one."""
-    x, y = image.astype(np.float32), model.astype(np.float32)
-    mean, spread = x.mean((1, 2), keepdims=True), x.std((1, 2), keepdims=True)
-    aim, aim_spread = y.mean((1, 2), keepdims=True), y.std((1, 2), keepdims=True)
-    # A flat image has no contrast to be stretched: noise and compression would come out.
-    gain = np.clip(aim_spread / np.maximum(spread, 1), 0.5, 2)
-    return np.clip(np.rint((x - mean) * gain + aim), 0, 255).astype(np.uint8)
 
 
 def turn(array: np.ndarray, number: int) -> np.ndarray:
@@ -140,6 +138,8 @@ class Synthesis:
         made: list[tuple[str, int, Callable[[np.random.Generator, bool], MadePair | None]]] = [
             ("crops", options.crops, self.crop),
             ("unchanged", options.unchanged, self.unchanged),
+            ("insertions", options.insertions, self.insertion),
+            ("removals", options.removals, self.removal),
         ]
         for place, (name, number, make) in enumerate(made):
             yield from self._several(name, number, place, make)
@@ -188,8 +188,8 @@ class Synthesis:
         assert sample.mask is not None
         buildings = describe_mask(sample.mask)
         if buildings.count == 0:
-            # A corner of a building is neither worth a word nor no change.
-            # What counts as alike was measured on colours as they were taken.
+            # A corner of a building is neither worth a word nor no change, and what counts as alike was
+            # measured on colours as they were taken.
             known = alike and natural and not sample.mask.any()
             if not known or difference(sample.before, sample.after) > ALIKE:
                 return None
@@ -218,6 +218,88 @@ class Synthesis:
             before, after = after, before
         return MadePair(_unchanged(replace(sample, before=before, after=after)), "unchanged", (record.name,))
 
+    def insertion(self, rng: np.random.Generator, _: bool = True) -> MadePair | None:
+        """Put buildings of one or two other places onto the open ground of a place."""
+        record, place = self._place(rng)
+        assert place.mask is not None
+        ground = find_ground(place.before, np.zeros_like(place.mask))
+        image, mask, names = place.before, np.zeros_like(place.mask), [record.id]
+        buildings: list[np.ndarray] = []
+        wanted = int(rng.choice((1, 1, 2, 3, 4, 6, 9)))
+        for _attempt in range(3 * wanted):
+            if len(names) == 1 or (len(names) == 2 and rng.random() < 0.2):
+                name, donor, buildings = self._donor(rng)
+                names.append(name)
+            if not buildings or not wanted:
+                break
+            building = buildings[int(rng.integers(len(buildings)))]
+            put = insert_building(image, ground, donor, building, rng)
+            if put is not None:
+                image, mask, wanted = put.image, mask | put.mask, wanted - 1
+                ground &= put.alpha == 0
+        return self._blended(place.before, image, mask, "insertion", tuple(names), rng)
+
+    def removal(self, rng: np.random.Generator, _: bool = True) -> MadePair | None:
+        """Cover some buildings of a place with ground from beside them or from before they stood there."""
+        record, place, buildings = self._built_place(rng)
+        assert place.mask is not None
+        ground = find_ground(place.after, place.mask)
+        image, mask = place.after, np.zeros_like(place.mask)
+        wanted = int(rng.choice((1, 1, 2, 3, 5)))
+        for i in rng.permutation(len(buildings))[:wanted]:
+            gone = remove_building(image, ground, buildings[i], rng, earlier=place.before)
+            if gone is not None:
+                image, mask = gone.image, mask | gone.mask
+        return self._blended(place.after, image, mask, "removal", (record.id,), rng)
+
+    def _place(self, rng: np.random.Generator) -> tuple[PairRecord, PairSample]:
+        """Draw a crop of a pair with a change mask in its own colours, turned."""
+        record = self.sources.draw_pair(rng, natural=True)
+        return record, _turned(_crop(self._read(record), record, rng), int(rng.integers(8)))
+
+    def _donor(self, rng: np.random.Generator) -> tuple[str, np.ndarray, list[np.ndarray]]:
+        """Draw an image at 0.5 m with whole buildings: (name, image, masks of the buildings)."""
+        if self.sources.buildings and rng.random() < 0.2:
+            path, labels, gsd = self.sources.draw_buildings(rng)
+            image, mask = read_rgb(path), read_mask(labels)
+            height, width = (max(1, round(side * gsd / GSD)) for side in mask.shape)
+            image, mask = resize(image, (height, width)), resize(mask, (height, width))
+            return path.name, image, _whole_buildings(mask)
+        record, pair, buildings = self._built_place(rng)
+        return record.id, pair.after, buildings
+
+    def _built_place(self, rng: np.random.Generator) -> tuple[PairRecord, PairSample, list[np.ndarray]]:
+        """Draw a place where whole buildings were built, if one is found soon, with the masks of each."""
+        for _ in range(DONORS):
+            record, pair = self._place(rng)
+            assert pair.mask is not None
+            buildings = _whole_buildings(pair.mask)
+            if buildings:
+                break
+        return record, pair, buildings
+
+    def _blended(
+        self,
+        before: np.ndarray,
+        after: np.ndarray,
+        mask: np.ndarray,
+        kind: str,
+        sources: tuple[str, ...],
+        rng: np.random.Generator,
+    ) -> MadePair | None:
+        """Say what was put in or taken out, and let each date have its own light."""
+        buildings = describe_mask(mask)
+        if sum(buildings.areas) < LEAST_CHANGE:
+            return None
+        removed = kind == "removal"
+        if removed and not self.grammar.can_remove():
+            raise DatasetLayoutInvalid(
+                "the training captions never say that something is removed; use --removals 0"
+            )
+        captions = self.grammar.sentences(buildings, rng, removed=removed)
+        before, after = relight(before, rng), relight(after, rng)
+        return MadePair(PairSample(kind, before, after, mask, captions, True), kind, sources)
+
 
 def _unchanged(sample: PairSample) -> PairSample:
     return replace(sample, captions=NO_CHANGE_SENTENCES, changed=False)
@@ -228,56 +310,9 @@ def _crop(sample: PairSample, record: PairRecord, rng: np.random.Generator) -> P
     return random_crop(sample, round(SIZE * GSD / (record.gsd or GSD)), SIZE, rng)
 
 
-def disturb_scene(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Disturb a date (3, H, W) uint8 as light, weather, sensor, registration, shadows and cars do."""
-    if rng.random() < 0.4:
-        image = add_cars(image, rng)
-    if rng.random() < 0.3:
-        image = add_shadow(image, rng)
-    image = jitter_colour(image, rng, float(rng.uniform(0.05, 0.35)))
-    chosen = rng.random(len(DISTURBANCES)) < 0.35
-    for wanted, change in zip(chosen, DISTURBANCES.values(), strict=True):
-        if wanted:
-            image = change(image, rng, float(rng.uniform(0.2, 0.9)))
-    return shift_image(image, rng, 1) if rng.random() < 0.5 else image
-
-
-def add_shadow(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Darken one soft-edged patch of an image (3, H, W) uint8: a cloud's or a tree's shadow."""
-    height, width = image.shape[1:]
-    y, x = np.mgrid[:height, :width] / max(height, width)
-    top, left = rng.uniform(0, 1, 2)
-    angle, long, short = rng.uniform(0, np.pi), rng.uniform(0.06, 0.3), rng.uniform(0.04, 0.12)
-    along = (x - left) * np.cos(angle) + (y - top) * np.sin(angle)
-    across = (y - top) * np.cos(angle) - (x - left) * np.sin(angle)
-    inside = (along / long) ** 2 + (across / short) ** 2 < 1
-    soft = ndimage.gaussian_filter(inside.astype(np.float32), float(rng.uniform(1, 6)))
-    dark = np.array([0.95, 1.0, 1.1])[:, None, None] * float(rng.uniform(0.4, 0.75))
-    return np.clip(np.rint(image * (1 - soft * (1 - dark))), 0, 255).astype(np.uint8)
-
-
-def add_cars(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Put up to six car-sized blobs (about 2 x 4.5 m) onto grey, even ground such as roads."""
-    grey = image.astype(np.float32)
-    even = ndimage.generic_gradient_magnitude(grey.mean(0), ndimage.sobel) < 60
-    paved = (np.ptp(grey, axis=0) < 30) & (np.abs(grey.mean(0) - 130) < 60) & even
-    places = np.argwhere(ndimage.binary_erosion(paved, np.ones((5, 5))))
-    if not len(places):
-        return image
-    result = grey.copy()
-    y, x = np.mgrid[: image.shape[1], : image.shape[2]]
-    for row, column in places[rng.integers(len(places), size=int(rng.integers(1, 7)))]:
-        angle = rng.uniform(0, np.pi)
-        along = (x - column) * np.cos(angle) + (y - row) * np.sin(angle)
-        across = (y - row) * np.cos(angle) - (x - column) * np.sin(angle)
-        body = (np.abs(along) < 4.5) & (np.abs(across) < 2.1)
-        soft = ndimage.gaussian_filter(body.astype(np.float32), 0.7)
-        colour = _CAR_COLOURS[int(rng.integers(len(_CAR_COLOURS)))][:, None, None]
-        result = result * (1 - soft) + colour * soft
-    return np.clip(np.rint(result), 0, 255).astype(np.uint8)
-
-
-_CAR_COLOURS: Sequence[np.ndarray] = [
-    np.array(colour, np.float32)
-    for colour in ((235, 235, 232), (40, 40, 45), (150, 152, 155), (140, 40, 38), (50, 66, 110))
-]
+def _whole_buildings(mask: np.ndarray) -> list[np.ndarray]:
+    """Return each building (H, W) bool of at least 100 pixels (25 m2) that the border does not cut."""
+    labels, _ = ndimage.label(mask, np.ones((3, 3)))
+    cut = set(np.concatenate([labels[0], labels[-1], labels[:, 0], labels[:, -1]]).tolist())
+    areas = np.bincount(labels.ravel())
+    return [labels == i for i in range(1, len(areas)) if areas[i] >= 100 and i not in cut]

@@ -23,7 +23,7 @@ class Sources:
         names: option to the name of the folder given with it.
         captioned: training pairs of the captioned data set.
         pairs: pairs with change masks at 0.25 to 0.6 m.
-        roads: (image, metres per pixel) of single dates without building masks.
+        roads, buildings: (image, metres per pixel) of single dates without and with building masks.
     """
 
     def __init__(
@@ -59,20 +59,32 @@ class Sources:
         """Tell whether a pair with a mask has the colours it was taken with."""
         return record.id not in self._tinted
 
-    def draw_pair(self, rng: np.random.Generator) -> PairRecord:
+    def draw_pair(self, rng: np.random.Generator, *, natural: bool = False) -> PairRecord:
         """Draw a pair with a change mask; one of n crops is drawn n times as often.
+
+        Args:
+            rng: the only source of chance.
+            natural: only pairs in their own colours, if there are any.
 
         Raises:
             DatasetLayoutInvalid: there is none.
         """
         if not self.pairs:
-            raise DatasetLayoutInvalid("crops need pairs with change masks; give their folder with --masks")
-        weights = np.array([record.crops for record in self.pairs], np.float64)
-        return self.pairs[int(rng.choice(len(self.pairs), p=weights / weights.sum()))]
+            raise DatasetLayoutInvalid(
+                "crops, insertions and removals need pairs with change masks; give their folder with --masks"
+            )
+        pairs = (natural and self._natural) or self.pairs
+        weights = np.array([record.crops for record in pairs], np.float64)
+        return pairs[int(rng.choice(len(pairs), p=weights / weights.sum()))]
 
     def draw_natural(self, rng: np.random.Generator) -> PairRecord | None:
         """Draw a pair with a mask in its own colours; None when there is none."""
         return self._natural[int(rng.integers(len(self._natural)))] if self._natural else None
+
+    def draw_buildings(self, rng: np.random.Generator) -> tuple[Path, Path, float]:
+        """Draw a single date with building masks: (image, mask, metres per pixel)."""
+        path, gsd = self.buildings[int(rng.integers(len(self.buildings)))]
+        return path, path.parent.parent / "mask" / path.name, gsd
 
     def draw_scene(self, rng: np.random.Generator) -> tuple[Path, float]:
         """Draw one date of a mask pair, a captioned pair or a road image, and its metres per pixel."""
