@@ -360,8 +360,9 @@ def best_threshold(probabilities: np.ndarray, truth: np.ndarray) -> float:
     edges = np.unique(np.concatenate([[0.0], probabilities, [1.0]]))
     low, high = edges[:-1], edges[1:]
     places = np.where((low < 0.5) & (high >= 0.5), 0.5, (low + high) / 2)
-    accuracy = np.array([((probabilities >= place) == truth).mean() for place in places])
-    best = places[accuracy == accuracy.max()]
+    missed = np.searchsorted(np.sort(probabilities[truth]), places)
+    spared = np.searchsorted(np.sort(probabilities[~truth]), places)
+    best = places[spared - missed == (spared - missed).max()]
     return float(best[np.abs(best - 0.5).argmin()])
 
 

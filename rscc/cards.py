@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from rscc.config import Config
     from rscc.weights import ModelCard
 
+_SETTINGS, _END = "## Settings of the last stage\n\n```json\n", "\n```\n"
 _SCORE_NAMES = {
     "cider": "CIDEr, all pairs, greedy",
     "cider_changed": "CIDEr, changed pairs, greedy",
@@ -23,9 +24,17 @@ _SCORE_NAMES = {
 
 def card_text(card: ModelCard, config: Config) -> str:
     """Write the card of ``card`` as Markdown; ``config`` is the config of its last training stage."""
+    return _page(card, json.dumps(config.to_dict(), indent=1))
+
+
+def recalibrated_text(card: ModelCard, page: str) -> str:
+    """Write the card anew; the settings are those of its earlier ``page``, as :func:`card_text` wrote it."""
+    return _page(card, page.rpartition(_SETTINGS)[2].removesuffix(_END))
+
+
+def _page(card: ModelCard, settings: str) -> str:
     rows = "\n".join(f"| {_SCORE_NAMES.get(key, key)} | {value:.4g} |" for key, value in card.scores.items())
     limits = "\n".join(f"- {limit}" for limit in card.limits)
-    settings = json.dumps(config.to_dict(), indent=1)
     return f"""# {card.name} {card.version}
 
 {card.description}
@@ -58,12 +67,7 @@ figures of the untouched test split stand in the README.
 
 {limits or "None were written down."}
 
-## Settings of the last stage
-
-```json
-{settings}
-```
-"""
+{_SETTINGS}{settings}{_END}"""
 
 
 def confidence_text(card: ModelCard) -> str:

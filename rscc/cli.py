@@ -213,6 +213,7 @@ def explain(
 @app.command()
 def models(debug: Debug = False) -> None:
     """List the models that come with this installation."""
+    from rscc.cards import confidence_line
     from rscc.weights import available_models
 
     for card in available_models():
@@ -221,6 +222,8 @@ def models(debug: Debug = False) -> None:
             f"{card.name} {card.version}  {card.description}\n"
             f"    {card.gsd:g} m per pixel (scenes of {low:g} to {high:g} m); weights: {card.licence}"
         )
+        if line := confidence_line(card):
+            typer.echo(f"    {line}")
 
 
 app.command()(train)

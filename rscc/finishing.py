@@ -5,6 +5,8 @@ from __future__ import annotations
 import platform
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +14,7 @@ import torch
 
 from rscc.calibrating import calibrate, listen
 from rscc.calibration import Calibration, evidence_pixels
-from rscc.cards import card_text
+from rscc.cards import card_text, recalibrated_text
 from rscc.config import Config
 from rscc.data.pairs import PairRecord, truly_changed
 from rscc.kept import Kept
@@ -27,7 +29,9 @@ from rscc.weights import (
     ModelCard,
     ModelFolder,
     find_model,
+    load_model,
     open_model_folder,
+    save_card,
     save_model_folder,
 )
 
@@ -105,13 +109,15 @@ def finish(
     learns = learns_the_flag(config, captions)
     calibration, changed_threshold = None, 0.0
     if any(weight > 0 and term != "change_mask" for term, weight in config.loss.items()):
-        calibration, changed_threshold, accuracy = _calibrated(
+        calibration, changed_threshold, accuracy = calibrated(
             model,
             val,
-            config,
+            size=size,
+            gsd=config.data.gsd,
             kept=val_kept or Kept(),
             by_head=localiser == "change_head",
             forbidden=ForbiddenPrefixes.of_words(prefixes, model.vocabulary) if learns else None,
+            bf16=config.train.bf16,
         )
         scores |= accuracy
     if taken and by_head and {"backbone", "change_head"} <= set(config.train.frozen):
@@ -163,30 +169,42 @@ def finish(
     )
 
 
-def _calibrated(
+def calibrated(
     model: ChangeCaptioner,
     val: Sequence[PairRecord],
-    config: Config,
     *,
+    size: int,
+    gsd: float,
     kept: Kept,
     by_head: bool,
     forbidden: ForbiddenPrefixes | None,
+    bf16: bool,
 ) -> tuple[Calibration, float, dict[str, float]]:
-    """Fit P(changed) and the captions' scores; ``forbidden`` is None where P(changed) was not learnt.
+    """Fit P(changed) and the captions' scores of a model.
+
+    Args:
+        model: in evaluation mode.
+        val: the pairs to fit on.
+        size: side that images are resized to.
+        gsd: metres per pixel.
+        kept: of ``val``.
+        by_head: whether its change head was trained.
+        forbidden: beginnings of "no change" sentences; None where P(changed) was not learnt.
+        bf16: compute in bfloat16.
 
     Returns:
         The calibration, the threshold of P(changed) (0 where it was not learnt) and the accuracy with it.
     """
-    pixels = evidence_pixels(config.data.gsd)
+    pixels = evidence_pixels(gsd)
     said = listen(
         model,
         val,
-        size=config.data.size,
+        size=size,
         pixels=pixels,
         by_head=by_head,
         forbidden=forbidden,
         kept=kept,
-        bf16=config.train.bf16,
+        bf16=bf16,
     )
     calibration = calibrate(said, val, pixels=pixels, flag_decides=forbidden is not None)
     flag = calibration.changed
@@ -198,6 +216,37 @@ def _calibrated(
     probabilities = 1 / (1 + np.exp(-said.logits))
     threshold = best_changed_threshold(probabilities, changed)
     return calibration, threshold, {"flag_accuracy": float(((probabilities >= threshold) == changed).mean())}
+
+
+def calibrate_folder(path: Path, records: Sequence[PairRecord]) -> ModelFolder:
+    """Fit the calibration of a model folder anew, on pairs that it was not trained on, and write it there.
+
+    Coefficients, the threshold of P(changed) and the pages of the card change; the weights do not.
+
+    Args:
+        path: the folder.
+        records: captioned pairs, changed and unchanged ones.
+
+    Raises:
+        ModelFolderInvalid: the folder is incomplete or damaged.
+        DatasetLayoutInvalid: an image cannot be read.
+    """
+    folder = open_model_folder(path, check_hashes=True)
+    card, model = folder.card, load_model(folder)
+    learnt = card.changed_threshold > 0
+    calibration, threshold, accuracy = calibrated(
+        model,
+        records,
+        size=card.tile_size,
+        gsd=card.gsd,
+        kept=Kept(),
+        by_head=card.localiser == "change_head",
+        forbidden=ForbiddenPrefixes.of_words(folder.no_change_prefixes, model.vocabulary) if learnt else None,
+        bf16=False,
+    )
+    scores = card.scores | {key: round(value, 4) for key, value in accuracy.items()}
+    card = replace(card, calibration=calibration, changed_threshold=threshold, scores=scores)
+    return save_card(folder, card, recalibrated_text(card, (path / "CARD.md").read_text(encoding="utf-8")))
 
 
 def device_words(model: ChangeCaptioner) -> str:

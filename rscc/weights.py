@@ -249,3 +249,19 @@ def save_model_folder(
     shutil.rmtree(path, ignore_errors=True)
     partial.replace(path)
     return open_model_folder(path)
+
+
+def save_card(folder: ModelFolder, card: ModelCard, card_text: str) -> ModelFolder:
+    """Replace the card of a model folder, in ``model.json`` and for people; weights and words stay.
+
+    ``model.json`` is replaced last: a folder left in between is refused for its hashes, not misread.
+    """
+    file = folder.path / "model.json"
+    content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    page, partial = folder.path / "CARD.md", folder.path / "model.json.partial"
+    page.write_text(card_text, encoding="utf-8")
+    content["card"] = dataclasses.asdict(card)
+    content["sha256"]["CARD.md"] = sha256_of(page)
+    partial.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    partial.replace(file)
+    return open_model_folder(folder.path)
