@@ -14,6 +14,8 @@ from rscc.cli_options import Debug, extra
 if TYPE_CHECKING:
     import numpy as np
 
+    from rscc.data.medium_facts import SeriesLayout
+
 
 def synthesize_medium(
     cities: Annotated[
@@ -33,17 +35,12 @@ def synthesize_medium(
 ) -> None:
     """Make captioned pairs at 10 to 90 m, with masks, split by place."""
     with extra("train"):
-        from rscc.data.medium import SERIES, medium_pairs
+        from rscc.data.medium import medium_pairs
         from rscc.data.medium_folder import read_cities, write_medium
 
-        series = []
-        for layout in SERIES if scenes is not None else ():
-            files = sorted((scenes / layout.name).glob("*.tif"))
-            if files:
-                series.append((layout, [_bands(file) for file in files]))
         pairs = medium_pairs(
             read_cities(cities),
-            series,
+            _series(scenes) if scenes is not None else [],
             city_tiles=city_tiles,
             series_tiles=series_tiles,
             still_tiles=still_tiles,
@@ -57,8 +54,17 @@ def synthesize_medium(
         typer.echo(f"{split:5s} {total:4d} tiles, {changed} changed: {places}")
 
 
-def _bands(file: Path) -> np.ndarray:
+def _series(scenes: Path) -> list[tuple[SeriesLayout, list[np.ndarray]]]:
+    """Read the dates of every known series, oldest first: the files are named by date."""
+    from rscc.data.medium_facts import SERIES
     from tiling.scene import open_scene
 
-    with open_scene(file) as scene:
-        return scene.read()
+    found = []
+    for layout in SERIES:
+        dates = []
+        for file in sorted((scenes / layout.name).glob("*.tif")):
+            with open_scene(file) as scene:
+                dates.append(scene.read())
+        if dates:
+            found.append((layout, dates))
+    return found

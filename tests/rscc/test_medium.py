@@ -14,21 +14,14 @@ from typer.testing import CliRunner
 from rscc.cli import State, app
 from rscc.data import medium
 from rscc.data.levir_cc import LevirCC
-from rscc.data.medium import (
-    City,
-    city_facts,
-    city_sources,
-    fixed_tiles,
-    medium_pairs,
-    random_tile,
-    series_facts,
-)
+from rscc.data.medium import City, city_sources, fixed_tiles, medium_pairs, random_tile
 from rscc.data.medium_captions import PHRASES, REVERSED, Fact, amount_words, captions_of, place_words
+from rscc.data.medium_facts import SERIES, city_facts, series_facts
 from rscc.data.medium_folder import write_medium
 from rscc.errors import DatasetLayoutInvalid, OutputExists
 from rscc.metrics import is_no_change
 
-LANDSAT, NAIP = medium.SERIES
+LANDSAT, NAIP = SERIES
 WATER, FOREST, BARE = (20, 10, 15, 60), (60, 180, 30, 20), (160, 170, 100, 70)
 
 
