@@ -134,10 +134,11 @@ def named_objects(captions: Iterable[str]) -> list[NamedObjects]:
         ExtraNotInstalled: spaCy is not installed.
         WeightsNotFound: no parser is installed.
     """
-    return [_named(words) for words in words_and_nouns(captions)]
+    return [objects_among(words) for words in words_and_nouns(captions)]
 
 
-def _named(words: Sequence[tuple[str, bool]]) -> NamedObjects:
+def objects_among(words: Sequence[tuple[str, bool]]) -> NamedObjects:
+    """Return what a caption names whose words, in order, are known to be nouns or not."""
     found: list[tuple[str, tuple[str, ...]]] = []
     unlisted: list[str] = []
     place = len(words) - 1
@@ -222,7 +223,7 @@ def _kinds(subjects_of: Sequence[Sequence[str]]) -> tuple[str, ...]:
     kind_of = {name: kind for kind, names in KINDS.items() for name in names}
     counts: Counter[str] = Counter()
     for phrases in subjects_of:
-        named = [_named([(word, True) for word in phrase.split()]) for phrase in phrases]
+        named = [objects_among([(word, True) for word in phrase.split()]) for phrase in phrases]
         kinds = {kind_of.get(classes[0], OTHER_KIND) for one in named for _, classes in one.words}
         counts.update(kinds)
     least = min(_LEAST_REFERENCES, len(subjects_of))

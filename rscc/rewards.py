@@ -7,19 +7,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 
+from rscc.object_classes import objects_among
 from rscc.vocabulary import tokenize
 
 LONGEST = 4
 SIGMA = 6.0
-
-# Heads of noun phrases that say where or how much, not what.
-_NO_OBJECTS = frozenset(
-    {
-        *("area", "bottom", "center", "centre", "change", "corner", "difference", "direction", "edge", "end"),
-        *("front", "half", "image", "land", "left", "line", "lot", "middle", "number", "part", "picture"),
-        *("place", "right", "row", "scene", "side", "space", "spot", "top", "upper", "lower", "way"),
-    }
-)
 
 NGram = tuple[str, ...]
 
@@ -120,29 +112,30 @@ def sentence_bleu4(caption: str, references: Sequence[str]) -> float:
     return brevity * math.prod(shares) ** (1 / LONGEST)
 
 
-def _singular(word: str) -> str:
-    """Read a plural as its singular ("houses" and "house" name the same), as far as an end tells."""
-    return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
+def usual_nouns(captions: Iterable[Sequence[tuple[str, bool]]]) -> frozenset[str]:
+    """Return the words that are nouns in half of their places or more, as :mod:`rscc.language` read them.
 
-
-def object_nouns(phrases: Iterable[Sequence[str]]) -> frozenset[str]:
-    """Return the nouns that name objects, singular, from the noun phrases of captions.
+    Drawn captions are too many, and too odd, to be parsed one by one.
 
     Args:
-        phrases: of each caption, as :func:`rscc.language.noun_phrases` reads them; the last word of a phrase
-            is its noun. Words of place and number are left out.
+        captions: the words of each, with whether they are nouns (:func:`rscc.language.words_and_nouns`).
     """
-    words = {tokenize(phrase)[-1] for found in phrases for phrase in found if tokenize(phrase)}
-    return frozenset(_singular(word) for word in words) - _NO_OBJECTS
+    balance: Counter[str] = Counter()
+    for words in captions:
+        for word, noun in words:
+            balance[word] += 1 if noun else -1
+    return frozenset(word for word, more in balance.items() if more >= 0)
 
 
 def unnamed_share(caption: str, references: Sequence[str], nouns: Set[str]) -> float:
-    """Return the share of a caption's object nouns that no reference names, in 0..1; 0 without any noun."""
-    said = {_singular(word) for word in tokenize(caption)} & nouns
-    if not said:
-        return 0.0
-    named = {_singular(word) for one in references for word in tokenize(one)}
-    return len(said - named) / len(said)
+    """Return the share of a caption's objects of whose classes no reference names one, in 0..1.
+
+    The classes are those of :mod:`rscc.object_classes`, by which the evaluation counts; 0 without any object.
+    """
+    said, *true = (objects_among([(w, w in nouns) for w in tokenize(one)]) for one in (caption, *references))
+    known = frozenset[str]().union(*(one.classes for one in true))
+    wrong = sum(known.isdisjoint(classes) for _, classes in said.words)
+    return wrong / max(1, len(said.words))
 
 
 class Reward:

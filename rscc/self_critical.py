@@ -22,11 +22,11 @@ from rscc.config import Config
 from rscc.data.pairs import FLIPS, PairRecord, flip_words
 from rscc.errors import ConfigInvalid
 from rscc.finishing import learns_the_flag, no_change_prefixes
-from rscc.language import noun_phrases
+from rscc.language import words_and_nouns
 from rscc.models.captioner_base import ChangeCaptioner
 from rscc.models.generation import ForbiddenPrefixes, sample_search, sentence_log_probabilities
 from rscc.objectives import Likelihood
-from rscc.rewards import CiderD, Reward, object_nouns
+from rscc.rewards import CiderD, Reward, usual_nouns
 from rscc.structures import DifferenceFeatures, PairBatch
 
 REWARD = "reward"
@@ -154,7 +154,7 @@ def self_critical(config: Config, model: ChangeCaptioner, train: Sequence[PairRe
     nouns: frozenset[str] = frozenset()
     if settings.hallucination > 0:
         captions = (one for record in train for one in (*record.captions, *record.reversed_captions))
-        nouns = object_nouns(noun_phrases(captions))
+        nouns = usual_nouns(words_and_nouns(captions))
     prefixes = no_change_prefixes(train) if learns_the_flag(config, train) else []
     return SelfCritical(
         config.loss,

@@ -6,7 +6,7 @@ import random
 import pytest
 from tiny_models import WORDS
 
-from rscc.rewards import CiderD, Reward, object_nouns, sentence_bleu4, unnamed_share
+from rscc.rewards import CiderD, Reward, sentence_bleu4, unnamed_share, usual_nouns
 
 PAIRS = 30
 
@@ -127,13 +127,22 @@ def test_smoothed_bleu_by_hand() -> None:
     assert sentence_bleu4("tree", references) == 0
 
 
+def test_words_that_are_nouns_in_half_of_their_places() -> None:
+    captions = [
+        [("the", False), ("house", True), ("turns", False)],
+        [("parking", False), ("turns", True)],
+        [("parking", False), ("house", True), ("parking", True)],
+    ]
+    assert usual_nouns(captions) == {"house", "turns"}
+
+
 def test_objects_that_no_reference_names() -> None:
-    nouns = object_nouns([["small houses", "the road"], ["trees", "top", "right side"], ["house"]])
-    assert nouns == {"house", "road", "tree"}
+    nouns = {"house", "houses", "villas", "road", "trees", "top", "lake"}
     references = ["a house is built", "new houses appear by a road"]
-    assert unnamed_share("houses are built near the road", references, nouns) == 0
+    assert unnamed_share("villas are built near the road", references, nouns) == 0
     assert unnamed_share("trees and houses at the top", references, nouns) == 0.5
     assert unnamed_share("many trees vanish", references, nouns) == 1
+    assert unnamed_share("trees by the lake, a house and a road", references, nouns) == 0.5
     assert unnamed_share("something appears", references, nouns) == 0
 
 

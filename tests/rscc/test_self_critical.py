@@ -1,9 +1,11 @@
 """Sampled captions that score above the others of their pair become likelier, the others less likely."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
+from levir_cc_fixture import write_levir_cc
 from test_train import (
     FixedSource,
     Stopped,
@@ -16,12 +18,20 @@ from test_train import (
 from tiny_models import CAPTIONS, WORDS, full_batch, tiny_backbone, tiny_config, tiny_model
 
 from rscc.config import Config, DataConfig, config_from_dict, load_config
+from rscc.data.levir_cc import LevirCC
+from rscc.data.pairs import PairRecord
 from rscc.errors import ConfigInvalid
 from rscc.models import backbone
 from rscc.models.generation import ForbiddenPrefixes, sentence_log_probabilities
 from rscc.objectives import Likelihood
 from rscc.rewards import CiderD, Reward
-from rscc.self_critical import SelfCritical, leave_one_out, may_have_changed, self_critical
+from rscc.self_critical import (
+    SelfCritical,
+    leave_one_out,
+    may_have_changed,
+    reference_documents,
+    self_critical,
+)
 from rscc.train import Trainer
 
 LOSS = {"caption": 0.2, "n2o": 0.0, "v2a": 0.0, "changed": 0.5, "change_mask": 0.0, "reward": 1.0}
@@ -268,10 +278,6 @@ def test_the_shipped_stage_differs_from_the_captioning_stage_in_its_training_alo
 
 
 def test_the_objective_of_a_config_reads_the_training_pairs_alone(tmp_path) -> None:
-    from levir_cc_fixture import write_levir_cc
-
-    from rscc.data.levir_cc import LevirCC
-
     records = LevirCC(write_levir_cc(tmp_path, train=7), "train").records
     model = tiny_model()
     objective = self_critical(whole_config(), model, records)
@@ -283,3 +289,34 @@ def test_the_objective_of_a_config_reads_the_training_pairs_alone(tmp_path) -> N
     beginning = model.vocabulary.encode("there is no", 9)[1:-1]
     found = objective.forbidden.along([beginning])
     assert found, "the beginnings of sentences without change are forbidden"
+
+
+def test_the_nouns_of_a_penalty_come_from_the_parser(monkeypatch, tmp_path) -> None:
+    def parsed(captions):
+        return [[(word, word in ("house", "road", "tree")) for word in one.split()] for one in captions]
+
+    monkeypatch.setattr("rscc.self_critical.words_and_nouns", parsed)
+    records = LevirCC(write_levir_cc(tmp_path, train=7), "train").records
+    plain = self_critical(whole_config(), tiny_model(), records)
+    strict = self_critical(whole_config(hallucination=0.5), tiny_model(), records)
+    asked = (["a house is built", "a road is built"], ["one house is built"])
+    lost = [a - b for a, b in zip(plain.reward(*asked), strict.reward(*asked), strict=True)]
+    assert lost == pytest.approx([0.0, 0.5])
+
+
+def test_wordings_count_as_often_as_they_are_shown() -> None:
+    records = [
+        PairRecord("a", Path("a"), Path("a"), captions=("a house on the left",), reversed_captions=("gone",)),
+        PairRecord("b", Path("b"), Path("b"), captions=("no change",)),
+    ]
+    found = list(reference_documents(records, flips=("none", "horizontal"), reversed_share=0.25))
+    assert found == [
+        (["a house on the left"], 0.375),
+        (["a house on the right"], 0.375),
+        (["gone"], 0.125),
+        (["gone"], 0.125),
+        (["no change"], 0.5),
+        (["no change"], 0.5),
+    ]
+    plain = list(reference_documents(records, flips=("none",)))
+    assert plain == [(["a house on the left"], 1.0), (["no change"], 1.0)]
