@@ -51,7 +51,7 @@ _BARE_GROUND = re.compile(
     r"(?:(?:original|former|large|bare|vacant|old|empty|cleared|big|huge|whole|brown) )*"
     r"(?:bare ?lands?|clearings?|open (?:space|area|ground|land)s?|wastelands?|"
     r"(?:vacant|empty) (?:land|lot|space)s?|"
-    r"(?:building|construction) sites?|foundations?|bare ground|land|ground)(?![\w-])"
+    r"(?:building|construction) sites?|foundations?|bare (?:ground|area)|land|ground)(?![\w-])"
 )
 _FORMER_GROUND = re.compile(r"\b(?:on|in|over) the (?:original|former|previous) [\w-]+")
 _SURE_PLACE = re.compile(
@@ -73,6 +73,7 @@ _SHARE = re.compile(
 )
 _GROWING = re.compile(r"\b(?:trees?|plants|vegetation|woods?|forests?|bushes|bare ?land|lakes?)\b")
 _COUNTED = re.compile(r"^(?:two|three|four|five|six|seven|eight|nine|ten|many|several|few)\b")
+_ONE = re.compile(r"\bones?$")
 _MASS = re.compile(
     r"\b(?:vegetation|bare ?land|grassland|grass|greenery|land|woodland|desert|wasteland|soil|water)$"
 )
@@ -149,7 +150,8 @@ def _vanish(clause: Clause, seed: str) -> str:
     plural = _plural_verb(clause)
     if bare and not place and _choose(_BARE, seed) == "replaced":
         return f"{subject} {'are' if plural else 'is'} replaced by bareland"
-    verb = _choose(_VANISH, seed, plural)
+    built = names_built(subject) and not _GROWING.search(head(subject))
+    verb = _choose(_VANISH if built else _VANISH[:-1], seed, plural)
     if place.startswith("to "):
         return f"{subject} {verb} from{place.removeprefix('to')}" if "added" in clause.verb else ""
     return _with_place(subject, verb, place, seed)
@@ -168,6 +170,8 @@ def _appear(clause: Clause, seed: str) -> str:
     if replaced or (rest and not _SURE_PLACE.match(rest)):
         return ""
     subject = appearing(clause.subject)
+    if _ONE.search(head(subject)):
+        return ""
     ways = _BUILT if names_built(subject) and not _GROWING.search(subject) else _APPEAR
     return _with_place(subject, _choose(ways, seed, is_plural(subject)), _mend_place(rest), seed)
 

@@ -173,6 +173,7 @@ def test_clauses_that_no_rule_knows_are_left_out() -> None:
     assert reverse_caption("a lane is widened and two barns are built beside it") == "", "it is left hanging"
     assert reverse_caption("barns appear where hedges are removed") == ""
     assert reverse_caption("a field") == ""
+    assert reverse_caption("the old one is removed") == "", "one of what?"
     assert reverse_caption("a barn and are built") == ""
 
 
@@ -193,6 +194,15 @@ def test_verbs_of_removal_are_varied_and_depend_on_the_sentence_alone() -> None:
     verbs = {read_clauses(one)[0].verb for one in said}
     assert {"is removed", "disappears"} <= verbs
     assert len(verbs) >= 3
+
+
+def test_only_what_is_built_is_demolished() -> None:
+    captions = [
+        f"{count} {kind} {{}} appear" for count in ("some", "two", "many") for kind in map(str, range(300))
+    ]
+    for noun, seen in (("hangars", True), ("poplar trees", False)):
+        said = [reverse_caption(caption.format(noun)) for caption in captions]
+        assert any("demolished" in one for one in said) == seen
 
 
 def test_references_of_a_pair() -> None:
