@@ -27,9 +27,9 @@ def synthesize_medium(
         Path | None,
         typer.Option("--scenes", help="Folder with the folders of dated GeoTIFFs, one per series."),
     ] = None,
-    city_tiles: Annotated[int, typer.Option(min=0, help="Training tiles of the cities.")] = 400,
-    series_tiles: Annotated[int, typer.Option(min=0, help="Training tiles of each series.")] = 100,
-    still_tiles: Annotated[int, typer.Option(min=0, help="Training tiles of one date and itself.")] = 40,
+    city_tiles: Annotated[int, typer.Option(min=0, help="Training tiles of the cities.")] = 900,
+    series_tiles: Annotated[int, typer.Option(min=0, help="Training tiles of each series.")] = 200,
+    still_tiles: Annotated[int, typer.Option(min=0, help="Training tiles of one date and itself.")] = 200,
     seed: Annotated[int, typer.Option(help="The same seed gives the same folder.")] = 0,
     debug: Debug = False,
 ) -> None:
