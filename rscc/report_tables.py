@@ -24,15 +24,18 @@ def certainty_tables(rows: Sequence[EvaluationRow], title: Callable[[str], str])
         title: what a subset is called.
     """
     name = rows[0].name
-    scores = [(title(row.subset), *_score_cells(row)) for row in rows]
+    masks = any(row.mask is not None for row in rows)
+    heads = _SCORE_HEADS if masks else _SCORE_HEADS[: -len(_MASK_HEADS)]
+    scores = [(title(row.subset), *_score_cells(row)[: len(heads)]) for row in rows]
     flags = [(title(row.subset), *_flag_cells(row)) for row in rows]
     return [
-        table((f"{name}, 95 % intervals", *_SCORE_HEADS), scores),
+        table((f"{name}, 95 % intervals", *heads), scores),
         table((f"{name}, flags and objects", *_FLAG_HEADS), flags),
     ]
 
 
-_SCORE_HEADS = ("BLEU-4", "METEOR", "ROUGE-L", "CIDEr", "S*m", "flag acc.", "mask F1", "mask IoU")
+_MASK_HEADS = ("mask F1, %", "mask IoU, %")
+_SCORE_HEADS = ("BLEU-4", "METEOR", "ROUGE-L", "CIDEr", "S*m", "flag acc., %", *_MASK_HEADS)
 
 
 def _score_cells(row: EvaluationRow) -> list[str]:
@@ -59,7 +62,13 @@ def _with_interval(value: float | None, interval: Interval | None) -> str:
     return percent(value) if interval is None else f"{percent(value)} ({interval[0]:.1f}-{interval[1]:.1f})"
 
 
-_FLAG_HEADS = ("precision", "recall", "calibration error", "names what no reference names", "most often")
+_FLAG_HEADS = (
+    "precision, %",
+    "recall, %",
+    "calibration error",
+    "objects no reference names, %",
+    "most often",
+)
 
 
 def _flag_cells(row: EvaluationRow) -> list[str]:

@@ -20,8 +20,8 @@ from rscc.baselines import (
 )
 from rscc.data.features import pooled_features
 from rscc.data.pairs import PairRecord, truly_changed
-from rscc.errors import ConfigInvalid, DatasetLayoutInvalid
-from rscc.evaluate import evaluate, evaluate_records, score_model
+from rscc.errors import ConfigInvalid, DatasetLayoutInvalid, WeightsNotFound
+from rscc.evaluate import Wanted, evaluate, evaluate_records, score_model
 from rscc.evaluation_report import SUBSETS, run_record
 from rscc.metrics import NO_CHANGE_SENTENCES, CaptionScorer, is_no_change
 from rscc.predictions import PairPrediction, caption_predictions, captioner_predictions, enlarge
@@ -82,6 +82,9 @@ class BrightnessCaptioner:
         probability = np.minimum(np.abs(after.astype(np.float32) - before).mean(1) / 100, 1)
         found = ChangePrediction(probability, probability.max((1, 2)))
         return found, self.caption(before, after, beams=beams)
+
+    def predict_change(self, before, after):
+        return self.describe(before, after, beams=1)[0]
 
     def caption(self, before, after, *, beams):
         darkest = np.abs(after.astype(np.float32) - before).mean(1).max((1, 2)) / 100
@@ -254,8 +257,10 @@ def test_probabilities_are_enlarged_to_height_by_width() -> None:
     assert enlarge(large, (3, 8)) is large
 
 
-def tables_of(text) -> list[str]:
-    return [part for part in text.split("\n\n") if part.startswith("|")]
+def tables_of(text, words="") -> list[str]:
+    """The tables whose first line holds ``words``."""
+    parts = [part for part in text.split("\n\n") if part.startswith("|")]
+    return [part for part in parts if words in part.splitlines()[0]]
 
 
 def test_the_text_has_a_table_per_subset(records, train) -> None:
@@ -265,7 +270,8 @@ def test_the_text_has_a_table_per_subset(records, train) -> None:
     assert "RDD+ACR" not in text
     assert "Note: no Java found" in text
     assert "Note: unchanged pairs: all pairs share the same references" in text
-    assert len(tables_of(text)) == 3
+    assert len(tables_of(text, "BLEU-1")) == 3
+    assert len(tables_of(text)) == 5
     for table in tables_of(text):
         assert len({line.count("|") for line in table.splitlines()}) == 1
         assert len({len(line) for line in table.splitlines()}) == 1
@@ -273,11 +279,12 @@ def test_the_text_has_a_table_per_subset(records, train) -> None:
 
 def test_without_masks_the_tables_have_no_mask_columns(records, train) -> None:
     assert "mask F1" in report_of(records, train).as_text()
-    captioner = BrightnessCaptioner()
+    captioner = BrightnessCaptioner(changed_threshold=0.0)
     report = report_of([replace(one, mask=None) for one in records], train, captioner=captioner)
     assert "mask" not in report.as_text()
     assert "flag acc." in report.as_text()
-    assert captioner.batches == [], "without true masks no masks are predicted"
+    assert captioner.batches == [], "with neither true masks nor P(changed), only captions are asked for"
+    assert report.row("brightness", "all").flags.calibration_error is None
 
 
 def test_masks_of_a_model_without_a_change_head_are_not_scored(records, train) -> None:
@@ -285,7 +292,7 @@ def test_masks_of_a_model_without_a_change_head_are_not_scored(records, train) -
     report = report_of(records, train, captioner=captioner)
     assert report.row("brightness", "all").mask is None
     assert report.row("brightness", "all").flags.accuracy == 1
-    assert captioner.batches == []
+    assert report.row("brightness", "all").flags.calibration_error is not None
     assert "Note: change masks are not scored" in report.as_text()
 
 
@@ -293,7 +300,7 @@ def test_pairs_that_all_changed_have_one_table(records, train) -> None:
     report = report_of([records[0], records[2]], train)
     assert {row.subset for row in report.rows} == {"all"}
     assert report.run["counts"] == {"all": 2, "changed": 2, "unchanged": 0}
-    assert len(tables_of(report.as_text())) == 1
+    assert len(tables_of(report.as_text(), "BLEU-1")) == 1
 
 
 def kinds_of(records) -> list[PairRecord]:
@@ -329,13 +336,86 @@ def test_a_subset_is_scored_alone(records, train) -> None:
 
 def test_subsets_of_clevr_change_have_the_papers_names(records, train) -> None:
     report = report_of(kinds_of(records), train, dataset="clevr_change")
-    heads = [table.splitlines()[0].split("|")[1].strip() for table in tables_of(report.as_text())]
+    heads = [table.splitlines()[0].split("|")[1].strip() for table in tables_of(report.as_text(), "BLEU-1")]
     assert heads == ["total", "semantic change", "pseudo change", "kind: add", "kind: drop"]
     heads = [table.splitlines()[0].split("|")[1].strip() for table in tables_of(report.as_text(compare=True))]
     assert [head for head in heads if head.startswith("compared")] == [
         *("compared: total", "compared: semantic change", "compared: pseudo change"),
         *("compared: kind: add", "compared: kind: drop"),
     ]
+
+
+def test_scores_stand_with_their_intervals(records, train) -> None:
+    report = report_of(records, train)
+    (table,) = tables_of(report.as_text(), "95 % intervals")
+    lines = [[cell.strip() for cell in line.split("|")] for line in table.splitlines()]
+    assert [line[1] for line in lines[2:]] == ["all pairs", "changed pairs", "unchanged pairs"]
+    cell = lines[2][lines[0].index("CIDEr")]
+    row = report.row("brightness", "all")
+    low, high = row.intervals["cider"]
+    assert cell == f"{row.captions.cider:.1f} ({low:.1f}-{high:.1f})"
+    assert report.as_dict()["rows"][0]["intervals"]["flag_accuracy"] == (1, 1)
+
+
+def test_flags_have_precision_recall_and_calibration(records, train) -> None:
+    flags = report_of(records, train).row("brightness", "all").flags
+    assert (flags.accuracy, flags.precision, flags.recall) == (1, 1, 1)
+    assert flags.calibration_error == pytest.approx(0, abs=1e-6)
+    eager = report_of(records, train, captioner=BrightnessCaptioner(changed_threshold=1e-9))
+    blind = report_of(records, train, captioner=BrightnessCaptioner(changed_threshold=1.1))
+    assert eager.row("brightness", "all").flags.recall == 1
+    assert blind.row("brightness", "all").flags.precision is None
+    assert blind.row("brightness", "unchanged").flags.recall is None
+    assert eager.row(ALWAYS_NO_CHANGE, "all").flags.calibration_error is None
+
+
+def test_objects_that_no_reference_names_are_counted_where_captions_speak_of_them(records, train) -> None:
+    pytest.importorskip("spacy")
+    report = report_of(records, train)
+    found = report.row("brightness", "all").objects
+    assert (found.captions, found.wrong, found.by_class) == (2, 1, {"building": 1}), "no villas among trees"
+    assert report.row("brightness", "unchanged").objects.captions == 0
+    assert "50.0" in tables_of(report.as_text(), "objects no reference names")[0]
+    other = report_of(records, train, dataset="spot_the_diff").row("brightness", "all")
+    assert other.objects is None
+    assert "hallucination_rate" not in other.intervals
+
+
+def test_without_a_parser_objects_are_left_out_and_the_notes_say_so(records, train, monkeypatch) -> None:
+    def absent():
+        raise WeightsNotFound("no parser here")
+
+    monkeypatch.setattr(evaluate_module, "load_parser", absent)
+    report = report_of(records, train)
+    assert report.row("brightness", "all").objects is None
+    assert "Note: objects that no reference names are not counted: no parser here" in report.as_text()
+
+
+def test_kinds_are_read_from_references_where_the_data_name_none(records, train) -> None:
+    pytest.importorskip("spacy")
+    report = report_of(records, train, wanted=Wanted(kinds=True))
+    assert {row.subset for row in report.rows} == {*SUBSETS, "building", "vegetation"}
+    assert report.row("brightness", "building").captions.count == 1
+    assert report.run["counts"]["vegetation"] == 1
+    named = report_of(kinds_of(records), train, wanted=Wanted(kinds=True))
+    assert {row.subset for row in named.rows} == {*SUBSETS, "add", "drop"}
+
+
+def test_robustness_is_measured_when_it_is_wanted(records, train) -> None:
+    report = report_of(records, train, wanted=Wanted(robustness=True))
+    assert report.robustness.unchanged["identical"].right == 8
+    assert report.robustness.removal.pairs == 1
+    (table,) = tables_of(report.as_text(), "construction shown backwards")
+    assert "0.0 (0.0-79.3)" in table
+    values = json.loads(json.dumps(report.as_dict()))["robustness"]["backwards"]
+    assert values["describes_removal"]["pairs"] == 1
+    assert report_of(records, train).as_dict()["robustness"] is None
+
+
+def test_every_pair_is_told_with_what_is_said_of_it(records, train) -> None:
+    told = []
+    report_of(records, train, keep=lambda record, said: told.append((record.id, said.changed)))
+    assert told == [("one", True), ("two", False), ("three", True), ("four", False)]
 
 
 def test_pairs_need_ids_of_their_own(records) -> None:
@@ -451,7 +531,9 @@ def test_a_model_folder_is_scored_on_a_data_set_folder(tmp_path, untrained_folde
 
     records = DATASETS["levir_cc"](tmp_path / "data", "test").records
     rows = score_model(folder.path, records, beams=2, java=False, device="cpu")
-    assert [row.as_dict() for row in rows] == [row.as_dict() for row in report.rows[:3]]
+    assert [row.captions.cider for row in rows] == [row.captions.cider for row in report.rows[:3]]
+    assert [row.flags for row in rows] == [row.flags for row in report.rows[:3]]
+    assert [row.mask for row in rows] == [row.mask for row in report.rows[:3]]
     with pytest.raises(DatasetLayoutInvalid, match="no pair of this split"):
         score_model(folder.path, [replace(record, captions=()) for record in records])
 

@@ -8,7 +8,7 @@ from importlib import resources
 import pytest
 
 from rscc.comparison import METRICS, PaperRow, PaperTables, comparison, paper_tables
-from rscc.evaluation_report import EvaluationReport, EvaluationRow
+from rscc.evaluation_report import EvaluationReport, EvaluationRow, FlagScores
 from rscc.metrics import CaptionScores
 
 FILES = {
@@ -132,7 +132,7 @@ def own_row(subset="all", count=9, **scores) -> EvaluationRow:
     values = {"meteor": None, "cider": 100.0, "spice": None, **scores}
     ngrams = {"bleu1": 60.0, "bleu2": 55.0, "bleu3": 50.0, "bleu4": 45.0, "rouge_l": 60.0}
     captions = CaptionScores(count=count, **ngrams, **values, per_pair={})
-    return EvaluationRow("ours", subset, captions, None, 1.0, (1.0, 1.0), None)
+    return EvaluationRow("ours", subset, captions, FlagScores(1.0, 1.0, 1.0), mask=None)
 
 
 def report_of(*rows, papers=PAPERS) -> EvaluationReport:
@@ -196,7 +196,8 @@ def test_only_subsets_that_papers_report_are_compared() -> None:
     text = report_of(*rows).as_text(compare=True)
     heads = [part.split("|")[1].strip() for part in text.split("\n\n") if part.startswith("|")]
     assert heads[:4] == ["all pairs", "semantic change", "unchanged pairs", "kind: add"]
-    assert heads[4:] == ["compared: all pairs", "compared: semantic change", "compared: kind: add"]
+    assert heads[4:6] == ["ours, 95 % intervals", "ours, flags and objects"]
+    assert heads[6:] == ["compared: all pairs", "compared: semantic change", "compared: kind: add"]
     assert "Ours was trained on: ten pairs. Papers train on the whole official" in text
     assert "beams of width 3" in text
     assert "compared" not in report_of(*rows).as_text()
