@@ -53,15 +53,17 @@ def comparison_configs() -> dict[str, ModelConfig]:
     return {paper: config_from_dict(variants[paper], paper).model for paper in MODELS if paper in variants}
 
 
-def build(config: ModelConfig) -> ChangeCaptioner:
-    """Build a model with random weights as for its training, what it retrieves from included."""
+def build(config: ModelConfig, encoder: Any = None) -> ChangeCaptioner:
+    """Build a model with random weights as for its training, what it retrieves from included.
+
+    Of a text encoder, which is frozen and no part of a model, only sizes count, unless a real one is given.
+    """
     kind = MODELS[config.paper]
     if kind.prepares:
         names = [f"entity {number}" for number in range(ENTITIES)]
         entities = {"entity_names": names, "entity_width": TEXT_WIDTH}
         config = dataclasses.replace(config, options={**config.options, **entities})
-    # Of a text encoder, which is frozen and no part of a model, only its sizes count here.
-    encoder: Any = SimpleNamespace(width=TEXT_WIDTH, token_width=TEXT_WIDTH)
+    encoder = encoder or SimpleNamespace(width=TEXT_WIDTH, token_width=TEXT_WIDTH)
     words = (f"word{number}" for number in range(VOCABULARY - len(SPECIAL)))
     model = kind(
         config=config,
