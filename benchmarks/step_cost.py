@@ -26,6 +26,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -124,7 +125,9 @@ class Stepper:
             self.model.get_submodule(name).eval()
         self.optimizer = build_optimizer(self.model, config.train)
         self.device = torch.device(device)
-        moved = {k: v.to(device) if isinstance(v, Tensor) else v for k, v in vars(batch).items()}
+        moved: dict[str, Any] = {
+            k: v.to(device) if isinstance(v, Tensor) else v for k, v in vars(batch).items()
+        }
         self.batch = PairBatch(**moved)
 
     def loss(self) -> Tensor:
@@ -218,7 +221,7 @@ def reading_seconds(size: int, *, pairs: int = 32) -> float:
                 coarse = generator.integers(
                     0, 256, (shape[0] // 4, shape[1] // 4, *shape[2:]), dtype=np.uint8
                 )
-                Image.fromarray(coarse).resize(shape[:2]).save(file)
+                Image.fromarray(coarse).resize((256, 256)).save(file)
             records.append(
                 PairRecord(str(number), files[0], files[1], mask=files[2], captions=(CAPTION,), changed=True)
             )
@@ -241,8 +244,8 @@ def estimated_hours(cost: StepCost, pairs: int, epochs: int, *, tflops: float, u
 
 def step_rows(costs: dict[str, StepCost]) -> str:
     """Return the table of the measured steps."""
-    head = ("config", "batch here", "s per step", "GFLOP per pair", "peak GB here")
-    head += ("batch of the config", "weights and optimiser, GB", "kept per pair, MB", "together, GB")
+    head = ["config", "batch here", "s per step", "GFLOP per pair", "peak GB here"]
+    head += ["batch of the config", "weights and optimiser, GB", "kept per pair, MB", "together, GB"]
     rows = []
     for name, cost in costs.items():
         batch = load_config(name).train.batch_size
@@ -260,8 +263,8 @@ def step_rows(costs: dict[str, StepCost]) -> str:
 
 def protocol_rows(costs: dict[str, StepCost], reading: float, *, tflops: float, utilisation: float) -> str:
     """Return the table of whole protocols; every data set at the cost per pair of the LEVIR-CC config."""
-    head = ("config", "training pairs", "epochs", "steps", "hours here", "hours of reading")
-    head += (f"hours at {tflops:g} TFLOP/s x {utilisation:g}, estimated",)
+    head = ["config", "training pairs", "epochs", "steps", "hours here", "hours of reading"]
+    head += [f"hours at {tflops:g} TFLOP/s x {utilisation:g}, estimated"]
     rows = []
     for measured, cost in costs.items():
         paper = measured.split("_")[0]
