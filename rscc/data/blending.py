@@ -16,14 +16,17 @@ from scipy import ndimage, signal
 
 Choice = TypeVar("Choice")
 
-SOLID, SOFT = 3, 7
+SOLID, SOFT = 2, 6
 """Pixels around a building that are taken along whole, and over which the piece then fades."""
 SMOOTH = 13.0
-"""Ground is where grey values within 11 x 11 pixels spread less than this: no roof edge, no car, no crown."""
+"""Ground is where values within 11 x 11 pixels spread less than this: no roof edge, no car, no crown."""
 PLACES = 24
 """Places that are compared."""
-MISMATCH = 22.0
-"""Most mean difference (0..255) of the texture along the border of a piece and the ground under it."""
+MISMATCH_IN, MISMATCH_OUT = 32.0, 14.0
+"""Most difference (0..255) in colour and texture along the border of a piece and what it covers.
+
+A building brings its shadow and its drive along, which may differ from a meadow; bare ground brings nothing.
+"""
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,7 @@ def feather(mask: np.ndarray, solid: int = SOLID, soft: int = SOFT) -> np.ndarra
 
 
 def find_ground(image: np.ndarray, built: np.ndarray) -> np.ndarray:
-    """Return where an image (3, H, W) uint8 shows open ground: even, not paved, and not known to be built.
+    """Return where an image (3, H, W) uint8 shows open ground: even, dry, neither paved nor built.
 
     Args:
         image: the image.
@@ -76,14 +79,16 @@ def find_ground(image: np.ndarray, built: np.ndarray) -> np.ndarray:
     """
     x = image.astype(np.float32)
     grey = x.mean(0)
-    spread = np.sqrt(
-        np.maximum(ndimage.uniform_filter(grey**2, 11) - ndimage.uniform_filter(grey, 11) ** 2, 0)
-    )
+    # In the channel that shows most: a red roof may be as bright as the meadow around it.
+    variance = [ndimage.uniform_filter(c**2, 11) - ndimage.uniform_filter(c, 11) ** 2 for c in x]
+    spread = np.sqrt(np.maximum(np.max(variance, axis=0), 0))
     smooth = np.stack([ndimage.uniform_filter(channel, 5) for channel in x])
     # Roofs, roads and car parks are as even as a meadow, but brighter and greyer than most of the place.
     colour = np.ptp(smooth, axis=0)
     paved = (colour < 0.6 * np.median(colour)) & (grey > np.median(grey))
-    return (spread < SMOOTH) & ~paved & ~ndimage.binary_dilation(built, iterations=SOLID)
+    # Water and shadow are darker.
+    dark = grey < 0.75 * np.median(grey)
+    return (spread < SMOOTH) & ~paved & ~dark & ~ndimage.binary_dilation(built, iterations=SOLID)
 
 
 def insert_building(
@@ -102,12 +107,15 @@ def insert_building(
         The new image, or None when the building fits nowhere.
     """
     window, alpha = _piece(building)
-    patch = match_colours(donor, image)[(slice(None), *window)].astype(np.float32)
-    places = _places(ground, alpha, rng)
-    best = _best([(place, _mismatch(image, place, patch, alpha)) for place in places])
-    if best is None:
-        return None
-    return _lay(image, best, patch, alpha, building[window])
+    patch = donor[(slice(None), *window)].astype(np.float32)
+    around = max(1.0, float(patch[:, _border(alpha)].mean()))
+    scored = []
+    for place in _places(ground, alpha, rng):
+        # The light of the new place falls on roof and ground alike; a roof keeps its contrast.
+        exposure = float(np.clip(_under(image, place, alpha)[:, _border(alpha)].mean() / around, 0.6, 1.6))
+        scored.append(((place, patch * exposure), _mismatch(image, place, patch * exposure, alpha)))
+    best = _best(scored, MISMATCH_IN)
+    return None if best is None else _lay(image, *best, alpha, building[window])
 
 
 def remove_building(
@@ -137,7 +145,7 @@ def remove_building(
     if earlier is not None:
         patches.append(match_colours(earlier, image)[(slice(None), *window)])
     floats = [patch.astype(np.float32) for patch in patches]
-    best = _best([(patch, _mismatch(image, target, patch, alpha)) for patch in floats])
+    best = _best([(patch, _mismatch(image, target, patch, alpha)) for patch in floats], MISMATCH_OUT)
     return None if best is None else _lay(image, target, best, alpha, building[window])
 
 
@@ -172,10 +180,10 @@ def _mismatch(image: np.ndarray, place: tuple[int, int], patch: np.ndarray, alph
     )
 
 
-def _best(scored: list[tuple[Choice, float]]) -> Choice | None:
-    """Return the place or piece with the least mismatch, if that is small enough."""
+def _best(scored: list[tuple[Choice, float]], most: float) -> Choice | None:
+    """Return the place or piece with the least mismatch, if that is at most ``most``."""
     choice, least = min(scored, key=lambda one: one[1], default=(None, np.inf))
-    return choice if least <= MISMATCH else None
+    return choice if least <= most else None
 
 
 def _under(image: np.ndarray, place: tuple[int, int], alpha: np.ndarray) -> np.ndarray:
