@@ -573,3 +573,33 @@ def test_every_data_set_is_scored(dataset, subsets_found, compared, tmp_path, un
 def test_an_unknown_data_set_is_refused_before_anything_is_read() -> None:
     with pytest.raises(ConfigInvalid, match="'paris' is not known; use one of levir_cc"):
         evaluate("no model", "no folder", dataset="paris")
+
+
+def test_the_command_writes_sheet_table_and_scores(tmp_path, untrained_folder, capsys) -> None:
+    from rscc.cli import main
+
+    write_levir_cc(tmp_path / "data")
+    arguments = ["evaluate", "--model", untrained_folder.path, "--data", tmp_path / "data", "--robustness"]
+    written = ["--sheet", tmp_path / "sheet-{page}.png", "--json", tmp_path / "scores.json"]
+    with pytest.raises(SystemExit) as ended:
+        main([str(one) for one in [*arguments, *written, "--kinds", "--beams", "1", "--device", "cpu"]])
+    out = capsys.readouterr().out
+    assert ended.value.code in (0, None)
+    assert "untrained, one image twice, called unchanged" in out
+    assert {path.name for path in tmp_path.glob("s*")} == {"sheet-1.png", "sheet.csv", "scores.json"}
+    with Image.open(tmp_path / "sheet-1.png") as sheet:
+        assert sheet.height > 2 * 256
+    assert (tmp_path / "sheet.csv").read_text().count("\n") == 3
+    values = json.loads((tmp_path / "scores.json").read_text())
+    assert values["robustness"]["called_unchanged"]["all"]["pairs"] == 6 * 4
+
+
+@pytest.mark.parametrize("name", ["sheet.bmp", "nowhere/sheet.png"])
+def test_a_sheet_that_cannot_be_written_is_refused_before_the_work(name, tmp_path, capfd) -> None:
+    from rscc.cli import main
+
+    with pytest.raises(SystemExit) as ended:
+        main(["evaluate", "--data", str(tmp_path / "missing"), "--sheet", str(tmp_path / name)])
+    err = capfd.readouterr().err
+    assert ended.value.code == 2
+    assert name.split("/")[-1] in err and err.count("\n") == 1
