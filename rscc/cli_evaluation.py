@@ -36,6 +36,9 @@ def evaluate(
             "makes pages of ten), and write a table for the verdicts beside it (.csv).",
         ),
     ] = None,
+    no_baselines: Annotated[
+        bool, typer.Option("--no-baselines", help="Score the model alone, which is quicker.")
+    ] = False,
     compare: Annotated[
         bool, typer.Option("--compare", help="Also print the rows of the papers' own tables beside ours.")
     ] = False,
@@ -67,7 +70,7 @@ def evaluate(
             split=split,
             beams=beams,
             device=device,
-            wanted=Wanted(kinds=kinds, robustness=robustness),
+            wanted=Wanted(baselines=not no_baselines, kinds=kinds, robustness=robustness),
             keep=drawn.keep if sheet is not None else None,
         )
     typer.echo(table.as_text(compare=compare))

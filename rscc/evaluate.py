@@ -83,13 +83,15 @@ def _with_references(records: Sequence[PairRecord]) -> list[PairRecord]:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What an evaluation does besides scoring captions, flags and masks.
+    """What an evaluation does besides scoring the model's captions, flags and masks.
 
     Attributes:
+        baselines: score the baselines too; the nearest training pair makes the trunk see all of them.
         kinds: read kinds of change from the references where the data set names none.
         robustness: show pairs backwards, and images beside themselves.
     """
 
+    baselines: bool = True
     kinds: bool = False
     robustness: bool = False
 
@@ -127,13 +129,7 @@ def evaluate_records(
     """
     scored = _with_references(records)
     train = [record for record in train if record.captions]
-    know = features is not None and bool(train)
-    baselines = baseline_captions(
-        train,
-        len(scored),
-        train_features=features(train) if features is not None and know else None,
-        features=features(scored) if features is not None and know else None,
-    )
+    baselines = _baselines(scored, train, features) if wanted.baselines else {}
     kinds = kinds_named(scored)
     if wanted.kinds and not kinds:
         kinds = kinds_read(scored)
@@ -172,6 +168,16 @@ def evaluate_records(
         notes=notes,
         robustness=measure_robustness(captioner, scored, beams=beams) if wanted.robustness else None,
     )
+
+
+def _baselines(
+    records: Sequence[PairRecord],
+    train: Sequence[PairRecord],
+    features: Callable[[Sequence[PairRecord]], np.ndarray] | None,
+) -> dict[str, list[str]]:
+    if features is None or not train:
+        return baseline_captions(train, len(records))
+    return baseline_captions(train, len(records), train_features=features(train), features=features(records))
 
 
 def _no_parser() -> str:
@@ -248,7 +254,7 @@ def evaluate(
         "split": split,
         "device": str(captioner.device),
     }
-    few = len(train) <= MOST_NEIGHBOURS
+    few = len(train) <= MOST_NEIGHBOURS or not wanted.baselines
     report = evaluate_records(
         captioner,
         records,

@@ -580,6 +580,7 @@ def test_the_command_writes_sheet_table_and_scores(tmp_path, untrained_folder, c
 
     write_levir_cc(tmp_path / "data")
     arguments = ["evaluate", "--model", untrained_folder.path, "--data", tmp_path / "data", "--robustness"]
+    arguments += ["--no-baselines"]
     written = ["--sheet", tmp_path / "sheet-{page}.png", "--json", tmp_path / "scores.json"]
     with pytest.raises(SystemExit) as ended:
         main([str(one) for one in [*arguments, *written, "--kinds", "--beams", "1", "--device", "cpu"]])
@@ -591,6 +592,7 @@ def test_the_command_writes_sheet_table_and_scores(tmp_path, untrained_folder, c
         assert sheet.height > 2 * 256
     assert (tmp_path / "sheet.csv").read_text().count("\n") == 3
     values = json.loads((tmp_path / "scores.json").read_text())
+    assert {row["name"] for row in values["rows"]} == {"untrained"}
     assert values["robustness"]["called_unchanged"]["all"]["pairs"] == 6 * 4
 
 
