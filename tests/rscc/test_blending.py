@@ -67,6 +67,10 @@ def test_nothing_is_inserted_without_ground() -> None:
     donor, building = with_house(field(1), 40, 40)
     rng = np.random.default_rng(0)
     assert insert_building(field(0), np.zeros((128, 128), bool), donor, building, rng) is None
+    side = SOLID + SOFT  # one pixel of the fading ground too narrow on each side
+    narrow = np.zeros((128, 128), bool)
+    narrow[60 - side + 2 : 82 + side - 2, 10:120] = True
+    assert insert_building(field(0), narrow, donor, building, rng) is None
     small = field(0, size=24)
     assert insert_building(small, np.ones((24, 24), bool), donor, building, rng) is None
 

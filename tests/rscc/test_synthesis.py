@@ -106,7 +106,8 @@ def test_buildings_are_there_when_the_caption_says_so(made: list[MadePair]) -> N
         )
         inner = mask[:, 1:] & mask[:, :-1]
         roof, open_ground = (after, before) if pair.kind in ("crop", "insertion") else (before, after)
-        assert roof[:, inner].mean() < open_ground[:, inner].mean() + 1.5, pair.kind
+        if pair.kind.startswith("crop"):  # the others have a blur or a compression of their own
+            assert roof[:, inner].mean() < open_ground[:, inner].mean() - 0.3
         change = (pair.sample.after.astype(int) - pair.sample.before).mean(0)
         change = np.abs(change - np.median(change[~mask]))
         assert change[mask].mean() > change[~mask].mean() + 5, pair.kind
