@@ -30,6 +30,7 @@ def synthesize_medium(
     city_tiles: Annotated[int, typer.Option(min=0, help="Training tiles of the cities.")] = 900,
     series_tiles: Annotated[int, typer.Option(min=0, help="Training tiles of each series.")] = 200,
     still_tiles: Annotated[int, typer.Option(min=0, help="Training tiles of one date and itself.")] = 200,
+    calm_tiles: Annotated[int, typer.Option(min=0, help="Training tiles of two dates without change.")] = 400,
     seed: Annotated[int, typer.Option(help="The same seed gives the same folder.")] = 0,
     debug: Debug = False,
 ) -> None:
@@ -44,6 +45,7 @@ def synthesize_medium(
             city_tiles=city_tiles,
             series_tiles=series_tiles,
             still_tiles=still_tiles,
+            calm_tiles=calm_tiles,
             seed=seed,
         )
         summary = write_medium(pairs, output, command=shlex.join(["rscc", *sys.argv[1:]]))

@@ -27,6 +27,8 @@ VAL_CITIES = ("rennes", "aguasclaras")
 TEST_CITIES = ("beirut", "saclay_e")
 # Parts of the width of a series: training up to the first, validation up to the second, test beyond.
 STRIPS = (0.5, 0.75)
+# Windows looked at for one without a change.
+CALM_TRIES = 40
 
 
 @dataclass(frozen=True)
@@ -163,6 +165,21 @@ def still_tile(source: _Source, rng: np.random.Generator) -> MediumPair:
     return replace(pair, sample=replace(pair.sample, after=after))
 
 
+def calm_tile(source: _Source, rng: np.random.Generator) -> MediumPair | None:
+    """Cut a small training tile of two dates in which nothing changed; None when a few tries find none.
+
+    Light, season and fields do change between the dates: this is what is not to be called a change.
+    """
+    height, width = source.before.shape[1:]
+    mask = source.mask
+    for _ in range(CALM_TRIES):
+        side = min(int(rng.integers(SIZE * 3 // 8, SIZE * 3 // 4)), height, width)
+        top, left = int(rng.integers(height - side + 1)), int(rng.integers(width - side + 1))
+        if not mask[top : top + side, left : left + side].any():
+            return _tile(source, top, left, side, rng)
+    return None
+
+
 def _tile(source: _Source, top: int, left: int, side: int, rng: np.random.Generator) -> MediumPair:
     window = (..., slice(top, top + side), slice(left, left + side))
     cut = without_specks({kind: part[window] for kind, part in source.facts.items()})
@@ -191,6 +208,7 @@ def medium_pairs(
     city_tiles: int,
     series_tiles: int,
     still_tiles: int,
+    calm_tiles: int,
     seed: int,
 ) -> Iterator[MediumPair]:
     """Yield all tiles: random ones for training, in the numbers given, and fixed ones of held-out places.
@@ -201,6 +219,7 @@ def medium_pairs(
         city_tiles: training tiles of all cities together, by their area.
         series_tiles: training tiles of each series.
         still_tiles: training tiles of a city's date and itself.
+        calm_tiles: training tiles of two dates in which nothing changed; fewer where none is found.
         seed: the same seed gives the same tiles.
     """
     urban = city_sources(cities)
@@ -218,6 +237,12 @@ def medium_pairs(
     for index in range(still_tiles if training else 0):
         rng = np.random.default_rng((seed, len(every), index))
         yield still_tile(training[_by_area(training, rng)], rng)
+    training = [source for sources, _ in every for source in sources if source.split == "train"]
+    for index in range(calm_tiles if training else 0):
+        rng = np.random.default_rng((seed, len(every) + 1, index))
+        pair = calm_tile(training[_by_area(training, rng)], rng)
+        if pair is not None:
+            yield pair
 
 
 def _by_area(sources: Sequence[_Source], rng: np.random.Generator) -> int:

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from rscc.cli import State, app
 from rscc.data import medium
 from rscc.data.levir_cc import LevirCC
-from rscc.data.medium import City, city_sources, fixed_tiles, medium_pairs, random_tile
+from rscc.data.medium import City, calm_tile, city_sources, fixed_tiles, medium_pairs, random_tile
 from rscc.data.medium_captions import PHRASES, REVERSED, Fact, amount_words, captions_of, place_words
 from rscc.data.medium_facts import SERIES, city_facts, series_facts
 from rscc.data.medium_folder import write_medium
@@ -175,6 +175,15 @@ def test_a_tile_turned_in_time_says_the_reverse():
     assert any("built over" in text for text in said)
 
 
+def test_a_calm_tile_holds_no_change_and_is_given_up_where_everything_changed():
+    (source,) = city_sources([city("oscd_elsewhere")])
+    for seed in range(20):
+        pair = calm_tile(source, np.random.default_rng(seed))
+        assert pair is not None and pair.sample.changed is False and 3.5 < pair.gsd < 7.6
+    everywhere = replace(source, facts={"rebuilt": np.ones_like(source.mask)})
+    assert calm_tile(everywhere, np.random.default_rng(0)) is None
+
+
 def pairs(seed=3, cities=("oscd_elsewhere", "oscd_rennes", "oscd_beirut")):
     dates = [ground(), ground((slice(0, 40), slice(0, 420), BARE))]
     return list(
@@ -184,6 +193,7 @@ def pairs(seed=3, cities=("oscd_elsewhere", "oscd_rennes", "oscd_beirut")):
             city_tiles=6,
             series_tiles=4,
             still_tiles=2,
+            calm_tiles=3,
             seed=seed,
         )
     )
@@ -196,8 +206,9 @@ def test_the_same_seed_gives_the_same_tiles():
         np.testing.assert_array_equal(one.sample.before, two.sample.before)
         assert one.sample.captions == two.sample.captions
     assert any((one.sample.before != two.sample.before).any() for one, two in zip(first, other, strict=True))
-    still = [pair for pair in first if pair.split == "train"][-2:]
-    assert all(pair.sample.changed is False for pair in still)
+    unchanged = [pair for pair in first if pair.split == "train"][-5:]
+    assert all(pair.sample.changed is False for pair in unchanged)
+    assert all((pair.sample.before != pair.sample.after).any() for pair in unchanged[:2]), "another light"
 
 
 def test_the_folder_is_read_as_levir_cc_at_its_own_resolution(tmp_path):
@@ -245,10 +256,21 @@ def test_the_command_reads_cities_and_scenes(tmp_path):
         with open_raster(folder / f"{year}.tif", "w", **profile, **place) as file:
             file.write(image)
     arguments = ["synthesize-medium", "--cities", tmp_path / "cities", "--scenes", tmp_path / "scenes"]
-    numbers = ["--city-tiles", "3", "--series-tiles", "2", "--still-tiles", "1", "-o", tmp_path / "out"]
+    numbers = [
+        "--city-tiles",
+        "3",
+        "--series-tiles",
+        "2",
+        "--still-tiles",
+        "1",
+        "--calm-tiles",
+        "1",
+        "-o",
+        tmp_path / "out",
+    ]
     done = CliRunner().invoke(app, [str(word) for word in arguments + numbers], obj=State())
     assert done.exit_code == 0, done.output
-    assert "train    6 tiles" in done.output and "pucallpa_landsat 2" in done.output
+    assert "train    7 tiles" in done.output and "pucallpa_landsat 2" in done.output
     content = json.loads((tmp_path / "out" / "LevirCCcaptions.json").read_text())
     assert {entry["kind"] for entry in content["images"]} == {
         "oscd_elsewhere", "oscd_rennes", "oscd_beirut", LANDSAT.name,
