@@ -31,7 +31,7 @@ class FlagScores:
         accuracy: share of right flags.
         precision: None when no pair was called changed. recall: None when no pair changed.
         calibration_error: expected, of P(changed), see :class:`rscc.calibration.Reliability`; None for a
-            captioner without that probability.
+            captioner without that probability, and where all pairs changed or none did.
     """
 
     accuracy: float
@@ -52,10 +52,10 @@ class EvaluationRow:
         flags: in 0..1.
         mask: in 0..1; None when the captioner gives no masks or no pair has one.
         objects: how often captions name objects that no reference names; None when not counted.
-        intervals: 95 percent bootstrap intervals over pairs (:mod:`rscc.bootstrap`) by the names of the
-            scores, those of the captions in percent, the others (``flag_accuracy``, ``flag_precision``,
-            ``flag_recall``, ``mask_precision``, ``mask_recall``, ``mask_f1``, ``mask_iou``,
-            ``hallucination_rate``) in 0..1; what is undefined is absent.
+        intervals: 95 percent intervals by the names of the scores, those of the captions in percent, the
+            others in 0..1; what is undefined is absent. Wilson's of ``flag_precision``, ``flag_recall`` and
+            ``hallucination_rate``; of all others (captions, ``flag_accuracy``, ``mask_precision``,
+            ``mask_recall``, ``mask_f1``, ``mask_iou``) by the bootstrap over pairs, :mod:`rscc.bootstrap`.
     """
 
     name: str

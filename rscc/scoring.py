@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rscc.bootstrap import Resamples, caption_intervals, percentile_interval
+from rscc.bootstrap import Resamples, caption_intervals, percentile_interval, wilson_interval
 from rscc.calibration import reliability
 from rscc.data.pairs import PairRecord, read_mask, truly_changed
 from rscc.errors import DatasetLayoutInvalid
@@ -19,6 +19,7 @@ from rscc.evaluation_report import SUBSETS, EvaluationRow, FlagScores
 from rscc.mask_metrics import MaskCounter, flag_accuracy
 from rscc.metrics import CaptionScorer
 from rscc.object_classes import (
+    OTHER_KIND,
     count_hallucinations,
     kinds_of_change,
     named_objects,
@@ -65,7 +66,7 @@ def subsets(records: Sequence[PairRecord], kinds: Kinds | None = None) -> dict[s
         found["changed" if changed else "unchanged"].append(record)
         for kind in kinds.get(record.id, ()) if changed else ():
             by_kind.setdefault(kind, []).append(record)
-    found |= {kind: by_kind[kind] for kind in sorted(by_kind)}
+    found |= {kind: by_kind[kind] for kind in sorted(by_kind, key=lambda kind: (kind == OTHER_KIND, kind))}
     different: dict[tuple[str, ...], str] = {}
     for subset, members in found.items():
         if members:
@@ -162,18 +163,18 @@ def _row(
     resamples = Resamples(len(ids))
     truth = np.array([truly_changed(record) for record in records])
     called = np.array([judged.called[i] for i in ids])
-    draws = {
-        "flag_accuracy": resamples.means(called == truth),
-        "flag_precision": resamples.shares(called & truth, called),
-        "flag_recall": resamples.shares(called & truth, truth),
+    both = int((called & truth).sum())
+    found_intervals = {
+        "flag_accuracy": percentile_interval(resamples.means(called == truth)),
+        "flag_precision": wilson_interval(both, int(called.sum())),
+        "flag_recall": wilson_interval(both, int(truth.sum())),
     }
     objects = None
     if judged.wrong_objects is not None:
-        found = {i: judged.wrong_objects[i] for i in ids if judged.called[i]}
-        objects = count_hallucinations(found.values())
-        draws["hallucination_rate"] = resamples.shares(np.array([bool(found.get(i)) for i in ids]), called)
+        objects = count_hallucinations(judged.wrong_objects[i] for i in ids if judged.called[i])
+        found_intervals["hallucination_rate"] = wilson_interval(objects.wrong, objects.captions)
     intervals = caption_intervals(scores.counts, scores.per_pair, resamples)
-    intervals |= {key: one for key, values in draws.items() if (one := percentile_interval(values))}
+    intervals |= {key: one for key, one in found_intervals.items() if one is not None}
     intervals |= {f"mask_{key}": one for key, one in masks.intervals().items()}
     return EvaluationRow(
         name=name,
@@ -188,7 +189,7 @@ def _row(
 
 def _flags(called: np.ndarray, truth: np.ndarray, probabilities: Sequence[float]) -> FlagScores:
     both = int((called & truth).sum())
-    known = len(probabilities) == len(truth)
+    known = len(probabilities) == len(truth) and 0 < truth.sum() < len(truth)
     return FlagScores(
         accuracy=flag_accuracy(called.tolist(), truth.tolist()),
         precision=both / int(called.sum()) if called.any() else None,

@@ -173,8 +173,7 @@ def _row(number: int, record: PairRecord, said: PairPrediction) -> Image.Image:
         f"truly {_flag(true)}",
         record.id,
     ]
-    lines = [(f"{number}", 22, _INK)]
-    lines += [(line, 20, _INK) for line in wrapped(said.caption, 20, _TEXT)]
+    lines = [(line, 20, _INK) for line in wrapped(f"{number}.  {said.caption}", 20, _TEXT)]
     right = said.changed == true
     lines += [(line, 14, _FAINT if right else _FOUND) for line in wrapped(" · ".join(facts), 14, _TEXT)]
     for sentence in dict.fromkeys(record.captions):

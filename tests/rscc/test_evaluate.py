@@ -318,6 +318,10 @@ def test_changed_pairs_are_also_grouped_by_the_kind_of_change(records) -> None:
         "add": ["one"],
         "drop": ["three"],
     }
+    kinds = {"one": ("road", "other"), "three": ("vegetation",), "two": ("road",)}
+    assert list(subsets(records, kinds)) == [*SUBSETS, "road", "vegetation"], "other holds the pair of road"
+    kinds["one"] = ("other",)
+    assert list(subsets(records, kinds)) == [*SUBSETS, "vegetation", "other"]
     same = [replace(record, kind="add") for record in records]
     assert list(subsets(same)) == list(SUBSETS), "a kind that holds all changed pairs says nothing new"
 
@@ -367,6 +371,9 @@ def test_flags_have_precision_recall_and_calibration(records, train) -> None:
     assert blind.row("brightness", "all").flags.precision is None
     assert blind.row("brightness", "unchanged").flags.recall is None
     assert eager.row(ALWAYS_NO_CHANGE, "all").flags.calibration_error is None
+    assert eager.row("brightness", "changed").flags.calibration_error is None, "nothing to tell apart"
+    low, high = eager.row("brightness", "all").intervals["flag_recall"]
+    assert (low, high) == pytest.approx((0.342, 1), abs=1e-3), "Wilson's of 2 of 2"
 
 
 def test_objects_that_no_reference_names_are_counted_where_captions_speak_of_them(records, train) -> None:
