@@ -35,7 +35,7 @@ are called unchanged by their captions; of all without a building change it is 8
 """
 LEAST_CHANGE = 250
 """Least number of changed pixels (62 m2) of a crop that is called changed; less does not catch the eye."""
-TRIES, DONORS = 80, 8
+TRIES, DONORS = 400, 8
 """Draws of chance for one pair, and places looked at for one with whole buildings."""
 
 
@@ -223,20 +223,25 @@ class Synthesis:
         record, place = self._place(rng)
         assert place.mask is not None
         ground = find_ground(place.before, np.zeros_like(place.mask))
+        if ground.mean() < 0.1:
+            return None
         image, mask, names = place.before, np.zeros_like(place.mask), [record.id]
-        buildings: list[np.ndarray] = []
         wanted = int(rng.choice((1, 1, 2, 3, 4, 6, 9)))
-        for _attempt in range(3 * wanted):
-            if len(names) == 1 or (len(names) == 2 and rng.random() < 0.2):
-                name, donor, buildings = self._donor(rng)
-                names.append(name)
-            if not buildings or not wanted:
-                break
-            building = buildings[int(rng.integers(len(buildings)))]
-            put = insert_building(image, ground, donor, building, rng)
+        drawn = self._donor(rng)
+        for _attempt in range(3 * wanted + 6):
+            name, donor, buildings = drawn
+            put = None
+            if buildings:
+                put = insert_building(image, ground, donor, buildings[int(rng.integers(len(buildings)))], rng)
             if put is not None:
                 image, mask, wanted = put.image, mask | put.mask, wanted - 1
                 ground &= put.alpha == 0
+                names += [name] if name not in names else []
+            if not wanted:
+                break
+            # A street is built alike; another image is taken where nothing fits yet, and now and then.
+            if len(names) == 1 or (len(names) == 2 and rng.random() < 0.15):
+                drawn = self._donor(rng)
         return self._blended(place.before, image, mask, "insertion", tuple(names), rng)
 
     def removal(self, rng: np.random.Generator, _: bool = True) -> MadePair | None:
