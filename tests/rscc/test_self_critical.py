@@ -270,9 +270,12 @@ def test_settings_out_of_range_are_refused(values, words) -> None:
         config_from_dict({"train": values})
 
 
-def test_the_shipped_stage_differs_from_the_captioning_stage_in_its_training_alone() -> None:
-    one, two = load_config("rscc_base"), load_config("rscc_base_cider")
-    assert (one.model, one.data) == (two.model, two.data)
+@pytest.mark.parametrize("size", ["base", "small"])
+def test_the_shipped_stage_goes_on_with_the_model_of_the_captioning_stage(size) -> None:
+    one, two = load_config(f"rscc_{size}"), load_config(f"rscc_{size}_cider")
+    assert one.model == two.model
+    assert replace(one.data, reversed=two.data.reversed) == two.data  # the same images, so the same cache
+    assert two.data.reversed > 0
     assert two.train.objective == "self_critical"
     assert set(two.loss) == {*one.loss, "reward"}
 
