@@ -66,7 +66,7 @@ BUILT = ("a house is built on the left", "many villas are built beside the road"
 
 @pytest.fixture
 def recipe(tmp_path):
-    """Write generated data and the recipe of rscc-base with stages of one epoch; returns the options."""
+    """Write generated data and the recipe of rscc-small with stages of one epoch; returns the options."""
     data = tmp_path / "data"
     write_levir_cc(data / "levir_cc", train=16, val=6)
     captions = data / "levir_cc/LevirCCcaptions.json"
@@ -97,7 +97,7 @@ def as_toml(shipped) -> str:
     synthesis |= {"mask-dataset": ["fine"], "insertions": "0"}  # noise holds no building to insert
     lines += ["[shared.synthesis]", 'command = "synthesize"', f"options = {inline(synthesis)}"]
     tables = {"shared.language": shipped["shared"]["language"]}
-    tables |= {f"models.rscc-base.{name}": stage for name, stage in shipped["models"]["rscc-base"].items()}
+    tables |= {f"models.rscc-small.{name}": stage for name, stage in shipped["models"]["rscc-small"].items()}
     for label, stage in tables.items():
         options = {key: value for key, value in stage["options"].items() if key != "backbone-weights"}
         if "corpus" in options:
@@ -127,9 +127,9 @@ def test_from_the_data_to_a_model_that_captions(recipe, tmp_path, monkeypatch, c
     record = json.loads((tmp_path / "out/record.json").read_text())
     own = [label.split("/")[1] for label in record["stages"]]
     assert own == ["synthesis", "language", "change_head", "captions", "cider"]
-    folder = open_model_folder(tmp_path / "out/rscc-base", check_hashes=True)
-    assert folder.card.name == "rscc-base"
-    assert folder.card.weights_sha256 == record["stages"]["rscc-base/cider"]["result"]
+    folder = open_model_folder(tmp_path / "out/rscc-small", check_hashes=True)
+    assert folder.card.name == "rscc-small"
+    assert folder.card.weights_sha256 == record["stages"]["rscc-small/cider"]["result"]
     assert {"cider", "mask_f1"} <= set(folder.card.scores)
     assert Captioner.load(folder.path, device="cpu").card.localiser == "change_head"
     main(recipe, run)
@@ -138,7 +138,7 @@ def test_from_the_data_to_a_model_that_captions(recipe, tmp_path, monkeypatch, c
     with pytest.raises(SystemExit) as stopped:
         main(["--recipe", recipe[1], "--check", str(folder.path), "--shipped", str(tmp_path / "out")])
     assert stopped.value.code == 0
-    assert "rscc-base cider" in capsys.readouterr().out
+    assert "rscc-small cider" in capsys.readouterr().out
 
 
 def test_a_second_run_with_the_same_seed_gives_the_same_weights(recipe, tmp_path, monkeypatch) -> None:

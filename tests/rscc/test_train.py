@@ -407,7 +407,8 @@ def test_every_shipped_config_fits_its_model(name) -> None:
     assert config == config_from_dict(json.loads(json.dumps(config.to_dict())))
     assert config.data.name in DATASETS
     kind = MODELS[config.model.paper]
-    check_loss_weights((*SHARED_TERMS, *kind.auxiliary_terms), config.loss)
+    rewarded = ("reward",) if config.train.objective == "self_critical" else ()
+    check_loss_weights((*SHARED_TERMS, *kind.auxiliary_terms, *rewarded), config.loss)
     large = config.model.backbone.startswith("instructblip/")
     trunk = tiny_instructblip() if large else tiny_backbone()
     model = kind(config=config.model, backbone=trunk, vocabulary=trunk.vocabulary or tiny_model().vocabulary)
