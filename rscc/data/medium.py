@@ -73,6 +73,7 @@ class _Source:
     before: np.ndarray
     after: np.ndarray
     facts: dict[str, np.ndarray]
+    backwards: bool = False
 
     @property
     def mask(self) -> np.ndarray:
@@ -83,7 +84,7 @@ class _Source:
 
     def reversed(self) -> _Source:
         facts = {REVERSED[kind]: part for kind, part in self.facts.items()}
-        return replace(self, before=self.after, after=self.before, facts=facts)
+        return replace(self, before=self.after, after=self.before, facts=facts, backwards=not self.backwards)
 
 
 def stretched(before: np.ndarray, after: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -115,21 +116,23 @@ def series_sources(dates: Sequence[np.ndarray], layout: SeriesLayout) -> list[_S
             facts = series_facts(first, second, layout)
             before, after = first[list(layout.shown)], second[list(layout.shown)]
             for split, start, end in zip(SPLITS, edges[:-1], edges[1:], strict=True):
-                cut = {kind: part[:, start:end] for kind, part in facts.items()}
+                cut = without_specks({kind: part[:, start:end] for kind, part in facts.items()})
                 strip = (before[:, :, start:end], after[:, :, start:end])
-                sources.append(_Source(layout.name, split, layout.gsd, *strip, cut))
+                source = _Source(layout.name, split, layout.gsd, *strip, cut)
+                # Held-out dates are shown both ways, so that a guess at the direction of time does not pay.
+                sources += [source] if split == "train" else [source, source.reversed()]
     return sources
 
 
 def fixed_tiles(source: _Source) -> Iterator[MediumPair]:
     """Cut a validation or test source into tiles that overlap as little as its size allows.
 
-    Nearly every tile of a city holds some change. To have unchanged ones to judge by, the parts of half the
-    side in which nothing changed are tiles too, enlarged.
+    Nearly every tile holds some change. To have unchanged ones to judge by, the parts of half the side in
+    which nothing changed are tiles too, enlarged; of dates that are shown both ways, only in time's order.
     """
     height, width = source.before.shape[1:]
     side = min(SIZE, height, width)
-    for half in (False, True) if source.gsd == GSD else (False,):
+    for half in (False,) if source.backwards else (False, True):
         size = side // 2 if half else side
         for top in _starts(height, size):
             for left in _starts(width, size):
@@ -143,16 +146,20 @@ def _starts(length: int, side: int) -> list[int]:
 
 
 def random_tile(source: _Source, rng: np.random.Generator) -> MediumPair:
-    """Cut a training tile anywhere, two in three around a change; at times backwards, or blurred."""
+    """Cut a training tile anywhere, two in three around a change of any kind; half of them backwards.
+
+    The kinds have equal chances, however small their area: else a model learns the most frequent alone.
+    """
     height, width = source.before.shape[1:]
     side = min(int(rng.integers(SIZE // 2, SIZE * 3 // 2)), height, width)
-    rows, cols = np.nonzero(source.mask)
+    kinds = sorted(source.facts)
     top, left = int(rng.integers(height - side + 1)), int(rng.integers(width - side + 1))
-    if len(rows) and rng.random() < 2 / 3:
+    if kinds and rng.random() < 2 / 3:
+        rows, cols = np.nonzero(source.facts[kinds[int(rng.integers(len(kinds)))]])
         chosen = int(rng.integers(len(rows)))
         top = int(np.clip(rows[chosen] - rng.integers(side), 0, height - side))
         left = int(np.clip(cols[chosen] - rng.integers(side), 0, width - side))
-    if rng.random() < 1 / 3:
+    if rng.random() < 0.5:
         source = source.reversed()
     pair = _tile(source, top, left, side, rng)
     return _coarser(pair, float(rng.uniform(1.5, 3))) if rng.random() < 0.3 else pair
