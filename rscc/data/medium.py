@@ -73,7 +73,6 @@ class _Source:
     before: np.ndarray
     after: np.ndarray
     facts: dict[str, np.ndarray]
-    backwards: bool = False
 
     @property
     def mask(self) -> np.ndarray:
@@ -84,7 +83,7 @@ class _Source:
 
     def reversed(self) -> _Source:
         facts = {REVERSED[kind]: part for kind, part in self.facts.items()}
-        return replace(self, before=self.after, after=self.before, facts=facts, backwards=not self.backwards)
+        return replace(self, before=self.after, after=self.before, facts=facts)
 
 
 def stretched(before: np.ndarray, after: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -116,23 +115,21 @@ def series_sources(dates: Sequence[np.ndarray], layout: SeriesLayout) -> list[_S
             facts = series_facts(first, second, layout)
             before, after = first[list(layout.shown)], second[list(layout.shown)]
             for split, start, end in zip(SPLITS, edges[:-1], edges[1:], strict=True):
-                cut = without_specks({kind: part[:, start:end] for kind, part in facts.items()})
+                cut = {kind: part[:, start:end] for kind, part in facts.items()}
                 strip = (before[:, :, start:end], after[:, :, start:end])
-                source = _Source(layout.name, split, layout.gsd, *strip, cut)
-                # Held-out dates are shown both ways, so that a guess at the direction of time does not pay.
-                sources += [source] if split == "train" else [source, source.reversed()]
+                sources.append(_Source(layout.name, split, layout.gsd, *strip, cut))
     return sources
 
 
 def fixed_tiles(source: _Source) -> Iterator[MediumPair]:
     """Cut a validation or test source into tiles that overlap as little as its size allows.
 
-    Nearly every tile holds some change. To have unchanged ones to judge by, the parts of half the side in
-    which nothing changed are tiles too, enlarged; of dates that are shown both ways, only in time's order.
+    Nearly every tile of a city holds some change. To have unchanged ones to judge by, the parts of half the
+    side in which nothing changed are tiles too, enlarged.
     """
     height, width = source.before.shape[1:]
     side = min(SIZE, height, width)
-    for half in (False,) if source.backwards else (False, True):
+    for half in (False, True) if source.gsd == GSD else (False,):
         size = side // 2 if half else side
         for top in _starts(height, size):
             for left in _starts(width, size):
@@ -146,20 +143,16 @@ def _starts(length: int, side: int) -> list[int]:
 
 
 def random_tile(source: _Source, rng: np.random.Generator) -> MediumPair:
-    """Cut a training tile anywhere, two in three around a change of any kind; half of them backwards.
-
-    The kinds have equal chances, however small their area: else a model learns the most frequent alone.
-    """
+    """Cut a training tile anywhere, two in three around a change; at times backwards, or blurred."""
     height, width = source.before.shape[1:]
     side = min(int(rng.integers(SIZE // 2, SIZE * 3 // 2)), height, width)
-    kinds = sorted(source.facts)
+    rows, cols = np.nonzero(source.mask)
     top, left = int(rng.integers(height - side + 1)), int(rng.integers(width - side + 1))
-    if kinds and rng.random() < 2 / 3:
-        rows, cols = np.nonzero(source.facts[kinds[int(rng.integers(len(kinds)))]])
+    if len(rows) and rng.random() < 2 / 3:
         chosen = int(rng.integers(len(rows)))
         top = int(np.clip(rows[chosen] - rng.integers(side), 0, height - side))
         left = int(np.clip(cols[chosen] - rng.integers(side), 0, width - side))
-    if rng.random() < 0.5:
+    if rng.random() < 1 / 3:
         source = source.reversed()
     pair = _tile(source, top, left, side, rng)
     return _coarser(pair, float(rng.uniform(1.5, 3))) if rng.random() < 0.3 else pair

@@ -147,12 +147,7 @@ def test_places_belong_to_one_split():
     series = medium.series_sources([ground(), ground((slice(0, 40), slice(0, 420), BARE))], LANDSAT)
     widths = {source.split: source.before.shape[2] for source in series}
     assert widths == {"train": 210, "val": 105, "test": 105}
-    for source in series:
-        kind = "overgrown" if source.backwards else "cleared"
-        assert source.facts[kind].shape == source.before.shape[1:]
-    shown = sorted((source.split, source.backwards) for source in series)
-    held_out = [(split, way) for split in ("test", "val") for way in (False, True)]
-    assert shown == sorted([("train", False), *held_out])
+    assert all(source.facts["cleared"].shape == source.before.shape[1:] for source in series)
 
 
 def test_held_out_tiles_cover_everything_and_unchanged_halves_come_along():
@@ -178,16 +173,6 @@ def test_a_tile_turned_in_time_says_the_reverse():
     }
     assert any("takes the place of" in text and text.startswith("vegetation") for text in said)
     assert any("built over" in text for text in said)
-
-
-def test_a_rare_kind_of_change_is_cut_as_often_as_a_frequent_one():
-    (source,) = city_sources([city("oscd_elsewhere", size=(300, 900))])
-    masks = {"cleared": np.zeros(source.mask.shape, bool), "flooded": np.zeros(source.mask.shape, bool)}
-    masks["cleared"][:, 600:] = True
-    masks["flooded"][100:104, 20:24] = True
-    source = replace(source, facts=masks)
-    tiles = [random_tile(source, np.random.default_rng(seed)).sample.captions for seed in range(60)]
-    assert sum(any("water" in text for text in captions) for captions in tiles) > 15
 
 
 def test_a_calm_tile_holds_no_change_and_is_given_up_where_everything_changed():
@@ -285,7 +270,7 @@ def test_the_command_reads_cities_and_scenes(tmp_path):
     ]
     done = CliRunner().invoke(app, [str(word) for word in arguments + numbers], obj=State())
     assert done.exit_code == 0, done.output
-    assert "train    7 tiles" in done.output and "pucallpa_landsat" in done.output
+    assert "train    7 tiles" in done.output and "pucallpa_landsat 2" in done.output
     content = json.loads((tmp_path / "out" / "LevirCCcaptions.json").read_text())
     assert {entry["kind"] for entry in content["images"]} == {
         "oscd_elsewhere", "oscd_rennes", "oscd_beirut", LANDSAT.name,
