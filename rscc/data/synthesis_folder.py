@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from PIL import Image
-
+from rscc.data.pair_folder import make_split, new_folder, write_pair
 from rscc.data.synthesis import GSD, MadePair, SynthesisOptions
-from rscc.errors import OutputExists
 
 
 @dataclass(frozen=True)
@@ -60,11 +56,7 @@ def write_synthesis(
     Raises:
         OutputExists: the folder is there already.
     """
-    if folder.exists():
-        raise OutputExists(f"{folder} exists already; remove it or choose another --output")
-    partial = folder.with_name(f".{folder.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    try:
+    with new_folder(folder) as partial:
         entries, kinds, examples = _write_pairs(pairs, partial)
         changed = sum(entry["changeflag"] for entry in entries)
         content = {"dataset": "synthesis", "images": entries}
@@ -78,10 +70,6 @@ def write_synthesis(
         }
         (partial / "record.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
         (partial / "README.md").write_text(_readme(record), encoding="utf-8")
-        partial.replace(folder)
-    except BaseException:
-        shutil.rmtree(partial, ignore_errors=True)
-        raise
     return SynthesisSummary(folder, dict(kinds), changed, examples)
 
 
@@ -89,36 +77,18 @@ def _write_pairs(
     pairs: Iterable[MadePair], folder: Path
 ) -> tuple[list[dict[str, Any]], Counter[str], dict[str, str]]:
     """Write the images; return the entries of the captions file, the count and first caption of each kind."""
-    images = folder / "images" / "train"
-    for part in ("A", "B", "label"):
-        (images / part).mkdir(parents=True)
+    make_split(folder, "train")
     entries: list[dict[str, Any]] = []
     kinds: Counter[str] = Counter()
     examples: dict[str, str] = {}
     for pair in pairs:
         sample = pair.sample
-        assert sample.mask is not None and sample.captions
+        assert sample.captions
         name = f"{pair.kind}_{kinds[pair.kind]:06d}.png"
         kinds[pair.kind] += 1
         examples.setdefault(pair.kind, sample.captions[0])
-        for part, array in (
-            ("A", sample.before.transpose(1, 2, 0)),
-            ("B", sample.after.transpose(1, 2, 0)),
-            ("label", sample.mask.astype(np.uint8) * 255),
-        ):
-            Image.fromarray(np.ascontiguousarray(array)).save(images / part / name)
-        entries.append(
-            {
-                "filename": name,
-                "filepath": "train",
-                "split": "train",
-                "changeflag": int(bool(sample.changed)),
-                "sentences": [{"tokens": text.split(), "raw": text} for text in sample.captions],
-                "kind": pair.kind,
-                "gsd": GSD,
-                "made_from": list(pair.sources),
-            }
-        )
+        entry = write_pair(folder, sample, name, split="train", kind=pair.kind, gsd=GSD)
+        entries.append(entry | {"made_from": list(pair.sources)})
     return entries, kinds, examples
 
 
