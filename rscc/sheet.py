@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, ImageDraw, ImageFilter, ImageFont
+from PIL import Image, ImageDraw, ImageFilter
 
 from rscc.data.pairs import PairRecord, read_mask, read_pair, truly_changed
+from rscc.drawn_text import INK, PAPER, drawn_lines, wrapped
 from rscc.errors import ConfigInvalid
 from rscc.predictions import PairPrediction
 
@@ -37,7 +38,7 @@ TABLE_HEAD = (
 )
 
 _SIDE, _TEXT, _GAP, _MARGIN = 256, 620, 12, 16
-_PAPER, _INK, _FAINT, _RULE = (255, 255, 255), (28, 28, 28), (105, 105, 105), (210, 210, 210)
+_FAINT, _RULE = (105, 105, 105), (210, 210, 210)
 _FOUND, _TRUE = (255, 60, 40), (60, 225, 255)
 _TALLEST = 60_000  # a JPEG ends at 65,535 pixels
 
@@ -122,9 +123,9 @@ def _table(pairs: Sequence[Judged]) -> str:
 
 def _page(title: str, pairs: Sequence[Judged], first: int) -> Image.Image:
     width = 2 * _SIDE + _TEXT + 2 * _GAP
-    head = _written(
+    head = drawn_lines(
         [
-            (title, 18, _INK),
+            (title, 18, INK),
             (
                 "Left before, right after. Outlined in red: predicted change; in blue: true change "
                 "(as far as masks tell).",
@@ -139,7 +140,7 @@ def _page(title: str, pairs: Sequence[Judged], first: int) -> Image.Image:
     height = 2 * _MARGIN + sum(part.height + _GAP for part in parts)
     if height > _TALLEST:
         raise ConfigInvalid(f"{len(pairs)} pairs are too many for one picture; put {PAGE} into its name")
-    page = Image.new("RGB", (width + 2 * _MARGIN, height), _PAPER)
+    page = Image.new("RGB", (width + 2 * _MARGIN, height), PAPER)
     pen, top = ImageDraw.Draw(page), _MARGIN
     for part in parts:
         page.paste(part, (_MARGIN, top))
@@ -173,13 +174,13 @@ def _row(number: int, record: PairRecord, said: PairPrediction) -> Image.Image:
         f"truly {_flag(true)}",
         record.id,
     ]
-    lines = [(line, 20, _INK) for line in wrapped(f"{number}.  {said.caption}", 20, _TEXT)]
+    lines = [(line, 20, INK) for line in wrapped(f"{number}.  {said.caption}", 20, _TEXT)]
     right = said.changed == true
     lines += [(line, 14, _FAINT if right else _FOUND) for line in wrapped(" · ".join(facts), 14, _TEXT)]
     for sentence in dict.fromkeys(record.captions):
         lines += [(line, 15, _FAINT) for line in wrapped(f"- {sentence}", 15, _TEXT)]
-    text = _written(lines, _TEXT)
-    row = Image.new("RGB", (2 * _SIDE + 2 * _GAP + _TEXT, max(_SIDE, text.height)), _PAPER)
+    text = drawn_lines(lines, _TEXT)
+    row = Image.new("RGB", (2 * _SIDE + 2 * _GAP + _TEXT, max(_SIDE, text.height)), PAPER)
     row.paste(before, (0, 0))
     row.paste(after, (_SIDE + _GAP // 2, 0))
     row.paste(text, (2 * _SIDE + 2 * _GAP, 0))
@@ -193,29 +194,6 @@ def _flag(changed: bool) -> str:
 def _picture(pixels: np.ndarray) -> Image.Image:
     image = Image.fromarray(np.ascontiguousarray(pixels.transpose(1, 2, 0)))
     return image.resize((_SIDE, _SIDE), Image.Resampling.LANCZOS)
-
-
-def _written(lines: Sequence[tuple[str, int, tuple[int, int, int]]], width: int) -> Image.Image:
-    """Write lines (text, size, colour) below each other."""
-    heights = [round(size * 1.35) for _, size, _ in lines]
-    image = Image.new("RGB", (width, sum(heights)), _PAPER)
-    pen, top = ImageDraw.Draw(image), 0
-    for (line, size, color), height in zip(lines, heights, strict=True):
-        pen.text((0, top), line, fill=color, font=ImageFont.load_default(size))
-        top += height
-    return image
-
-
-def wrapped(text: str, size: int, width: int) -> list[str]:
-    """Break a text at spaces into lines of at most ``width`` pixels; a longer word has a line of its own."""
-    font, lines = ImageFont.load_default(size), [""]
-    for word in text.split(" "):
-        longer = f"{lines[-1]} {word}" if lines[-1] else word
-        if lines[-1] and font.getlength(longer) > width:
-            lines.append(word)
-        else:
-            lines[-1] = longer
-    return lines
 
 
 def _encoded(picture: Image.Image, path: Path) -> bytes:

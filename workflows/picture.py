@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image, ImageFont
 
+from rscc.drawn_text import INK, PAPER, drawn_lines, wrapped
 from workflows.errors import FormatUnsupported
 from workflows.output import check_free, write_together
 
@@ -20,7 +21,7 @@ FORMATS = {".png": "PNG", ".webp": "WEBP"}
 
 WIDTH, MARGIN, GAP = 1064, 16, 12
 PANELS_IN_ROW, WORDS_IN_ROW = 4, 8
-PAPER, INK, FAINT = (255, 255, 255), (28, 28, 28), (110, 110, 110)
+FAINT = (110, 110, 110)
 # From no heat to most, laid over a dark gray picture.
 HEAT = np.array([(120, 20, 60), (225, 70, 35), (255, 190, 60), (255, 250, 190)], np.float32)
 GROUND_LIGHT = 0.55
@@ -110,7 +111,7 @@ def _header(explained: ExplainedPair) -> Image.Image:
     if found.entities:
         retrieved = "retrieved entities: " + ", ".join(found.entities)
         lines += [(line, 15, INK) for line in _wrapped(retrieved, 15, WIDTH)]
-    return _text(lines, WIDTH)
+    return drawn_lines(lines, WIDTH)
 
 
 def _panels(explained: ExplainedPair) -> list[Image.Image]:
@@ -148,7 +149,7 @@ def _words(explained: ExplainedPair) -> list[Image.Image]:
         if word.ground is not None
     ]
     if not maps:
-        return [_text([("This model's decoder does not tell where its words look.", 15, FAINT)], WIDTH)]
+        return [drawn_lines([("This model's decoder does not tell where its words look.", 15, FAINT)], WIDTH)]
     span = _span([relative for *_, relative in maps])
     rows, cols = maps[0][-1].shape
     note = (
@@ -161,7 +162,7 @@ def _words(explained: ExplainedPair) -> list[Image.Image]:
         _titled(heat_over(crop.after, relative, span, side), [(text, INK), (below, FAINT)])
         for text, below, relative in maps
     ]
-    head = _text([(line, 15, FAINT) for line in _wrapped(note, 15, WIDTH)], WIDTH)
+    head = drawn_lines([(line, 15, FAINT) for line in _wrapped(note, 15, WIDTH)], WIDTH)
     return [head, *_rows(cells, WORDS_IN_ROW)]
 
 
@@ -178,44 +179,24 @@ def _rows(cells: Sequence[Image.Image], most: int) -> list[Image.Image]:
 
 def _titled(picture: Image.Image, lines: Sequence[tuple[str, tuple[int, int, int]]]) -> Image.Image:
     """Write lines under a picture, each shortened to its width."""
-    text = _text([(_shortened(line, 14, picture.width), 14, color) for line, color in lines], picture.width)
+    text = drawn_lines(
+        [(_shortened(line, 14, picture.width), 14, color) for line, color in lines], picture.width
+    )
     whole = Image.new("RGB", (picture.width, picture.height + 3 + text.height), PAPER)
     whole.paste(picture, (0, 0))
     whole.paste(text, (0, picture.height + 3))
     return whole
 
 
-def _text(lines: Sequence[tuple[str, int, tuple[int, int, int]]], width: int) -> Image.Image:
-    """Write lines (text, size, colour) below each other."""
-    heights = [round(size * 1.35) for _, size, _ in lines]
-    image = Image.new("RGB", (width, sum(heights)), PAPER)
-    pen = ImageDraw.Draw(image)
-    top = 0
-    for (line, size, color), height in zip(lines, heights, strict=True):
-        pen.text((0, top), line, fill=color, font=_font(size))
-        top += height
-    return image
-
-
 def _wrapped(text: str, size: int, width: int) -> list[str]:
-    font, lines = _font(size), [""]
-    for word in text.split(" "):
-        longer = f"{lines[-1]} {word}" if lines[-1] else word
-        if lines[-1] and font.getlength(longer) > width:
-            lines.append(word)
-        else:
-            lines[-1] = longer
-    return [_shortened(line, size, width) for line in lines]
+    """Break a text into lines; what is still too long is cut."""
+    return [_shortened(line, size, width) for line in wrapped(text, size, width)]
 
 
 def _shortened(text: str, size: int, width: int) -> str:
-    font = _font(size)
+    font = ImageFont.load_default(size)
     if font.getlength(text) <= width:
         return text
     while text and font.getlength(text + "...") > width:
         text = text[:-1]
     return text + "..."
-
-
-def _font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
-    return ImageFont.load_default(size)

@@ -6,6 +6,7 @@ import pytest
 from PIL import Image, ImageFont
 
 from rscc.data.pairs import PairRecord
+from rscc.drawn_text import wrapped
 from rscc.errors import ConfigInvalid
 from rscc.predictions import PairPrediction
 from rscc.sheet import (
@@ -18,7 +19,6 @@ from rscc.sheet import (
     chosen,
     outline,
     table_path,
-    wrapped,
 )
 
 SAID = PairPrediction("two houses are built", True, probability=0.9)
