@@ -56,7 +56,10 @@ def model_record(card: ModelCard) -> dict[str, Any]:
 
 
 def settings_record(options: SceneOptions, card: ModelCard) -> dict[str, Any]:
-    """Return what was asked for; None where the default was left to the reader or the model."""
+    """Return what was asked for; None where the default was left to the reader or the model.
+
+    Where finished tiles are kept is left out: it has no influence on what is found.
+    """
     return {
         "bands": list(options.bands) if options.bands else None,
         "bounds": list(options.bounds) if options.bounds else None,
@@ -67,6 +70,14 @@ def settings_record(options: SceneOptions, card: ModelCard) -> dict[str, Any]:
         "beams": options.beams,
         "simplify": options.simplify,
         "force": options.force,
+        "scale": list(options.scale) if isinstance(options.scale, tuple) else options.scale,
+        "normalize": options.normalize,
+        "align": options.align,
+        "group_distance": options.group_distance,
+        "regularize": options.regularize,
+        "refine": None if options.refine is None else public_path(options.refine),
+        "focus_captions": options.focus_captions,
+        "memory": options.memory,
     }
 
 

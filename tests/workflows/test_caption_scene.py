@@ -300,6 +300,17 @@ def test_different_grids_meet_on_that_of_the_first(tmp_path):
         {"beams": 0},
         {"overlap": -1},
         {"simplify": -0.1},
+        {"bands": (1, 2)},
+        {"bands": (0, 2, 3)},
+        {"bands": ("red", " ", 3)},
+        {"scale": (3.0, 3.0)},
+        {"scale": (0.0, float("nan"))},
+        {"scale": "radiance"},
+        {"group_distance": -1.0},
+        {"group_distance": float("inf")},
+        {"refine": ""},
+        {"focus_captions": "blur"},
+        {"memory": 0},
     ],
 )
 def test_options_out_of_range_are_refused(values):
