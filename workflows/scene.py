@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import islice
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,16 +22,16 @@ from tiling import (
     SceneInfo,
     ScenePair,
     TileGrid,
-    Window,
     describe,
     geodesic_area_m2,
     read_tiles,
     to_wgs84,
 )
-from workflows.crops import CropPlanner, best_caption
 from workflows.dates import SceneDate, scene_date
+from workflows.describing import describe_regions
 from workflows.geojson import rounded
 from workflows.options import SceneOptions
+from workflows.progress import Progress, batches, tell
 from workflows.record import grid_record, model_record, public_path, scene_record, settings_record, versions
 from workflows.report import Change, ChangeReport
 from workflows.resolution import check_resolution, resolution_warnings, working_gsd
@@ -43,9 +42,6 @@ if TYPE_CHECKING:
     from rscc.captioner import Captioner
     from rscc.structures import Caption
     from rscc.weights import ModelCard
-
-Progress = Callable[[str, int, int], None]
-T = TypeVar("T")
 
 
 def caption_scene(
@@ -88,7 +84,7 @@ def caption_scene(
             raise NothingValid(f"{before} and {after}: every pixel is nodata on one date or the other")
         places = _places(regions, pair, options.min_area)
         described = describe_regions(
-            pair, grid, [place.region for place in places], captioner, options, progress
+            pair, grid, [[place.region] for place in places], captioner, options, progress
         )
         names = (PurePath(public_path(before)).name, PurePath(public_path(after)).name)
         changes = [
@@ -149,7 +145,7 @@ def find_changes(
     reader: Any = read_tiles(pair, grid)
     # Closed also when the model fails, so that the reader threads end.
     with closing(reader) as tiles:
-        for batch in _batches(tiles, options.batch_size):
+        for batch in batches(tiles, options.batch_size):
             seen = [tile for tile in batch if tile.valid.any()]
             probabilities, changed = _predict(seen, captioner)
             counts.update(blank=len(batch) - len(seen), changed=changed)
@@ -158,7 +154,7 @@ def find_changes(
                 for band in mosaic.add(tile.tile, probabilities.get(tile.tile.index, blank), tile.valid):
                     polygons.add(band)
             done += len(batch)
-            _tell(progress, "tiles", done, len(grid))
+            tell(progress, "tiles", done, len(grid))
     for band in mosaic.finish():
         polygons.add(band)
     # Half the area here, all of it once the outline that is reported is known: simplifying moves edges.
@@ -178,36 +174,6 @@ def _predict(tiles: Sequence[PairTile], captioner: Captioner) -> tuple[dict[int,
     )
     changed = int((prediction.changed_probability >= captioner.card.changed_threshold).sum())
     return {t.tile.index: p for t, p in zip(tiles, prediction.change_probability, strict=True)}, changed
-
-
-def describe_regions(
-    pair: ScenePair,
-    grid: TileGrid,
-    regions: Sequence[ChangeRegion],
-    captioner: Captioner,
-    options: SceneOptions,
-    progress: Progress | None = None,
-) -> list[tuple[Caption, tuple[str, ...]]]:
-    """Return for every region its caption and alternatives.
-
-    The captioner is told that something changed: a region exists because the model saw a change there.
-    """
-    planner = CropPlanner(grid)
-    plans = [planner.crops(region.pixel_polygon) for region in regions]
-    # Regions may share the tiles they lie on; each window is read and described once, from top to bottom.
-    windows = {_corner(window): window for plan in plans for window, _ in plan}
-    spoken: dict[tuple[int, int], Caption] = {}
-    for batch in _batches(sorted(windows), options.batch_size):
-        crops = [pair.read(windows[corner])[:2] for corner in batch]
-        captions = captioner.caption(
-            np.stack([crop[0] for crop in crops]),
-            np.stack([crop[1] for crop in crops]),
-            beams=options.beams,
-            assume_changed=True,
-        )
-        spoken.update(zip(batch, captions, strict=True))
-        _tell(progress, "captions", len(spoken), len(windows))
-    return [best_caption([(spoken[_corner(window)], overlap) for window, overlap in plan]) for plan in plans]
 
 
 @dataclass(frozen=True)
@@ -256,18 +222,3 @@ def _change(
         model=card.name,
         model_version=card.version,
     )
-
-
-def _corner(window: Window) -> tuple[int, int]:
-    return (window.row_off, window.col_off)
-
-
-def _batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    iterator = iter(items)
-    while batch := list(islice(iterator, size)):
-        yield batch
-
-
-def _tell(progress: Progress | None, stage: str, done: int, total: int) -> None:
-    if progress is not None:
-        progress(stage, done, total)
