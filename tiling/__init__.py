@@ -25,10 +25,12 @@ from tiling.frame import Grid
 from tiling.geodesy import geodesic_area_m2, to_wgs84
 from tiling.grid import Tile, TileGrid, Window
 from tiling.mosaic import Band, ChangeMosaic
+from tiling.normalization import Normalization
 from tiling.pair import ScenePair
 from tiling.polygons import ChangeRegion, Polygonizer, polygonize
 from tiling.radiometry import Stretch
 from tiling.reader import PairTile, read_tiles
+from tiling.registration import Registration
 from tiling.scene import SceneInfo, describe
 
 __all__ = [
@@ -41,11 +43,13 @@ __all__ = [
     "MissingCRS",
     "MissingGeoreferencing",
     "NoOverlap",
+    "Normalization",
     "NotARaster",
     "NothingValid",
     "PairTile",
     "PixelTypeUnsupported",
     "Polygonizer",
+    "Registration",
     "ReprojectionFailed",
     "ResolutionInvalid",
     "RotatedGrid",

@@ -13,7 +13,9 @@ from tiling.errors import BandNotFound, NothingValid, PixelTypeUnsupported, TooF
 from tiling.frame import Bounds, Grid, plan_grid
 from tiling.grid import TileGrid, Window, lattice
 from tiling.layer import Layer, LayerReader, is_mask
-from tiling.radiometry import Stretch
+from tiling.normalization import Normalization
+from tiling.radiometry import Scale, Stretch
+from tiling.registration import Registration, measure
 from tiling.scene import SceneInfo, describe, safe_environment
 
 # The stretch is fitted on small windows spread over the scene. With fewer valid pixels than this in them the
@@ -31,9 +33,13 @@ class ScenePair:
 
     Attributes:
         before, after: what the headers say.
-        grid: the working grid.
+        grid: the working grid: all the ground that both scenes show.
+        focus: the pixels of it that were asked for.
         stretch: how pixels become 8 bits.
         bands: the three bands taken of each scene.
+        registration: how far the scene after lies off the scene before.
+        normalization: how the light of the scene after was changed, None where it was not.
+        notes: what makes the pair doubtful though it can be read; one line each.
     """
 
     def __init__(self, before: Layer, after: Layer, grid: Grid) -> None:
@@ -45,6 +51,10 @@ class ScenePair:
         self._handles: list[tuple[threading.Thread, ExitStack]] = []
         self._closed = False
         self.stretch = Stretch("none")
+        self.focus = Window(0, 0, grid.width, grid.height)
+        self.registration = Registration()
+        self.normalization: Normalization | None = None
+        self.notes: tuple[str, ...] = ()
 
     @classmethod
     def open(
@@ -55,6 +65,9 @@ class ScenePair:
         bands: Bands | None = None,
         gsd: float | None = None,
         bounds: Bounds | None = None,
+        scale: Scale | None = None,
+        normalize: bool = False,
+        align: bool = False,
     ) -> ScenePair:
         """Open two rasters as a pair.
 
@@ -64,7 +77,14 @@ class ScenePair:
             bands: numbers of the red, green and blue band, from 1; default: the bands that a file calls
                 so, else 1, 2, 3.
             gsd: metres per pixel to work at; default: those of the scene before.
-            bounds: west, south, east, north in degrees to cut to.
+            bounds: west, south, east, north in degrees: what ``focus`` shall hold; default: everything.
+            scale: pixel values that become black and white, or "reflectance"; default: see
+                :mod:`tiling.radiometry`.
+            normalize: bring the light of the scene after to that of the scene before.
+            align: displace the scene after by the shift that was measured between the two.
+
+        The stretch, the shift and the light are always measured on all of the common ground, so that a box
+        has the same pixels as the whole.
 
         Raises:
             TilingError: a scene cannot be read, or the two cannot be compared; the message says why.
@@ -78,7 +98,11 @@ class ScenePair:
         )
         pair = cls(first, second, grid)
         try:
-            pair.stretch = Stretch.fit(*pair._sample())
+            sample = pair._sample()
+            pair.stretch = Stretch.fit(*sample, scale=scale)
+            pair.registration = measure(pair._read_raw, grid.width, grid.height, grid.gsd)
+            if normalize:
+                pair.normalization = Normalization.fit(*pair.stretch.apply(*sample))
         except BaseException:
             pair.close()
             raise

@@ -10,12 +10,14 @@ one is, 0 and 255 else.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 PERCENTILES = (2.0, 98.0)
 _Triple = tuple[float, ...]
+# Pixel values that become black and white, or "reflectance".
+Scale = tuple[float, float] | Literal["reflectance"]
 
 
 @dataclass(frozen=True)
@@ -58,8 +60,11 @@ class Stretch:
     after: Table | None = None
 
     @classmethod
-    def fit(cls, before: np.ndarray, after: np.ndarray) -> Stretch:
+    def fit(cls, before: np.ndarray, after: np.ndarray, scale: Scale | None = None) -> Stretch:
         """Fit on samples (3, n) of the pixels that are valid on both dates, in the types of the files."""
+        if isinstance(scale, tuple):
+            table = Table((scale[0],) * 3, (scale[1],) * 3)
+            return cls("given", table, table)
         if before.dtype == after.dtype:
             if before.dtype == np.uint8:
                 return cls("none")
@@ -74,6 +79,15 @@ class Stretch:
             for own, sample in zip(limits, (before, after), strict=True)
         ]
         return cls("per type", *tables)
+
+    def apply(self, before: np.ndarray, after: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return samples (3, n) of both dates as uint8."""
+        tables = (self.before, self.after)
+        first, second = (
+            values if table is None else table.apply(values[:, None])[:, 0]
+            for values, table in zip((before, after), tables, strict=True)
+        )
+        return first, second
 
     def as_dict(self) -> dict[str, Any]:
         """Return what is needed to repeat the stretch, as plain values."""

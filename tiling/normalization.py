@@ -1,0 +1,94 @@
+"""Bring the light of the scene after to that of the scene before: one gain and offset per band.
+
+Fitted on pixels that did not change: those that lie on a common line; what was built or cut lies off it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from tiling.radiometry import Table
+
+FEWEST = 256
+ROUNDS = 30
+# Residuals beyond this many robust standard deviations have no say (Tukey's biweight).
+TUKEY = 3.5
+# Bands that go together less than this among the stable pixels are left alone.
+CORRELATION = 0.5
+GAINS = (0.4, 2.5)
+# Grey values at the ends of the range may be clipped and tell nothing of the light.
+DARKEST, BRIGHTEST = 2.0, 253.0
+
+
+@dataclass(frozen=True)
+class Normalization:
+    """Grey value of the scene after (0..255, stretched) times ``gain`` plus ``offset``, for each band.
+
+    Attributes:
+        gain, offset: red, green, blue.
+        correlation: of both dates on the stable pixels, per band.
+        stable: share of the sample that lies on the line, 0..1.
+    """
+
+    gain: tuple[float, ...]
+    offset: tuple[float, ...]
+    correlation: tuple[float, ...]
+    stable: float
+
+    @classmethod
+    def fit(cls, before: np.ndarray, after: np.ndarray) -> Normalization | None:
+        """Fit on grey values (3, n) of the same ground, in 0..255; None without a common line."""
+        lines = [_line(*bands) for bands in zip(before, after, strict=True)]
+        if any(line is None for line in lines):
+            return None
+        gain, offset, correlation, stable = zip(*(line for line in lines if line), strict=True)
+        return cls(gain, offset, correlation, float(np.mean(stable)))
+
+    def table(self, stretch: Table | None) -> Table:
+        """Return the table that stretches the scene after (None: it is uint8) and normalises it at once."""
+        first = stretch or Table((0.0,) * 3, (255.0,) * 3)
+        dark, bright = (
+            tuple(g * v + o for g, v, o in zip(self.gain, values, self.offset, strict=True))
+            for values in (first.dark, first.bright)
+        )
+        return Table(first.low, first.high, dark, bright)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all fields as plain values."""
+        return {
+            name: [round(v, 4) for v in value] if isinstance(value, tuple) else round(value, 4)
+            for name, value in asdict(self).items()
+        }
+
+
+def _line(before: np.ndarray, after: np.ndarray) -> tuple[float, float, float, float] | None:
+    """Return gain, offset, correlation and share of stable pixels of one band."""
+    before, after = before.astype(np.float64), after.astype(np.float64)
+    told = (np.minimum(before, after) > DARKEST) & (np.maximum(before, after) < BRIGHTEST)
+    x, y = after[told], before[told]
+    if x.size < FEWEST:
+        return None
+    (x1, x2, x3), (y1, y2, y3) = (np.percentile(v, (25, 50, 75)) for v in (x, y))
+    gain = (y3 - y1) / max(x3 - x1, 1e-9)
+    offset, correlation, weight = y2 - gain * x2, 0.0, np.ones_like(x)
+    for _ in range(ROUNDS):
+        # Across the line, as both dates are noisy.
+        residual = (y - gain * x - offset) / np.hypot(1, gain)
+        scale = max(1.4826 * np.median(np.abs(residual)), 0.5)
+        weight = np.clip(1 - (residual / (TUKEY * scale)) ** 2, 0, None) ** 2
+        total = weight.sum()
+        mx, my = (weight * x).sum() / total, (weight * y).sum() / total
+        sx, sy = (np.sqrt((weight * (v - m) ** 2).sum() / total) for v, m in ((x, mx), (y, my)))
+        if min(sx, sy) < 1e-6:
+            return None
+        correlation = (weight * (x - mx) * (y - my)).sum() / total / (sx * sy)
+        gain, old = sy / sx, gain
+        offset = my - gain * mx
+        if abs(gain - old) < 1e-5:
+            break
+    if correlation < CORRELATION or not GAINS[0] <= gain <= GAINS[1]:
+        return None
+    return float(gain), float(offset), float(correlation), float((weight > 0).mean())
