@@ -1,12 +1,13 @@
 """Tiles over a scene: pure arithmetic on pixels, rows and columns counted from the top left.
 
-What holds for every grid: the cores of the tiles cover each pixel exactly once, each core lies in its window,
-and only a scene smaller than a tile has windows that stick out.
+What holds for every grid: the cores of the tiles cover each pixel of its area exactly once, each core lies
+in its window, and only a scene smaller than a tile has windows that stick out. Tiles are fixed to the ground:
+a scene that was cut has the windows of the whole but for those that the cut went through and those along it.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -66,7 +67,10 @@ def _spread(extent: int, most: int, size: int) -> list[int]:
 
 @dataclass(frozen=True)
 class Tile:
-    """One tile: its place in the order and in the grid, the pixels it sees and those it alone answers for."""
+    """One tile: its place in the order and in the grid, the pixels it sees and those it alone answers for.
+
+    The core is empty where a tile sees pixels of the grid's area but others answer for them.
+    """
 
     index: int
     row: int
@@ -76,37 +80,76 @@ class Tile:
 
 
 @dataclass(frozen=True)
-class _Axis:
-    """The starts of the tiles along one axis and the edges of their cores (one more than tiles)."""
+class Axis:
+    """The tiles along one axis of a grid.
+
+    Attributes:
+        starts: where the tiles begin that see the area.
+        edges: the edges of their cores, one more than tiles, from the first to the last pixel of the area.
+        all_starts: where all tiles of the scene begin; those of the area are some of them in a row.
+        first: the number of the area's first tile among all.
+    """
 
     starts: tuple[int, ...]
     edges: tuple[int, ...]
+    all_starts: tuple[int, ...]
+    first: int
 
     @classmethod
-    def cut(cls, size: int, tile: int, overlap: int) -> _Axis:
-        starts = (*range(0, max(0, size - tile), tile - overlap), max(0, size - tile))
+    def cut(cls, size: int, tile: int, overlap: int, anchor: int, low: int, high: int) -> Axis:
+        """Cut ``size`` pixels into tiles, of which those are kept that see ``low`` to ``high``."""
+        last, step = max(0, size - tile), tile - overlap
+        # From the first start above 0 that lies on the lattice.
+        inner = range(-anchor % step or step, last, step)
+        starts = (0, *inner, last) if last else (0,)
         # A core ends in the middle of what a tile shares with the next.
-        middles = ((before + tile + after) // 2 for before, after in pairwise(starts))
-        return cls(starts, (0, *middles, size))
+        edges = (0, *((before + tile + after) // 2 for before, after in pairwise(starts)), size)
+        first, end = bisect_right(starts, low - tile), bisect_left(starts, high)
+        kept = tuple(min(max(edge, low), high) for edge in edges[first : end + 1])
+        return cls(starts[first:end], kept, starts, first)
 
 
 class TileGrid:
     """Square tiles of ``tile`` pixels with at least ``overlap`` shared pixels, in row-major order.
 
-    The last tile of a row or column is moved back to end at the edge of the scene, so it shares more.
+    Where tiles begin is fixed to the ground and not to where the scene begins. The first and the last tile of
+    a row or column lie at the edges of the scene instead, so they share more with their neighbours.
+
+    Args:
+        width, height: of the scene in pixels.
+        tile: side of a tile in pixels.
+        overlap: least number of pixels that neighbours share.
+        anchor: column and row of the scene's first pixel on an endless lattice of pixels. Tiles begin where
+            columns and rows of the lattice are multiples of ``tile - overlap``.
+        area: the pixels wanted, cut to the scene (default: all of it). The grid has the tiles whose windows
+            touch it; windows are the same for every area, cores are cut to it.
 
     Raises:
-        ValueError: a size is not positive, or ``overlap`` is not in 0..tile-1.
+        ValueError: a size is not positive, ``overlap`` is not in 0..tile-1, or the area is empty.
     """
 
-    def __init__(self, width: int, height: int, tile: int = 256, overlap: int = 64) -> None:
+    def __init__(
+        self,
+        width: int,
+        height: int,
+        tile: int = 256,
+        overlap: int = 64,
+        *,
+        anchor: tuple[int, int] = (0, 0),
+        area: Window | None = None,
+    ) -> None:
         if min(width, height, tile) < 1:
             raise ValueError(f"sizes must be positive, got {width} x {height} with tiles of {tile}")
         if not 0 <= overlap < tile:
             raise ValueError(f"overlap must be in 0..{tile - 1}, got {overlap}")
-        self.width, self.height, self.tile, self.overlap = width, height, tile, overlap
-        self.columns = _Axis.cut(width, tile, overlap)
-        self.rows = _Axis.cut(height, tile, overlap)
+        scene = Window(0, 0, width, height)
+        self.width, self.height, self.tile, self.overlap, self.anchor = width, height, tile, overlap, anchor
+        self.area = scene if area is None else area.intersection(scene)
+        if not self.area:
+            raise ValueError(f"{area} has no pixel of a scene of {width} x {height}")
+        col, row = anchor
+        self.columns = Axis.cut(width, tile, overlap, col, self.area.col_off, self.area.col_end)
+        self.rows = Axis.cut(height, tile, overlap, row, self.area.row_off, self.area.row_end)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -138,9 +181,9 @@ class TileGrid:
         """Return the tile whose core holds the pixel.
 
         Raises:
-            IndexError: the pixel lies outside the scene.
+            IndexError: the pixel lies outside the area of the grid.
         """
-        if not (0 <= row < self.height and 0 <= col < self.width):
-            raise IndexError(f"pixel ({row}, {col}) of a scene of {self.height} rows, {self.width} columns")
+        if not self.area.intersection(Window(col, row, 1, 1)):
+            raise IndexError(f"pixel ({row}, {col}) lies outside {self.area}")
         tile_row, tile_col = bisect_right(self.rows.edges, row) - 1, bisect_right(self.columns.edges, col) - 1
         return self[tile_row * self.shape[1] + tile_col]

@@ -142,7 +142,7 @@ class Polygonizer:
         first[of[::-1]] = flat[::-1] + band.row_off * band.probability.shape[1]  # the last writer wins
         area, total = np.bincount(of, minlength=count), np.bincount(of, steps, minlength=count)
         regions = [_Region(int(f), int(a), float(t)) for f, a, t in zip(first, area, total, strict=True)]
-        for piece, label in _pieces(labels, changed, band.row_off):
+        for piece, label in _pieces(labels, changed, band.row_off, band.col_off):
             regions[label - 1].pieces.append(piece)
         return regions
 
@@ -208,7 +208,9 @@ def _touching(above: np.ndarray, below: np.ndarray, connectivity: int) -> list[t
     return [(int(one), int(other)) for one, other in pairs]
 
 
-def _pieces(labels: np.ndarray, changed: np.ndarray, row_off: int) -> Iterator[tuple[Polygon, int]]:
+def _pieces(
+    labels: np.ndarray, changed: np.ndarray, row_off: int, col_off: int
+) -> Iterator[tuple[Polygon, int]]:
     """Yield polygons in pixels of the scene, each with the label it has part in.
 
     Traced with 4-connectivity whatever the regions' own: such polygons are always valid.
@@ -226,7 +228,7 @@ def _pieces(labels: np.ndarray, changed: np.ndarray, row_off: int) -> Iterator[t
     if not values:
         return
     coordinates, ring_ends = _with_seam_points(np.array(points), np.array(sizes), len(labels))
-    coordinates += np.array([0, row_off])
+    coordinates += np.array([col_off, row_off])
     # How many rings each polygon has: the first is its outer one.
     polygon_ends = np.concatenate([[0], np.cumsum(np.bincount(owners))])
     polygons = shapely.from_ragged_array(shapely.GeometryType.POLYGON, coordinates, (ring_ends, polygon_ends))
