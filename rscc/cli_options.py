@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -23,6 +26,7 @@ Dataset = StrEnum(
         "image_editing_request",
     ],
 )
+Focus = StrEnum("Focus", ["mask", "none"])
 
 
 def _set_debug(context: typer.Context, value: bool) -> bool:
@@ -36,16 +40,72 @@ Debug = Annotated[
 ]
 ModelOption = Annotated[str, typer.Option("--model", help="Name of a shipped model, or a model folder.")]
 DeviceOption = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:1 or mps.")]
-BeforeArgument = Annotated[str, typer.Argument(metavar="BEFORE", help="Raster of the earlier date.")]
-AfterArgument = Annotated[str, typer.Argument(metavar="AFTER", help="Raster of the later date.")]
+BeforeArgument = Annotated[
+    str, typer.Argument(metavar="BEFORE", help="Raster of the earlier date: a file, zip, /vsi path or URL.")
+]
+AfterArgument = Annotated[
+    str, typer.Argument(metavar="AFTER", help="Raster of the later date, named in the same ways.")
+]
+
+# How a pair is read: the same options for every command that reads one.
 BandsOption = Annotated[
     str | None,
-    typer.Option("--bands", metavar="R,G,B", help="Bands shown to the model, counted from 1: 3,2,1."),
+    typer.Option(
+        "--bands",
+        metavar="R,G,B",
+        help="Bands shown to the model: numbers from 1 or names (3,2,1; B04,B03,B02).",
+    ),
+]
+BoundsOption = Annotated[
+    str | None,
+    typer.Option("--bbox", metavar="W,S,E,N", help="Only this box, in degrees of longitude and latitude."),
+]
+ScaleOption = Annotated[
+    str | None,
+    typer.Option(
+        "--scale",
+        metavar="LOW,HIGH",
+        help="Pixel values shown as black and white, or the word reflectance; default: fitted on both dates.",
+    ),
+]
+GsdOption = Annotated[
+    float | None, typer.Option("--gsd", help="Metres per pixel to work at; default: the model's.")
+]
+NormalizeOption = Annotated[
+    bool,
+    typer.Option(
+        "--normalize", help="Bring the light of AFTER to that of BEFORE, judged by unchanged pixels."
+    ),
+]
+AlignOption = Annotated[
+    bool, typer.Option("--align", help="Move AFTER onto BEFORE by the shift measured between them.")
 ]
 ForceOption = Annotated[
     bool, typer.Option("--force", help="Work on scenes that are coarser than the model is meant for.")
 ]
-DATE_HELP = "2019, 2019-08 or 2019-08-31; default: from tags or file name."
+_DATE_HELP = "2019, 2019-08 or 2019-08-31; default: from tags or file name."
+DateBeforeOption = Annotated[str | None, typer.Option("--date-before", metavar="DATE", help=_DATE_HELP)]
+DateAfterOption = Annotated[str | None, typer.Option("--date-after", metavar="DATE", help=_DATE_HELP)]
+
+# How a pair is worked through.
+GroupDistanceOption = Annotated[
+    float,
+    typer.Option(
+        "--group-distance",
+        metavar="M",
+        help="Changes at most this many metres apart are one event with one caption; 0: each alone.",
+    ),
+]
+BatchSizeOption = Annotated[int, typer.Option("--batch-size", help="Tiles given to the model at once.")]
+MemoryOption = Annotated[
+    str | None,
+    typer.Option("--memory", metavar="SIZE", help="Memory that the run may take, such as 2GB or 1500MB."),
+]
+BeamsOption = Annotated[int, typer.Option("--beams", help="Width of the caption search.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no summary.")]
+
+_PREFIXES = "kmgt"
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt])(i?)b?", re.IGNORECASE)
 
 
 @contextmanager
@@ -62,16 +122,52 @@ def extra(name: str) -> Iterator[None]:
         raise ExtraNotInstalled(f"this command needs {package}: pip install 'rscc[{name}]'") from error
 
 
-def read_bands(text: str | None) -> tuple[int, int, int] | None:
-    """Parse ``3,2,1``.
+def read_bands(text: str | None) -> tuple[int | str, int | str, int | str] | None:
+    """Parse ``3,2,1`` or ``B04,B03,B02``; what is no number is a name, of which a file knows more.
 
     Raises:
-        OptionInvalid: not three whole numbers.
+        OptionInvalid: not three parts.
     """
     if text is None:
         return None
-    red, green, blue = _numbers(text, int, 3, "--bands", "three band numbers such as 3,2,1")
+    parts = [part.strip() for part in text.split(",")]
+    if len(parts) != 3 or not all(parts):
+        raise _invalid("--bands", text, "three band numbers or names such as 3,2,1 or B04,B03,B02")
+    red, green, blue = (int(part) if part.isdecimal() else part for part in parts)
     return red, green, blue
+
+
+def read_scale(text: str | None) -> tuple[float, float] | str | None:
+    """Parse ``0,3000`` or ``reflectance``.
+
+    Raises:
+        OptionInvalid: neither.
+    """
+    if text is None or text == "reflectance":
+        return text
+    wanted = "the lowest and the highest value to show, such as 0,3000, or the word reflectance"
+    low, high = _numbers(text, float, 2, "--scale", wanted)
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise _invalid("--scale", text, wanted)
+    return low, high
+
+
+def read_memory(text: str | None) -> int | None:
+    """Parse a size with its unit into bytes: ``2GB``, ``1500 MB``, ``1.5GiB``; B may be left out.
+
+    Raises:
+        OptionInvalid: no number above 0 with such a unit.
+    """
+    if text is None:
+        return None
+    found = _SIZE.fullmatch(text.strip())
+    size = 0
+    if found:
+        number, prefix, binary = found.groups()
+        size = int(float(number) * (1024 if binary else 1000) ** (_PREFIXES.index(prefix.lower()) + 1))
+    if size < 1:
+        raise _invalid("--memory", text, "a size with its unit, such as 2GB or 1500MB")
+    return size
 
 
 def read_bounds(text: str | None) -> tuple[float, float, float, float] | None:

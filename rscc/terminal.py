@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import typer
 
 
 @contextmanager
@@ -27,6 +29,12 @@ def progress_bar(shown: bool) -> Iterator[Callable[[str, int, int], None] | None
             bar.update(tasks[stage], completed=done)
 
         yield update
+
+
+def show_warnings(warnings: Iterable[str]) -> None:
+    """Print each as one line on stderr."""
+    for warning in warnings:
+        typer.echo(f"rscc: warning: {warning}", err=True)
 
 
 def summary(run: dict[str, Any], count: int, area: float, target: Path) -> str:

@@ -70,6 +70,8 @@ def test_options_reach_the_run(pair, rscc_command, tmp_path):
         "caption", pair.before, pair.after, "-o", "r.geojson", "--model", "mine", "--device", "cpu",
         "--bands", "3,2,1", "--threshold", "0.7", "--min-area", "150", "--bbox", "14.9,50,15.1,51",
         "--gsd", "1", "--batch-size", "2", "--beams", "1", "--date-before", "2001", "--date-after", "2002-02",
+        "--scale", "10,200", "--normalize", "--align", "--group-distance", "0.5", "--regularize",
+        "--focus-captions", "none", "--memory", "3GB", "--tile-cache", "tiles",
     )  # fmt: skip
     assert code == 0
     assert rscc_command.chosen == [("mine", "cpu")]
@@ -85,6 +87,14 @@ def test_options_reach_the_run(pair, rscc_command, tmp_path):
         "beams": 1,
         "simplify": settings["simplify"],
         "force": False,
+        "scale": [10.0, 200.0],
+        "normalize": True,
+        "align": True,
+        "group_distance": 0.5,
+        "regularize": True,
+        "refine": None,
+        "focus_captions": "none",
+        "memory": 3_000_000_000,
     }
     assert {f["properties"]["date_before"] for f in report["features"]} == {"2001"}
     assert all(f["properties"]["area_m2"] >= 150 for f in report["features"])
@@ -264,19 +274,38 @@ def test_a_progress_bar_is_drawn_on_a_terminal(pair, repository):
     assert b"tiles" in drawn and b"captions" in drawn
 
 
-def test_an_interrupt_ends_with_130_and_leaves_nothing(pair, repository, tmp_path):
-    code = (
-        "import sys, time; sys.path.insert(0, 'TESTS')\n"
-        "from fakes import BrightnessCaptioner\n"
-        "from rscc.cli import main\n"
-        "class Slow(BrightnessCaptioner):\n"
-        "    def predict_change(self, before, after):\n"
-        "        print('working', flush=True); time.sleep(60)\n"
-        "main(captioner_factory=lambda model, device: Slow())"
-    ).replace("TESTS", str(repository / "tests"))
+SLOW_MODEL = """
+import signal, sys, time
+# As a terminal starts a command: a test run in the background passes on that Ctrl-C is to be ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.path[:0] = ['TESTS', '.']
+from fakes import BrightnessCaptioner
+from rscc.cli import main
+class Slow(BrightnessCaptioner):
+    def predict_change(self, before, after):
+        print('working', flush=True); time.sleep(60)
+    def import_slowly(self):
+        import slow_module
+def load(model, device):
+    if model == 'imports':
+        Slow().import_slowly()
+    return Slow()
+main(captioner_factory=load)
+"""
+
+
+@pytest.mark.parametrize("model", ["works", "imports"])
+def test_an_interrupt_ends_with_130_one_line_and_nothing_left(pair, repository, tmp_path, model):
+    # What a compiled module may do with the interrupt while it is imported.
+    (tmp_path / "slow_module.py").write_text(
+        "import time\ntry:\n    print('working', flush=True); time.sleep(60)\n"
+        "except KeyboardInterrupt:\n    raise ImportError('half a module')\n"
+    )
     files = {path.name for path in tmp_path.iterdir()}
+    code = SLOW_MODEL.replace("TESTS", str(repository / "tests"))
+    arguments = ("caption", pair.before, pair.after, "-o", "r.geojson", "--model", model)
     with subprocess.Popen(
-        [sys.executable, "-c", code, "caption", pair.before, pair.after, "-o", "r.geojson"],
+        [sys.executable, "-B", "-c", code, *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": str(repository)},
@@ -288,5 +317,18 @@ def test_an_interrupt_ends_with_130_and_leaves_nothing(pair, repository, tmp_pat
         _, err = process.communicate(timeout=30)
     assert process.returncode == 130
     assert time.monotonic() - started < 20
-    assert "Traceback" not in err
+    assert err == "rscc: interrupted\n"
     assert {path.name for path in tmp_path.iterdir()} == files
+
+
+def test_a_process_that_ignores_interrupts_goes_on_doing_so():
+    from rscc.interrupts import tidy_interrupts
+
+    for handler in (signal.SIG_IGN, signal.default_int_handler):
+        earlier = signal.signal(signal.SIGINT, handler)
+        try:
+            with tidy_interrupts():
+                assert (signal.getsignal(signal.SIGINT) is handler) == (handler is signal.SIG_IGN)
+            assert signal.getsignal(signal.SIGINT) is handler
+        finally:
+            signal.signal(signal.SIGINT, earlier)

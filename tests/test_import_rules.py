@@ -13,7 +13,10 @@ FORBIDDEN = {
 # The files of rscc that may know the other packages, and only while a command runs.
 COMMANDS = {
     "rscc/cli.py",
+    "rscc/cli_caption.py",
     "rscc/cli_evaluation.py",
+    "rscc/cli_explain.py",
+    "rscc/cli_inspect.py",
     "rscc/cli_medium.py",
     "rscc/cli_options.py",
     "rscc/cli_training.py",

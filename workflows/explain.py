@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,26 +45,38 @@ class ExplainOptions:
     """Which crop is explained; without a place, that of the largest change.
 
     Attributes:
-        bands: three band numbers from 1, shown as red, green and blue; None takes the reader's.
-        bounds: west, south, east, north in degrees to look for the largest change in.
+        bands, scale, normalize, align, gsd, bounds, beams, date_before, date_after, force: as
+            :class:`SceneOptions` has them; in ``bounds`` the largest change is looked for.
         at: longitude and latitude in degrees that the crop is centred on.
         pixel: column and row of the image before, from 0, that the crop is centred on.
-        beams: width of the caption search.
-        force: explain scenes that are coarser than the model is meant for.
     """
 
-    bands: tuple[int, int, int] | None = None
+    bands: tuple[int | str, int | str, int | str] | None = None
     bounds: tuple[float, float, float, float] | None = None
     at: tuple[float, float] | None = None
     pixel: tuple[int, int] | None = None
     beams: int = 3
     force: bool = False
+    scale: tuple[float, float] | str | None = None
+    normalize: bool = False
+    align: bool = False
+    gsd: float | None = None
+    date_before: str | None = None
+    date_after: str | None = None
 
     def __post_init__(self) -> None:
         if sum(place is not None for place in (self.bounds, self.at, self.pixel)) > 1:
             raise OptionInvalid("bbox, at and window each say where to look; give one of them")
-        if self.beams < 1:
-            raise OptionInvalid(f"beams is {self.beams}; it must be at least 1")
+        self.reading()
+
+    def reading(self) -> SceneOptions:
+        """Return what a run over the whole scene would be asked for.
+
+        Raises:
+            OptionInvalid, DateInvalid: a value is out of its range.
+        """
+        own = {field.name: getattr(self, field.name) for field in fields(self)}
+        return SceneOptions(**{name: value for name, value in own.items() if name not in ("at", "pixel")})
 
 
 @dataclass(frozen=True)
@@ -179,10 +191,13 @@ def scene_crop(
     infos = (describe(before), describe(after))
     card = captioner.card
     check_resolution(infos, card, force=options.force)
-    settings = SceneOptions(bands=options.bands, bounds=options.bounds, beams=options.beams)
+    settings = options.reading()
     given = options.at is not None or options.pixel is not None
-    dates = (scene_date(str(before), infos[0].tags), scene_date(str(after), infos[1].tags))
-    gsd = working_gsd(infos[0], card, None)
+    dates = (
+        scene_date(str(before), infos[0].tags, options.date_before),
+        scene_date(str(after), infos[1].tags, options.date_after),
+    )
+    gsd = working_gsd(infos[0], card, options.gsd)
     with ScenePair.open(before, after, bands=options.bands, gsd=gsd, bounds=options.bounds) as pair:
         if given:
             window, place = _given_window(pair, card.tile_size, options)
@@ -270,7 +285,10 @@ def picture_crop(before: str | Path, after: str | Path, card: ModelCard, options
         raise PicturesDiffer(
             f"{before} and {after}: {sizes[0]} and {sizes[1]} pixels; give two pictures of one size"
         )
-    dates = (scene_date(str(before), {}).value, scene_date(str(after), {}).value)
+    dates = (
+        scene_date(str(before), {}, options.date_before).value,
+        scene_date(str(after), {}, options.date_after).value,
+    )
     side = card.tile_size
     if options.pixel is None:
         from rscc.data.pairs import resize
