@@ -59,10 +59,6 @@ class MissingGeoreferencing(TilingError):
     """A scene does not say where on the ground its pixels lie."""
 
 
-class RotatedGrid(TilingError):
-    """The rows of a scene do not run from west to east, or its columns not from north to south."""
-
-
 class ReprojectionFailed(TilingError):
     """Coordinates cannot be brought from one coordinate reference system to another."""
 

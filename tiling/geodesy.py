@@ -76,7 +76,8 @@ def ground_sampling(crs: Any, transform: Affine, width: int, height: int) -> tup
     _, _, metres = _ELLIPSOID.inv(lon[::2], lat[::2], lon[1::2], lat[1::2])
     nominal = _metres_per_unit(crs)
     sizes = []
-    for measured, step in zip(metres, (abs(transform.a), abs(transform.e)), strict=True):
+    steps = math.hypot(transform.a, transform.d), math.hypot(transform.b, transform.e)
+    for measured, step in zip(metres, steps, strict=True):
         stated = None if nominal is None else step * nominal
         close = stated is not None and abs(measured / stated - 1) <= SCALE_TOLERANCE
         sizes.append(float(stated if close and stated is not None else measured))

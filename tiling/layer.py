@@ -8,12 +8,10 @@ everything it was mixed from is: no nodata value leaks into the picture.
 
 from __future__ import annotations
 
-import os
 import re
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import rasterio
@@ -102,12 +100,12 @@ class LayerReader:
     def __init__(self, layer: Layer, stack: ExitStack) -> None:
         self.layer = layer
         info, grid = layer.info, layer.grid
-        with open_scene(info.path) as file:  # the checks again: files change
+        with open_scene(info) as file:  # the checks again: files change
             if (file.width, file.height, file.dtypes) != (info.width, info.height, info.dtypes):
                 raise SceneDamaged(f"{info.path}: the file changed while it was read; start again")
         srs, transform = _place(info)
         text = selection_vrt(
-            Path(os.path.abspath(info.path)),
+            info.source,
             size=(info.width, info.height),
             srs=srs,
             geotransform=transform.to_gdal(),
@@ -188,7 +186,7 @@ def is_mask(info: SceneInfo, band: int) -> bool:
     """
     most = np.iinfo(info.dtypes[band - 1]).max if np.dtype(info.dtypes[band - 1]).kind in "ui" else 1.0
     between = seen = 0
-    with open_scene(info.path) as file:
+    with open_scene(info) as file:
         for window in lattice(info.width, info.height):
             at = RasterWindow(window.col_off, window.row_off, window.width, window.height)
             try:

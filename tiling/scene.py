@@ -5,34 +5,33 @@ Everything here reads headers only: no pixel is decoded.
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import rasterio
 from affine import Affine
-from rasterio.enums import MaskFlags
+from rasterio.control import GroundControlPoint
+from rasterio.enums import ColorInterp, MaskFlags
 from rasterio.errors import NotGeoreferencedWarning, RasterioError
 from rasterio.io import DatasetReader
+from shapely.geometry import Polygon
 
 from tiling.errors import (
-    MissingCRS,
-    MissingGeoreferencing,
     NotARaster,
-    ReprojectionFailed,
-    RotatedGrid,
     SceneIsFolder,
     SceneNotFound,
     SceneTooLarge,
     SceneUnreadable,
     UnsafeReference,
 )
-from tiling.geodesy import ground_sampling, is_earthly, on_map
+from tiling.location import Location, locate
+from tiling.placement import outline, placement
 from tiling.vrt import checked_sources, looks_like_vrt
 
 # What a file must start with for a driver to be tried; a VRT is a text and looked at in full.
@@ -54,10 +53,12 @@ class SceneInfo:
     """What the header of a raster says.
 
     Attributes:
-        path: the file as it was named.
+        path: the scene as it was named, without secrets; for messages and records.
+        source: what is opened; it may hold secrets.
         driver: GDAL's name of the format.
-        crs: coordinate reference system (rasterio).
-        transform: column and row to map coordinates; no rotation, rows from north to south.
+        crs: coordinate reference system (rasterio); that of the ground control points if there are any.
+        transform: column and row to map coordinates; it may rotate, shear or flip. Of a scene that is placed
+            by ground control points the affine transform nearest to them.
         width, height: in pixels.
         count: number of bands.
         dtype: type of the pixels; of bands of different types the one that holds them all.
@@ -67,9 +68,15 @@ class SceneInfo:
         dtypes: type of each band.
         colors: what each band shows: "red", "alpha", "undefined", ...
         masked_by: how the file says which pixels have data: "nothing", "nodata", "mask" or "alpha".
+        gcps: ground control points, if they and no transform place the scene; longitudes do not jump.
+        descriptions: name of each band, None where the file gives none.
+        palette: red, green, blue and alpha by pixel value, of an image of one band of such values (and
+            perhaps an alpha band).
+        scales, offsets: of each band; the quantity is value * scale + offset. 1 and 0 where nothing is said.
     """
 
-    path: Path
+    path: str
+    source: str = field(repr=False)
     driver: str
     crs: Any
     transform: Affine
@@ -83,12 +90,27 @@ class SceneInfo:
     dtypes: tuple[str, ...]
     colors: tuple[str, ...]
     masked_by: str
+    gcps: tuple[GroundControlPoint, ...]
+    descriptions: tuple[str | None, ...]
+    palette: tuple[tuple[int, int, int, int], ...] | None = field(repr=False)
+    scales: tuple[float, ...]
+    offsets: tuple[float, ...]
+
+    @property
+    def north_up(self) -> bool:
+        """Whether columns run from west to east and rows from north to south, all straight."""
+        own = self.transform
+        return not self.gcps and own.b == own.d == 0 and own.a > 0 and own.e < 0
+
+    @cached_property
+    def footprint(self) -> Polygon:
+        """The outline of the image in map coordinates; it bends only where control points place it."""
+        return outline(self.transform, self.gcps, self.width, self.height)
 
     @property
     def bounds(self) -> tuple[float, float, float, float]:
-        """West, south, east and north edge in map coordinates."""
-        west, north = on_map(self.transform, 0, 0)
-        east, south = on_map(self.transform, self.width, self.height)
+        """West, south, east and north edge of the footprint in map coordinates."""
+        west, south, east, north = self.footprint.bounds
         return west, south, east, north
 
 
@@ -97,32 +119,45 @@ def describe(path: str | Path) -> SceneInfo:
 
     Raises:
         TilingError: the file is missing, a folder, not an allowed raster, beyond the limits, refers to
-            something outside its folder, or has no CRS, no georeferencing or a rotated grid.
+            something outside its folder, or has no CRS or no georeferencing.
     """
-    with open_scene(path) as file:
-        return _described(Path(path), file)
+    location = locate(path)
+    with _checked(location) as file:
+        return _described(location, file)
 
 
 @contextmanager
-def open_scene(path: str | Path) -> Iterator[DatasetReader]:
+def open_scene(path: str | Path | SceneInfo) -> Iterator[DatasetReader]:
     """Open a raster for reading after the checks that need no georeferencing.
 
     Raises:
         TilingError: see :func:`describe`.
     """
-    path = Path(path)
-    head = _head(path)
+    with _checked(_location(path)) as file:
+        yield file
+
+
+def _location(scene: str | Path | SceneInfo) -> Location:
+    if isinstance(scene, SceneInfo):
+        return replace(locate(scene.source), shown=scene.path)
+    return locate(scene)
+
+
+@contextmanager
+def _checked(location: Location) -> Iterator[DatasetReader]:
+    shown, path = location.shown, Path(location.source)
+    head = _head(shown, path)
     is_vrt = looks_like_vrt(head)
     with safe_environment():
         if is_vrt:
-            for source in checked_sources(path):
-                _check_source(path, source)
-        _check_sidecars(path)
-        with _opened(path, "VRT" if is_vrt else _driver(path, head)) as file:
-            _check_limits(path, file)
+            for source in checked_sources(shown, path):
+                _check_source(shown, source)
+        _check_sidecars(shown, path)
+        with _opened(shown, path, "VRT" if is_vrt else _driver(shown, head)) as file:
+            _check_limits(shown, file)
             if "OVERVIEW_FILE" in file.tags(ns="OVERVIEWS"):
                 raise UnsafeReference(
-                    f"{path}: it names a file of overviews; remove that entry with gdal_edit"
+                    f"{shown}: it names a file of overviews; remove that entry with gdal_edit"
                 )
             yield file
 
@@ -132,83 +167,83 @@ def safe_environment() -> rasterio.Env:
     return rasterio.Env(GDAL_VRT_ENABLE_PYTHON="NO", GDAL_NUM_THREADS="1")
 
 
-def _head(path: Path) -> bytes:
+def _head(shown: str, path: Path) -> bytes:
     if path.is_dir():
-        raise SceneIsFolder(f"{path}: this is a folder; name the raster file in it")
+        raise SceneIsFolder(f"{shown}: this is a folder; name the raster file in it")
     if not path.is_file():
-        raise SceneNotFound(f"{path}: there is no such file; check the path")
+        raise SceneNotFound(f"{shown}: there is no such file; check the path")
     try:
         with path.open("rb") as file:
             return file.read(1024)
     except OSError as error:
         raise SceneUnreadable(
-            f"{path}: it cannot be opened ({error.strerror}); check its permissions"
+            f"{shown}: it cannot be opened ({error.strerror}); check its permissions"
         ) from error
 
 
 @contextmanager
-def _opened(path: Path, driver: str) -> Iterator[DatasetReader]:
+def _opened(shown: str, path: Path, driver: str) -> Iterator[DatasetReader]:
     try:
         with warnings.catch_warnings():
             # Missing georeferencing is an error of ours later; here it would only be noise.
             warnings.simplefilter("ignore", NotGeoreferencedWarning)
-            # A Path, and absolute: so it is never read as an address or a subdataset.
-            file = rasterio.open(Path(os.path.abspath(path)), driver=driver)
+            # A Path, and an absolute one: so it is never read as an address or a subdataset.
+            file = rasterio.open(path, driver=driver)
     except (RasterioError, ValueError) as error:
-        raise NotARaster(_not_a_raster(path)) from error
+        raise NotARaster(_not_a_raster(shown)) from error
     with file:
         yield file
 
 
-def _driver(path: Path, head: bytes) -> str:
+def _driver(shown: str, head: bytes) -> str:
     for driver, starts in _STARTS.items():
         if head.startswith(starts):
             return driver
-    raise NotARaster(_not_a_raster(path))
+    raise NotARaster(_not_a_raster(shown))
 
 
-def _not_a_raster(path: Path) -> str:
-    return f"{path}: this is not a raster that can be read; give a {FORMATS} or convert it to one"
+def _not_a_raster(shown: str) -> str:
+    return f"{shown}: this is not a raster that can be read; give a {FORMATS} or convert it to one"
 
 
-def _check_source(path: Path, source: Path) -> None:
+def _check_source(shown: str, source: Path) -> None:
     if not source.is_file():
         raise SceneNotFound(
-            f"{path}: the VRT names {source.name}, which is not there; put it back or rebuild the VRT"
+            f"{shown}: the VRT names {source.name}, which is not there; put it back or rebuild the VRT"
         )
-    head = _head(source)
+    head = _head(str(source), source)
     if looks_like_vrt(head):
         raise UnsafeReference(
-            f"{path}: the VRT names another VRT, {source.name}; build it from rasters directly"
+            f"{shown}: the VRT names another VRT, {source.name}; build it from rasters directly"
         )
-    _check_sidecars(source)
-    with _opened(source, _driver(source, head)) as file:
-        _check_limits(source, file)
+    _check_sidecars(str(source), source)
+    with _opened(str(source), source, _driver(str(source), head)) as file:
+        _check_limits(str(source), file)
 
 
-def _check_sidecars(path: Path) -> None:
+def _check_sidecars(shown: str, path: Path) -> None:
     """Masks and overviews beside a raster are opened by GDAL with any driver; let only TIFFs be there."""
     for suffix in (".msk", ".MSK", ".ovr", ".OVR"):
         beside = path.with_name(path.name + suffix)
-        if beside.is_file() and not _head(beside).startswith(_TIFF_STARTS):
-            raise UnsafeReference(f"{path}: the file {beside.name} beside it is not a TIFF; remove it")
+        if beside.is_file() and not _head(shown, beside).startswith(_TIFF_STARTS):
+            raise UnsafeReference(f"{shown}: the file {beside.name} beside it is not a TIFF; remove it")
 
 
-def _check_limits(path: Path, file: DatasetReader) -> None:
+def _check_limits(shown: str, file: DatasetReader) -> None:
     if file.width * file.height > MAX_PIXELS:
         raise SceneTooLarge(
-            f"{path}: {file.width} x {file.height} pixels are more than {MAX_PIXELS:.0e}; cut it"
+            f"{shown}: {file.width} x {file.height} pixels are more than {MAX_PIXELS:.0e}; cut it"
         )
     if file.count > MAX_BANDS:
         raise SceneTooLarge(
-            f"{path}: {file.count} bands are more than {MAX_BANDS}; keep three with gdal_translate -b"
+            f"{shown}: {file.count} bands are more than {MAX_BANDS}; keep three with gdal_translate -b"
         )
     together = file.count if file.interleaving is not None and file.interleaving.name == "pixel" else 1
     for (rows, cols), dtype in zip(file.block_shapes, file.dtypes, strict=True):
         size = rows * cols * _item_size(dtype) * together
         if size > MAX_BLOCK_BYTES:
             raise SceneTooLarge(
-                f"{path}: its blocks of {cols} x {rows} pixels take {size / 2**20:.0f} MiB, more than "
+                f"{shown}: its blocks of {cols} x {rows} pixels take {size / 2**20:.0f} MiB, more than "
                 f"{MAX_BLOCK_BYTES // 2**20}; tile it with gdal_translate -of COG"
             )
 
@@ -217,40 +252,39 @@ def _item_size(dtype: str) -> int:
     return 4 if dtype == "complex_int16" else np.dtype(dtype).itemsize
 
 
-def _described(path: Path, file: DatasetReader) -> SceneInfo:
-    transform = file.transform
-    if transform.is_identity or transform.determinant == 0:
-        raise MissingGeoreferencing(
-            f"{path}: it does not say where its pixels lie; set that with gdal_translate -a_ullr -a_srs "
-            "or, if it has ground control points, with gdalwarp"
-        )
-    if not file.crs or not is_earthly(file.crs):
-        raise MissingCRS(
-            f"{path}: it has no coordinate reference system; set it with gdal_edit -a_srs EPSG:..."
-        )
-    if transform.b != 0 or transform.d != 0 or transform.a < 0 or transform.e > 0:
-        raise RotatedGrid(f"{path}: its grid is rotated or flipped; bring it north-up with gdalwarp")
-    try:
-        width, height = ground_sampling(file.crs, transform, file.width, file.height)
-    except ReprojectionFailed as error:
-        raise MissingGeoreferencing(f"{path}: {error}; correct its georeferencing with gdal_edit") from error
+def _described(location: Location, file: DatasetReader) -> SceneInfo:
+    place = placement(location.shown, file)
     real = [np.dtype(dtype) for dtype in file.dtypes if dtype != "complex_int16"]
     return SceneInfo(
-        path=path,
+        path=location.shown,
+        source=location.source,
         driver=file.driver,
-        crs=file.crs,
-        transform=transform,
+        crs=place.crs,
+        transform=place.transform,
         width=file.width,
         height=file.height,
         count=file.count,
         dtype=str(np.result_type(*real)) if real else "complex_int16",
         nodata=file.nodata,
-        gsd=float(np.sqrt(width * height)),
+        gsd=place.gsd,
         tags=dict(file.tags()),
         dtypes=tuple(file.dtypes),
         colors=tuple(color.name for color in file.colorinterp),
         masked_by=_masked_by(file),
+        gcps=place.gcps,
+        descriptions=tuple(file.descriptions),
+        palette=_palette(file),
+        scales=tuple(float(scale) for scale in file.scales),
+        offsets=tuple(float(offset) for offset in file.offsets),
     )
+
+
+def _palette(file: DatasetReader) -> tuple[tuple[int, int, int, int], ...] | None:
+    first, *others = file.colorinterp
+    if first != ColorInterp.palette or any(color != ColorInterp.alpha for color in others):
+        return None
+    table = file.colormap(1)
+    return tuple(table[value] for value in range(len(table)))
 
 
 def _masked_by(file: DatasetReader) -> str:

@@ -35,52 +35,52 @@ def looks_like_vrt(head: bytes) -> bool:
     return b"<vrtdataset" in head.lower()
 
 
-def checked_sources(path: Path) -> list[Path]:
-    """Return the files a VRT is made of, each once, all of them in or under its folder.
+def checked_sources(shown: str, path: Path) -> list[Path]:
+    """Return the files the VRT at ``path`` is made of, each once, all of them in or under its folder.
 
     Raises:
         UnsafeReference: it names something elsewhere, or holds an element that is not checked.
         SceneTooLarge: the file is larger than 16 MiB or names more than 10,000 sources.
     """
     if path.stat().st_size > MAX_BYTES:
-        raise SceneTooLarge(f"{path}: a VRT of more than {MAX_BYTES // 2**20} MiB; convert it to a GeoTIFF")
+        raise SceneTooLarge(f"{shown}: a VRT of more than {MAX_BYTES // 2**20} MiB; convert it to a GeoTIFF")
     text = path.read_bytes()
     if b"<!" in text.replace(b"<!--", b"").replace(b"<![CDATA[", b""):
-        raise UnsafeReference(f"{path}: the VRT declares a document type or entities; {_REMEDY}")
+        raise UnsafeReference(f"{shown}: the VRT declares a document type or entities; {_REMEDY}")
     try:
         root = ElementTree.fromstring(text)
     except ElementTree.ParseError as error:
-        raise UnsafeReference(f"{path}: the VRT is not well-formed ({error}); {_REMEDY}") from error
+        raise UnsafeReference(f"{shown}: the VRT is not well-formed ({error}); {_REMEDY}") from error
     folder = path.resolve().parent
     sources: dict[Path, None] = {}
     for element in root.iter():
         # GDAL does not mind upper and lower case; an element spelt otherwise is unknown here and refused.
         if element.tag not in _ALLOWED or "subclass" in {name.lower() for name in element.attrib}:
             kind = next((v for n, v in element.attrib.items() if n.lower() == "subclass"), element.tag)
-            raise UnsafeReference(f"{path}: the VRT uses {kind}, which is not allowed; {_REMEDY}")
+            raise UnsafeReference(f"{shown}: the VRT uses {kind}, which is not allowed; {_REMEDY}")
         if element.tag == "SourceFilename":
-            sources[_source(path, folder, element)] = None
+            sources[_source(shown, folder, element)] = None
     if len(sources) > MAX_SOURCES:
         raise SceneTooLarge(
-            f"{path}: the VRT names {len(sources)} sources, more than {MAX_SOURCES}; merge some"
+            f"{shown}: the VRT names {len(sources)} sources, more than {MAX_SOURCES}; merge some"
         )
     return list(sources)
 
 
-def _source(path: Path, folder: Path, element: ElementTree.Element) -> Path:
+def _source(shown: str, folder: Path, element: ElementTree.Element) -> Path:
     name = (element.text or "").strip()
     relative = element.get("relativeToVRT", element.get("relativetoVRT", "0")) == "1"
     source = (folder / name if relative else Path(name)).resolve()
     plain = name and ":" not in source.as_posix()[len(source.drive) :] and "<" not in name
     if not plain or not source.is_relative_to(folder):
         raise UnsafeReference(
-            f"{path}: the VRT names '{name}', which is not in or under its folder; {_REMEDY}"
+            f"{shown}: the VRT names '{name}', which is not in or under its folder; {_REMEDY}"
         )
     return source
 
 
 def selection_vrt(
-    path: Path,
+    source: str | Path,
     *,
     size: tuple[int, int],
     srs: str,
@@ -91,7 +91,7 @@ def selection_vrt(
     """Return a VRT text of some bands of a raster, then some masks as bands, one source pixel to one pixel.
 
     Args:
-        path: the raster.
+        source: the raster, as GDAL opens it.
         size: width and height.
         srs: its CRS as WKT.
         geotransform: its six numbers in GDAL's order.
@@ -105,11 +105,11 @@ def selection_vrt(
     for number, (band, kind) in enumerate(wanted, start=1):
         node = ElementTree.SubElement(root, "VRTRasterBand", dataType=kind, band=str(number))
         constant = number > len(bands) and band == EVERYWHERE
-        source = ElementTree.SubElement(node, "ComplexSource" if constant else "SimpleSource")
+        child = ElementTree.SubElement(node, "ComplexSource" if constant else "SimpleSource")
         # Not shared: a handle must not serve two threads.
-        ElementTree.SubElement(source, "SourceFilename", relativeToVRT="0", shared="0").text = str(path)
-        ElementTree.SubElement(source, "SourceBand").text = "1" if constant else band
+        ElementTree.SubElement(child, "SourceFilename", relativeToVRT="0", shared="0").text = str(source)
+        ElementTree.SubElement(child, "SourceBand").text = "1" if constant else band
         if constant:
-            ElementTree.SubElement(source, "ScaleOffset").text = "255"
-            ElementTree.SubElement(source, "ScaleRatio").text = "0"
+            ElementTree.SubElement(child, "ScaleOffset").text = "255"
+            ElementTree.SubElement(child, "ScaleRatio").text = "0"
     return ElementTree.tostring(root, encoding="unicode")

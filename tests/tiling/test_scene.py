@@ -4,8 +4,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import rasterio
-from affine import Affine
-from rasterio.control import GroundControlPoint
 from rasters import north_up, textured, write_scene
 
 import tiling.scene
@@ -13,7 +11,6 @@ from tiling import (
     MissingCRS,
     MissingGeoreferencing,
     NotARaster,
-    RotatedGrid,
     SceneDamaged,
     SceneIsFolder,
     SceneNotFound,
@@ -63,7 +60,7 @@ def test_what_a_scene_says_of_itself(tmp_path):
         tmp_path / "a.tif", IMAGE, nodata=7, tags={"ACQUISITIONDATETIME": "20150820"}, alpha=np.ones((40, 60))
     )
     info = describe(str(path))
-    assert (info.path, info.driver, info.width, info.height, info.count) == (path, "GTiff", 60, 40, 4)
+    assert (info.path, info.driver, info.width, info.height, info.count) == (str(path), "GTiff", 60, 40, 4)
     assert (info.dtype, info.nodata, info.gsd) == ("uint8", 7, 0.5)
     assert info.crs.to_string() == "EPSG:32633"
     assert info.transform == north_up()
@@ -133,29 +130,6 @@ def test_no_georeferencing(tmp_path):
         MissingGeoreferencing, write_scene(tmp_path / "a.tif", IMAGE, transform=None), "where its pixels lie"
     )
     refused(MissingGeoreferencing, write_scene(tmp_path / "b.tif", IMAGE, transform=None, crs=None))
-
-
-@pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
-def test_ground_control_points_are_not_enough(tmp_path):
-    points = [GroundControlPoint(r, c, 15 + c, 50 - r) for r, c in ((0, 0), (0, 60), (40, 0), (40, 60))]
-    path = write_scene(tmp_path / "a.tif", IMAGE, transform=None, crs=None)
-    with rasterio.open(path, "r+") as file:
-        file.gcps = points, rasterio.CRS.from_epsg(4326)
-    refused(MissingGeoreferencing, path, "gdalwarp")
-
-
-@pytest.mark.parametrize(
-    "transform",
-    [
-        north_up() @ Affine.rotation(10)
-        if hasattr(Affine, "__matmul__")
-        else north_up() * Affine.rotation(10),
-        Affine(0.5, 0, 500_000, 0, 0.5, 5_600_000),
-        Affine(-0.5, 0, 500_000, 0, -0.5, 5_600_000),
-    ],
-)
-def test_a_rotated_or_flipped_grid(tmp_path, transform):
-    refused(RotatedGrid, write_scene(tmp_path / "a.tif", IMAGE, transform=transform), "gdalwarp")
 
 
 def test_coordinates_beyond_the_earth(tmp_path):
@@ -325,4 +299,4 @@ def test_every_error_is_one_of_ours_and_says_its_exit_code():
 def test_the_path_is_kept_as_given(tmp_path, monkeypatch):
     write_scene(tmp_path / "a.tif", IMAGE)
     monkeypatch.chdir(tmp_path)
-    assert describe("a.tif").path == Path("a.tif")
+    assert describe("a.tif").path == describe(Path("a.tif")).path == "a.tif"

@@ -1,0 +1,155 @@
+import numpy as np
+import pytest
+import rasterio
+from affine import Affine
+from rasterio.control import GroundControlPoint
+from rasterio.rpc import RPC
+from rasters import UTM, north_up, textured, write_scene
+from shapely.geometry import Point
+
+from tiling import MissingCRS, MissingGeoreferencing, describe
+from tiling.geodesy import on_map
+from tiling.scene import open_scene
+
+IMAGE = textured(40, 60)
+# Written out: releases of affine differ in how two transforms are multiplied.
+ROTATED = Affine(0.4, 0.3, 500_000, 0.3, -0.4, 5_600_000)
+SHEARED = Affine(0.5, 0.1, 500_000, 0, -0.5, 5_600_000)
+SOUTH_UP = Affine(0.5, 0, 500_000, 0, 0.5, 5_600_000)
+MIRRORED = Affine(-0.5, 0, 500_000, 0, -0.5, 5_600_000)
+
+
+def write_with_points(path, points, crs="EPSG:4326"):
+    """A raster that is placed by ground control points alone: (row, column, x, y)."""
+    write_scene(path, IMAGE, transform=None, crs=None)
+    with rasterio.open(path, "r+") as file:
+        file.gcps = [GroundControlPoint(*point) for point in points], rasterio.CRS.from_user_input(crs)
+    return path
+
+
+def points_on(transform, places):
+    return [(row, col, *on_map(transform, col, row)) for row, col in places]
+
+
+CORNERS = ((0, 0), (0, 60), (40, 60), (40, 0))
+
+
+@pytest.mark.parametrize("transform", [ROTATED, SHEARED, SOUTH_UP, MIRRORED])
+def test_any_affine_transform_places_a_scene(tmp_path, transform):
+    info = describe(write_scene(tmp_path / "a.tif", IMAGE, transform=transform))
+    assert info.transform == transform and info.gcps == () and not info.north_up
+    corners = [on_map(transform, *at) for at in ((0, 0), (60, 0), (60, 40), (0, 40))]
+    assert list(info.footprint.exterior.coords)[:-1] == corners
+    assert info.bounds == info.footprint.bounds
+    assert info.footprint.area == pytest.approx(abs(transform.determinant) * 60 * 40)
+    assert info.gsd == pytest.approx(0.5, rel=0.02)
+
+
+def test_north_up_is_said_of_plain_grids_only(tmp_path):
+    assert describe(write_scene(tmp_path / "a.tif", IMAGE)).north_up
+
+
+@pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
+@pytest.mark.parametrize("transform", [north_up(), ROTATED, SOUTH_UP])
+def test_ground_control_points_place_a_scene(tmp_path, transform):
+    info = describe(write_with_points(tmp_path / "a.tif", points_on(transform, CORNERS), UTM))
+    assert info.crs.to_string() == UTM and len(info.gcps) == 4 and not info.north_up
+    np.testing.assert_allclose(info.transform[:6], transform[:6], atol=1e-6)
+    assert info.gsd == pytest.approx(0.5)
+    area = abs(transform.determinant) * 60 * 40
+    assert info.footprint.area == pytest.approx(area, rel=1e-6)
+    assert info.footprint.centroid.distance(Point(on_map(transform, 30, 20))) < 1e-5
+
+
+@pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
+def test_points_that_bend_the_image_bend_its_outline(tmp_path):
+    places = [(row, col) for row in (0, 20, 40) for col in (0, 20, 40, 60)]
+    bent = [
+        (row, col, x, y + 4 * (1 - ((col - 30) / 30) ** 2))
+        for row, col, x, y in points_on(north_up(), places)
+    ]
+    info = describe(write_with_points(tmp_path / "a.tif", bent, UTM))
+    _, _, _, north = info.bounds
+    assert north == pytest.approx(5_600_004, abs=0.05), "the middle of the upper edge stands out"
+    # The least-squares plane lies between.
+    assert 5_600_001 < on_map(info.transform, 30, 0)[1] < 5_600_003
+
+
+@pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
+def test_points_on_both_sides_of_the_antimeridian_do_not_jump(tmp_path):
+    points = [
+        (0, 0, 179.999, 60),
+        (0, 60, -179.998, 60),
+        (40, 60, -179.998, 59.999),
+        (40, 0, 179.999, 59.999),
+    ]
+    info = describe(write_with_points(tmp_path / "a.tif", points))
+    west, _, east, _ = info.bounds
+    assert (west, east) == pytest.approx((179.999, 180.002), abs=1e-6)
+    assert [point.x for point in info.gcps] == pytest.approx([179.999, 180.002, 180.002, 179.999])
+
+
+@pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
+@pytest.mark.parametrize(
+    "places", [((0, 0), (40, 60)), ((0, 0), (20, 30), (40, 60)), ((0, 0), (0, 0), (0, 0))]
+)
+def test_points_that_span_no_area_are_refused(tmp_path, places):
+    path = write_with_points(tmp_path / "a.tif", points_on(north_up(), places), UTM)
+    with pytest.raises(MissingGeoreferencing, match=r"a\.tif: its ground control points .*; correct"):
+        describe(path)
+
+
+@pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
+def test_a_transform_goes_before_ground_control_points(tmp_path):
+    with open_scene(write_with_points(tmp_path / "a.tif", points_on(ROTATED, CORNERS), UTM)) as file:
+        assert file.transform.is_identity and len(file.gcps[0]) == 4
+    info = describe(write_scene(tmp_path / "b.tif", IMAGE, transform=ROTATED))
+    assert info.gcps == ()
+
+
+@pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
+def test_a_camera_model_alone_is_refused_with_the_remedy(tmp_path):
+    model = RPC(
+        height_off=100, height_scale=500, lat_off=50, lat_scale=0.1, line_off=20, line_scale=20,
+        long_off=15, long_scale=0.1, samp_off=30, samp_scale=30, err_bias=None, err_rand=None,
+        line_num_coeff=[0.0, 0.0, -1.0, *[0.0] * 17], line_den_coeff=[1.0, *[0.0] * 19],
+        samp_num_coeff=[0.0, 1.0, *[0.0] * 18], samp_den_coeff=[1.0, *[0.0] * 19],
+    )  # fmt: skip
+    path = write_scene(tmp_path / "a.tif", IMAGE, transform=None, crs=None, rpcs=model)
+    with pytest.raises(MissingGeoreferencing, match=r"a\.tif: only a camera model \(RPC\).*gdalwarp -rpc"):
+        describe(path)
+
+
+@pytest.mark.parametrize(
+    ("west", "north", "crs"),
+    [
+        (15, 1000, "EPSG:4326"),
+        (15, -95, "EPSG:4326"),
+        (1000, 50, "EPSG:4326"),
+        (500_000, 5_600_000, "EPSG:4258"),
+    ],
+)
+def test_degrees_that_are_no_place_on_earth_are_refused(tmp_path, west, north, crs):
+    path = write_scene(tmp_path / "a.tif", IMAGE, crs=crs, transform=north_up(west, north, 1e-5))
+    with pytest.raises(
+        MissingGeoreferencing, match=r"a\.tif: its corners .* no place on Earth; correct"
+    ) as caught:
+        describe(path)
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("west", "north", "cell", "crs"),
+    [(-180.05, 90.05, 0.1, "EPSG:4326"), (359, 50, 1e-5, "EPSG:4326"), (10, 60, 1e-5, "EPSG:4807")],
+)
+def test_degrees_and_grads_at_the_edge_of_the_earth_are_places(tmp_path, west, north, cell, crs):
+    describe(write_scene(tmp_path / "a.tif", IMAGE, crs=crs, transform=north_up(west, north, cell)))
+
+
+@pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
+def test_points_in_no_known_system_are_refused(tmp_path):
+    path = write_with_points(
+        tmp_path / "a.tif", points_on(north_up(), CORNERS), 'LOCAL_CS["plan",UNIT["metre",1]]'
+    )
+    with pytest.raises(MissingCRS):
+        describe(path)

@@ -1,0 +1,142 @@
+"""Where on the map the pixels of a raster lie: by an affine transform, or by ground control points."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from affine import Affine
+from pyproj import CRS
+from rasterio.control import GroundControlPoint
+from rasterio.io import DatasetReader
+from rasterio.transform import GCPTransformer
+from shapely.geometry import Polygon
+
+from tiling.errors import MissingCRS, MissingGeoreferencing, ReprojectionFailed
+from tiling.geodesy import ground_sampling, is_earthly, near, on_map
+
+# Edges that a side of an image is cut into, where ground control points bend it.
+EDGES = 64
+# Longitudes may go on beyond the antimeridian, as far as once around the Earth from its middle.
+_LONGITUDE, _LATITUDE = 540.0, 90.0
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where a raster lies.
+
+    Attributes:
+        crs: coordinate reference system (rasterio), that of the control points if there are any.
+        transform: column and row to map coordinates; with control points the least-squares fit to them.
+        gcps: the ground control points, empty where the file has a transform of its own.
+        gsd: metres per pixel at the centre; the geometric mean of width and height of a pixel.
+    """
+
+    crs: Any
+    transform: Affine
+    gcps: tuple[GroundControlPoint, ...]
+    gsd: float
+
+
+def placement(shown: str, file: DatasetReader) -> Placement:
+    """Return where an open raster lies.
+
+    Raises:
+        MissingGeoreferencing: it does not say, or it says something that cannot be.
+        MissingCRS: its coordinates are in no known system.
+    """
+    transform, crs, gcps = file.transform, file.crs, ()
+    if transform.is_identity:
+        points, points_crs = file.gcps
+        if not points:
+            raise _unplaced(shown, by_camera=file.rpcs is not None)
+        crs, gcps = points_crs, tuple(points)
+    if not crs or not is_earthly(crs):
+        raise MissingCRS(
+            f"{shown}: it has no coordinate reference system; set it with gdal_edit -a_srs EPSG:..."
+        )
+    if gcps:
+        gcps = _on_one_turn(gcps) if crs.is_geographic else gcps
+        transform = fitted(gcps)
+    if not np.isfinite(transform[:6]).all() or transform.determinant == 0:
+        what = "ground control points do not span an area" if gcps else "pixels have no area on the map"
+        raise MissingGeoreferencing(f"{shown}: its {what}; correct its georeferencing with gdal_edit")
+    _check_degrees(shown, crs, outline(transform, gcps, file.width, file.height))
+    try:
+        width, height = ground_sampling(crs, transform, file.width, file.height)
+    except ReprojectionFailed as error:
+        raise MissingGeoreferencing(f"{shown}: {error}; correct its georeferencing with gdal_edit") from error
+    return Placement(crs, transform, gcps, float(np.sqrt(width * height)))
+
+
+def fitted(gcps: Sequence[GroundControlPoint]) -> Affine:
+    """Return the affine transform from columns and rows that lies nearest to ground control points.
+
+    Its determinant is 0 if there are fewer than three or they lie on a line.
+    """
+    pixels = np.array([(point.col, point.row) for point in gcps], float)
+    ground = np.array([(point.x, point.y) for point in gcps], float)
+    # Around their centres, or the large numbers of map coordinates would eat the digits that matter.
+    centre, middle = pixels.mean(axis=0), ground.mean(axis=0)
+    matrix, _, rank, _ = np.linalg.lstsq(pixels - centre, ground - middle, rcond=1e-9)
+    if rank < 2:
+        return Affine(0, 0, middle[0], 0, 0, middle[1])
+    (a, d), (b, e) = matrix.tolist()
+    x, y = (middle - centre @ matrix).tolist()
+    return Affine(a, b, x, d, e, y)
+
+
+def outline(transform: Affine, gcps: Sequence[GroundControlPoint], width: int, height: int) -> Polygon:
+    """Return the edge of an image on the map; with control points along the curve that GDAL warps by."""
+    corners = [(0, 0), (width, 0), (width, height), (0, height)]
+    if not gcps:
+        return Polygon([on_map(transform, *corner) for corner in corners])
+    steps = np.linspace(0, 1, EDGES, endpoint=False)[:, None]
+    places = np.concatenate(
+        [
+            (1 - steps) * start + steps * end
+            for start, end in zip(np.array(corners), np.array([*corners[1:], corners[0]]), strict=True)
+        ]
+    )
+    with GCPTransformer(list(gcps)) as curve:
+        x, y = curve.xy(places[:, 1], places[:, 0], offset="ul")
+    return Polygon(np.column_stack([x, y]))
+
+
+def _unplaced(shown: str, *, by_camera: bool) -> MissingGeoreferencing:
+    if by_camera:
+        return MissingGeoreferencing(
+            f"{shown}: only a camera model (RPC) says where its pixels lie, which needs heights of the "
+            "ground; bring it onto a map with gdalwarp -rpc -to RPC_DEM=..."
+        )
+    return MissingGeoreferencing(
+        f"{shown}: it does not say where its pixels lie; set that with gdal_translate -a_ullr -a_srs "
+        "or with ground control points (-gcp)"
+    )
+
+
+def _on_one_turn(gcps: Sequence[GroundControlPoint]) -> tuple[GroundControlPoint, ...]:
+    """Return points in degrees whose longitudes do not jump at the antimeridian."""
+    x = near(np.array([point.x for point in gcps], float), gcps[0].x)
+    return tuple(
+        GroundControlPoint(point.row, point.col, float(lon), point.y, point.z, point.id, point.info)
+        for point, lon in zip(gcps, x, strict=True)
+    )
+
+
+def _check_degrees(shown: str, crs: Any, place: Polygon) -> None:
+    """Refuse longitudes and latitudes that are none: they are metres, or a file was written wrongly."""
+    if not crs.is_geographic:
+        return
+    axes = CRS.from_user_input(crs).axis_info
+    degree = np.radians(1) / axes[0].unit_conversion_factor if axes else 1.0
+    west, south, east, north = np.array(place.bounds) / degree
+    # Scenes of the whole Earth lie half a pixel over its edge.
+    slack = min(1.0, (north - south) / 4)
+    if max(-west, east) > _LONGITUDE or max(-south, north) > _LATITUDE + slack:
+        raise MissingGeoreferencing(
+            f"{shown}: its corners at longitude {west:g} to {east:g}, latitude {south:g} to {north:g} are no "
+            "place on Earth; correct its georeferencing or its CRS with gdal_edit"
+        )
