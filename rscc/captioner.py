@@ -66,7 +66,13 @@ class Captioner:
             return self._find(self._encode(before, after))
 
     def caption(
-        self, before: np.ndarray, after: np.ndarray, *, beams: int = 3, assume_changed: bool = False
+        self,
+        before: np.ndarray,
+        after: np.ndarray,
+        *,
+        beams: int = 3,
+        assume_changed: bool = False,
+        focus: np.ndarray | None = None,
     ) -> list[Caption]:
         """Describe what changed.
 
@@ -74,6 +80,8 @@ class Captioner:
             before, after: (B, 3, H, W) uint8 RGB, H and W multiples of 16.
             beams: width of the beam search; its other sentences become the alternatives.
             assume_changed: the caller knows that something changed; no "no change" sentence is given.
+            focus: (B, H, W) in 0..1, how much of what changed at each pixel is to be described: where it is
+                0 the model is shown no difference. Its grid is coarse, 16 pixels. None describes all.
 
         Returns:
             One caption per pair. A pair whose P(anything changed) is below the card's threshold gets the
@@ -84,7 +92,8 @@ class Captioner:
         """
         with self._inference():
             head = not assume_changed and self._flag is not None and self._flag.reads_evidence
-            return self._say(self._encode(before, after, head=head), beams, assume_changed)
+            features = self._encode(before, after, head=head, focus=focus)
+            return self._say(features, beams, assume_changed)
 
     def describe(
         self, before: np.ndarray, after: np.ndarray, *, beams: int = 3, assume_changed: bool = False
@@ -128,10 +137,15 @@ class Captioner:
                 change=found.change_probability[0],
             )
 
-    def _encode(self, before: np.ndarray, after: np.ndarray, *, head: bool = True) -> DifferenceFeatures:
+    def _encode(
+        self, before: np.ndarray, after: np.ndarray, *, head: bool = True, focus: np.ndarray | None = None
+    ) -> DifferenceFeatures:
         """Encode pairs; ``head``: with what finding the changed pixels needs."""
         return self._model.encode(
-            self._tensor(before), self._tensor(after), head=head and self._localiser.needs_head
+            self._tensor(before),
+            self._tensor(after),
+            head=head and self._localiser.needs_head,
+            focus=None if focus is None else self._tensor(focus.astype(np.float32)),
         )
 
     def _find(self, features: DifferenceFeatures) -> ChangePrediction:

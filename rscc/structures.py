@@ -93,6 +93,8 @@ class PairView:
         images: both dates as (B, 3, H, W) RGB in 0..255; None when the maps come from a cache.
         extracted: (B, h, w) in 0..1, the share of a position that an extraction without learning calls
             changed (DAVIR, Eq. 3); None when the caller has none.
+        focus: (B, h, w) in 0..1, how much of each position's change is to be described; the maps have been
+            weighed by it already. None is 1 everywhere.
     """
 
     before: torch.Tensor
@@ -102,6 +104,7 @@ class PairView:
     grid: tuple[int, int]
     images: tuple[torch.Tensor, torch.Tensor] | None = None
     extracted: torch.Tensor | None = None
+    focus: torch.Tensor | None = None
 
 
 @dataclass(frozen=True)

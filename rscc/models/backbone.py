@@ -57,6 +57,15 @@ class Backbone(nn.Module):
             maps.append(x)
         return maps
 
+    def weigh(self, before: Tensor, after: Tensor, focus: Tensor) -> Tensor:
+        """Return the last map of the later date, ``before + focus * (after - before)``.
+
+        Args:
+            before, after: (B, C, h, w).
+            focus: (B, h, w) in 0..1.
+        """
+        return torch.lerp(before, after, focus.unsqueeze(1).to(after.dtype))
+
     def train(self, mode: bool = True) -> Backbone:
         """Switch dropout as usual, but keep BatchNorm on its stored statistics."""
         super().train(mode)

@@ -17,7 +17,7 @@ from rscc.change_extraction import ChangeExtractor
 from rscc.config import ModelConfig
 from rscc.errors import ConfigInvalid
 from rscc.models.backbone import Backbone
-from rscc.models.blocks import ChangedHead, ChangeHead, Positions2d
+from rscc.models.blocks import ChangedHead, ChangeHead, Positions2d, enlarge_maps
 from rscc.models.decoder import CaptionDecoder, Decoder, DecoderLayer
 from rscc.models.generation import ForbiddenPrefixes, Hypothesis, beam_search, greedy_search
 from rscc.models.grounding import Grounding
@@ -148,13 +148,19 @@ class ChangeCaptioner(nn.Module, ABC):
         """The paper: its own loss terms, unweighted, by the names in ``auxiliary_terms``."""
 
     def encode(
-        self, before: Tensor, after: Tensor, *, extracted: Tensor | None = None, head: bool = True
+        self,
+        before: Tensor,
+        after: Tensor,
+        *,
+        extracted: Tensor | None = None,
+        head: bool = True,
+        focus: Tensor | None = None,
     ) -> DifferenceFeatures:
         """Encode uint8 or float RGB images in 0..255, each (B, 3, H, W).
 
         Args:
             before, after: the images.
-            extracted: see :meth:`encode_last_maps`.
+            extracted, focus: see :meth:`encode_last_maps`; the change head does not mind the focus.
             head: whether the change head is run, too; a grounded model always runs it.
         """
         maps_before, maps_after = self.trunk(before, after)
@@ -165,6 +171,7 @@ class ChangeCaptioner(nn.Module, ABC):
             images=(before, after),
             extracted=extracted,
             change=None if logits is None else logits.detach().float().sigmoid(),
+            focus=focus,
         )
         encoded.change_logits = logits
         return encoded
@@ -183,18 +190,29 @@ class ChangeCaptioner(nn.Module, ABC):
         images: tuple[Tensor, Tensor] | None = None,
         extracted: Tensor | None = None,
         change: Tensor | None = None,
+        focus: Tensor | None = None,
     ) -> DifferenceFeatures:
         """Encode the trunk's last maps (B, C, h, w) of both dates, which may come from a cache.
+
+        With a focus f the later map is ``before + f * (after - before)``: where f is 0 the model sees no
+        difference, whatever it makes of differences.
 
         Args:
             before, after: the maps.
             images, extracted: see :class:`~rscc.structures.PairView`; ``extracted`` on the maps' grid.
             change: the change head's probabilities (B, H / 4, W / 4), which a grounded model reads.
+            focus: (B, H, W) in 0..1 of any size, averaged over the positions: how much of what changed there
+                is to be described; None is 1 everywhere.
         """
         if self.config.pool > 1:
             before, after = (F.avg_pool2d(m, self.config.pool) for m in (before, after))
             extracted = None if extracted is None else F.avg_pool2d(extracted, self.config.pool)
         grid = (before.shape[-2], before.shape[-1])
+        if focus is not None:
+            focus = F.adaptive_avg_pool2d(focus.float(), grid)  # (B, h, w)
+            after = self.backbone.weigh(before, after, focus)
+            if change is not None:
+                change = change * enlarge_maps(focus, (change.shape[-2], change.shape[-1]))
         positions = self.positions(*grid)
         tokens = [
             self.project(m.flatten(2).transpose(1, 2)) + positions for m in (before, after)
@@ -202,7 +220,9 @@ class ChangeCaptioner(nn.Module, ABC):
         if self.grounding is not None:
             assert change is not None, "a grounded model reads the change head's map"
             tokens[1] = tokens[1] + self.grounding(change, grid)
-        encoded = self.encode_pair(PairView(tokens[0], tokens[1], before, after, grid, images, extracted))
+        encoded = self.encode_pair(
+            PairView(tokens[0], tokens[1], before, after, grid, images, extracted, focus)
+        )
         encoded.changed_logits = self.changed_head(encoded.tokens)
         return encoded
 

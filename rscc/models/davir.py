@@ -309,6 +309,8 @@ class Davir(ChangeCaptioner):
             return torch.zeros(len(pair.before), *pair.grid, device=pair.before.device)
         if share.shape[1:] != pair.grid:
             share = F.adaptive_avg_pool2d(share.float(), pair.grid)
+        if pair.focus is not None:
+            share = share * pair.focus
         return gaussian_blur(share.float(), self.options.blur)
 
     def retrieve(self, pair: PairView, soft_mask: Tensor) -> Tensor:

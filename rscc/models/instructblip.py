@@ -106,6 +106,11 @@ class InstructBlipVision(Backbone):
         """Map (B, 3, H, W) RGB in 0..255 to one map (B, 2 D + 1, h, w) in float32."""
         return [pack(*self.encode(images))]
 
+    def weigh(self, before: Tensor, after: Tensor, focus: Tensor) -> Tensor:
+        """See :meth:`Backbone.weigh`; [CLS] and its attention, which have no place, stay the later date's."""
+        width = after.shape[1] // 2
+        return torch.cat([super().weigh(before, after, focus)[:, :width], after[:, width:]], dim=1)
+
 
 def pack(tokens: Tensor, attention: Tensor) -> Tensor:
     """Put tokens (B, 1 + h * w, D) and attention (B, h, w) into one map (B, 2 D + 1, h, w)."""

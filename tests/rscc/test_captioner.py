@@ -117,6 +117,21 @@ def test_the_word_of_the_caller_counts_more_than_the_flag(captioner) -> None:
     assert all(c.changed and c.text != NO_CHANGE_CAPTION for c in found)
 
 
+def test_a_focus_shuts_out_what_lies_beside_it(captioner) -> None:
+    before, after = images(3, 64, 64)
+    left = np.zeros((3, 64, 64), np.float32)
+    left[..., :32] = 1
+    cut = after.copy()
+    cut[..., 32:] = before[..., 32:]
+
+    def said(later, focus=None):
+        found = captioner.caption(before, later, assume_changed=True, focus=focus)
+        return [(one.text, round(one.likelihood, 5)) for one in found]
+
+    assert said(after, left) == said(cut, left) != said(after)
+    assert said(after, np.ones_like(left)) == said(after)
+
+
 def test_captions_are_words_with_scores_and_other_alternatives(captioner) -> None:
     found = captioner.caption(*images(8), beams=4, assume_changed=True)
     assert len(found) == 8

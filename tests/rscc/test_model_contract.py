@@ -88,6 +88,42 @@ def test_height_and_width_are_not_swapped(paper) -> None:
 
 
 @papers
+@pytest.mark.parametrize("pool", [1, 2])
+def test_a_focus_of_nothing_shows_two_equal_dates_and_one_of_all_changes_nothing(paper, pool) -> None:
+    model = tiny_model(paper, pool=pool, grounded=True)
+    before, after = random_images(2, 64, 96)
+    with torch.no_grad():
+        maps = [found[-1] for found in model.trunk(before, after)]
+        change = model.change_head(*model.trunk(before, after)).sigmoid()
+        # Nothing is extracted from cached maps, as nothing is in focus.
+        same = model.encode_last_maps(maps[0], maps[0], change=torch.zeros_like(change))
+        plain = model.encode_last_maps(*maps, change=change)
+        shut, wide = (
+            model.encode_last_maps(*maps, change=change, focus=torch.full((2, 64, 96), share))
+            for share in (0.0, 1.0)
+        )
+    torch.testing.assert_close(model.memory(shut), model.memory(same))
+    torch.testing.assert_close(model.memory(wide), model.memory(plain))
+    assert (model.memory(plain) - model.memory(same)).abs().max() > 1e-3
+
+
+@papers
+def test_what_lies_out_of_focus_is_not_seen(paper) -> None:
+    """Two later dates that differ only out of focus are one to the model; in focus they are two."""
+    model = tiny_model(paper)
+    before, after = random_images(1, 64, 96)
+    other = after.clone()
+    other[..., :16] = 255 - other[..., :16]
+    focus = torch.ones(1, 64, 96)
+    focus[..., :32] = 0  # twice as wide: the trunk looks a little aside
+    with torch.no_grad():
+        one, two = (model.memory(model.encode(before, later, focus=focus)) for later in (after, other))
+        turned = [model.memory(model.encode(before, later, focus=1 - focus)) for later in (after, other)]
+    torch.testing.assert_close(one, two)
+    assert (turned[0] - turned[1]).abs().max() > 1e-3
+
+
+@papers
 def test_every_trainable_parameter_gets_a_gradient(paper) -> None:
     model = trainable_model(paper).train()
     terms = model.losses(full_batch(model, CAPTIONS), all_weights(model))
