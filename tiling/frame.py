@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 import shapely
+import shapely.affinity
 from affine import Affine
 from rasterio.crs import CRS
 from shapely.geometry import Polygon, box
 
 from tiling.errors import BoundsInvalid, NoOverlap, ResolutionInvalid, SceneTooLarge
 from tiling.geodesy import ground_sampling, near, on_map, transformer, utm_crs
+from tiling.grid import Window
 from tiling.scene import MAX_PIXELS, SceneInfo
 
 WGS84 = "EPSG:4326"
@@ -23,6 +25,9 @@ EDGES = 256
 SAME_GSD = 0.01
 # Pixels of which less than this lies on common ground are left out at the edge.
 SLIVER_PX = 0.05
+# Where a place within a pixel is rounded up to the next. Not a half: grids that lie off by half a pixel are
+# common, and rounding errors would then decide.
+ROUND_UP_AT = 0.618
 
 Bounds = tuple[float, float, float, float]
 
@@ -36,6 +41,8 @@ class Grid:
         transform: column and row to map coordinates.
         width, height: in pixels.
         gsd: metres on the ground per pixel.
+        anchor: column and row of the first pixel on the endless lattice of such pixels over the map; two
+            grids of one place that begin elsewhere name the same pixel alike.
     """
 
     crs: Any
@@ -43,63 +50,132 @@ class Grid:
     width: int
     height: int
     gsd: float
+    anchor: tuple[int, int] = (0, 0)
 
 
-def plan_grid(before: SceneInfo, after: SceneInfo, gsd: float | None, bounds: Bounds | None) -> Grid:
-    """Return the grid of the scene before, cut to the ground that both scenes (and ``bounds``) show.
+@dataclass(frozen=True)
+class _Lattice:
+    """Pixels all over the map: their size, the north-west corner of one, and their metres on the ground."""
 
-    A scene in degrees gets a grid in its UTM zone. The resolution is that of the scene before unless ``gsd``
-    (metres) differs from it by more than one percent.
+    cell: tuple[float, float]
+    origin: tuple[float, float]
+    gsd: float
+
+    def span(self, area: Polygon) -> Window:
+        """Return the pixels that an area touches, counted from the origin; at least one."""
+        west, south, east, north = area.bounds
+        col, width = _span(west - self.origin[0], east - self.origin[0], self.cell[0])
+        row, height = _span(self.origin[1] - north, self.origin[1] - south, self.cell[1])
+        return Window(col, row, width, height)
+
+
+def plan_grid(
+    before: SceneInfo, after: SceneInfo, gsd: float | None = None, bounds: Bounds | None = None
+) -> Grid:
+    """Return the grid of the scene before, cut to the ground that both scenes show.
+
+    A scene whose pixels run along the axes of a projected map keeps them; one in degrees gets a grid in its
+    UTM zone, a turned one a north-up grid of its own system. The resolution is that of the scene before
+    unless ``gsd`` (metres) differs from it by more than one percent. Pixels that are not those of the scene
+    lie on a lattice that begins at the origin of the map, whatever part of the ground the scene shows.
 
     Raises:
-        TilingError: nothing in common, bounds or resolution out of range, or more pixels than the limit.
+        TilingError: nothing in common, resolution out of range, or more pixels than the limit.
     """
     if gsd is not None and not (math.isfinite(gsd) and gsd > 0):
         raise ResolutionInvalid(
             f"the resolution must be above 0 metres per pixel, got {gsd}; give such a number"
         )
     crs = before.crs if before.crs.is_projected else _utm_of(before)
-    ground = _common_ground(before, after, bounds, crs)
+    ground = _common_ground(before, after, crs)
     wanted = gsd if gsd is not None and abs(gsd / before.gsd - 1) > SAME_GSD else None
-    if crs is before.crs:
-        cell, origin, limit = _cell_of(before, wanted), (before.transform.c, before.transform.f), before
-    else:
-        side = wanted or before.gsd
-        west, _, _, north = ground.bounds
-        cell, origin, limit = (side, side), (_snap(west, side), _snap(north, side)), None
-    first_col, end_col = _span(ground.bounds[0] - origin[0], ground.bounds[2] - origin[0], cell[0])
-    first_row, end_row = _span(origin[1] - ground.bounds[3], origin[1] - ground.bounds[1], cell[1])
-    if limit is not None:
-        first_col, first_row = max(0, first_col), max(0, first_row)
-    width, height = end_col - first_col, end_row - first_row
-    if width * height > MAX_PIXELS:
+    keeps = crs is before.crs and wanted is None and _along_axes(before)
+    pixels = _own_lattice(before) if keeps else _map_lattice(before, wanted)
+    span = pixels.span(ground)
+    if span.width * span.height > MAX_PIXELS:
         raise SceneTooLarge(
-            f"{before.path}: {width} x {height} pixels at {wanted or before.gsd:.3g} m are more than "
-            f"{MAX_PIXELS:.0e}; give a smaller box or a coarser resolution"
+            f"{before.path}: {span.width} x {span.height} pixels at {pixels.gsd:.3g} m are more than "
+            f"{MAX_PIXELS:.0e}; give a coarser resolution"
         )
-    x, y = origin[0] + first_col * cell[0], origin[1] - first_row * cell[1]
-    transform = Affine(cell[0], 0.0, x, 0.0, -cell[1], y)
-    return Grid(crs, transform, width, height, wanted or before.gsd)
+    (width, height), (west, north) = pixels.cell, pixels.origin
+    x, y = west + span.col_off * width, north - span.row_off * height
+    transform = Affine(width, 0.0, x, 0.0, -height, y)
+    anchor = _whole(x / width), _whole(-y / height)
+    grid = Grid(crs, transform, span.width, span.height, pixels.gsd, anchor)
+    return grid if bounds is None else _cut_grid(grid, focus_window(grid, bounds, before))
 
 
-def _common_ground(before: SceneInfo, after: SceneInfo, bounds: Bounds | None, crs: Any) -> Polygon:
-    """Return the part of the map, in ``crs``, that both scenes and the box cover."""
-    own = _dense(box(*before.bounds))
+def focus_window(grid: Grid, bounds: Bounds, before: SceneInfo) -> Window:
+    """Return the pixels of the grid that a box of west, south, east, north in degrees touches.
+
+    Raises:
+        BoundsInvalid: the box is none.
+        NoOverlap: it touches no pixel; the message names the scene before.
+    """
+    to_map = grid.transform
+    west, north = on_map(to_map, 0, 0)
+    east, south = on_map(to_map, grid.width, grid.height)
+    ground = _cut(_dense(box(west, south, east, north)), grid.crs, _checked_box(bounds), WGS84)
+    if ground.area == 0:
+        text = ",".join(f"{value:g}" for value in bounds)
+        raise NoOverlap(
+            f"{before.path}: the box {text} shows no ground of both scenes ({_place(before)}); "
+            "give west,south,east,north in degrees inside it"
+        )
+    touched = _Lattice((to_map.a, -to_map.e), (west, north), grid.gsd).span(ground)
+    return touched.intersection(Window(0, 0, grid.width, grid.height))
+
+
+def _cut_grid(grid: Grid, window: Window) -> Grid:
+    own = grid.transform
+    x, y = on_map(own, window.col_off, window.row_off)
+    anchor = grid.anchor[0] + window.col_off, grid.anchor[1] + window.row_off
+    transform = Affine(own.a, own.b, x, own.d, own.e, y)
+    return Grid(grid.crs, transform, window.width, window.height, grid.gsd, anchor)
+
+
+def _own_lattice(before: SceneInfo) -> _Lattice:
+    """Return the pixels of the scene itself; rows that run south to north are counted the other way."""
+    own = before.transform
+    first, last = on_map(own, 0, 0), on_map(own, before.width, before.height)
+    return _Lattice((abs(own.a), abs(own.e)), (min(first[0], last[0]), max(first[1], last[1])), before.gsd)
+
+
+def _map_lattice(before: SceneInfo, gsd: float | None) -> _Lattice:
+    """Return pixels of ``gsd`` metres, or as large as those of the scene, counted from the map's origin.
+
+    What is measured at the centre of the scene is rounded to four digits: else a scene that is cut, and so
+    has another centre, would get other pixels.
+    """
+    metres = gsd or float(f"{before.gsd:.4g}")
+    if not before.crs.is_projected:
+        return _Lattice((metres, metres), (0.0, 0.0), metres)
+    own = before.transform
+    if _along_axes(before):
+        sizes = ground_sampling(before.crs, own, before.width, before.height)
+        units = abs(own.a) / sizes[0], abs(own.e) / sizes[1]
+    else:
+        units = (math.sqrt(abs(own.determinant)) / before.gsd,) * 2
+    return _Lattice(
+        (float(f"{units[0]:.4g}") * metres, float(f"{units[1]:.4g}") * metres), (0.0, 0.0), metres
+    )
+
+
+def _along_axes(info: SceneInfo) -> bool:
+    """Tell whether the pixels run along the axes of the map, in whichever direction."""
+    return info.transform.b == info.transform.d == 0 and not info.gcps
+
+
+def _common_ground(before: SceneInfo, after: SceneInfo, crs: Any) -> Polygon:
+    """Return the part of the map, in ``crs``, that both scenes cover."""
+    own = _dense(before.footprint)
     start = own if crs is before.crs else _to(own, before.crs, crs)
-    ground = _cut(start, crs, box(*after.bounds), after.crs)
+    ground = _cut(start, crs, after.footprint, after.crs)
     if ground.area == 0:
         raise NoOverlap(
             f"{after.path}: it shows no ground of {before.path} ({_place(after)} against {_place(before)}); "
             "give two scenes of one place"
         )
-    if bounds is not None:
-        ground = _cut(ground, crs, _checked_box(bounds), WGS84)
-        if ground.area == 0:
-            west, south, east, north = bounds
-            raise NoOverlap(
-                f"{before.path}: the box {west:g},{south:g},{east:g},{north:g} shows no ground of both "
-                f"scenes ({_place(before)}); give west,south,east,north in degrees inside it"
-            )
     return ground
 
 
@@ -125,28 +201,60 @@ def _cut(ground: Polygon, crs: Any, area: Polygon, area_crs: Any) -> Polygon:
     """Return the part of ``ground`` that lies in ``area``, in the CRS of ``ground``.
 
     The ground goes to the CRS of the area and back, because the ground is small: a whole-Earth area has
-    corners that many a projection does not know.
+    corners that many a projection does not know. Only around a pole, where longitudes mean nothing, or where
+    the ground is what has such corners, the area is brought to the ground.
     """
     if area_crs == crs:
         return ground.intersection(area)
-    moved = _to(ground, crs, area_crs, near_lon=area.centroid.x)
+    geographic = _is_geographic(area_crs)
+    pole = _pole_in(ground, crs, area_crs) if geographic else 0
+    if pole:
+        half = box(-1080, 0, 1080, 90) if pole > 0 else box(-1080, -90, 1080, 0)
+        return _brought(ground, crs, area.intersection(half), area_crs)
+    moved = _to(ground, crs, area_crs)
     if not np.isfinite(shapely.get_coordinates(moved)).all():
-        return Polygon()
+        return _brought(ground, crs, area, area_crs)
+    if geographic:
+        area = shapely.union_all([shapely.affinity.translate(area, turn) for turn in (-360, 0, 360)])
     part = shapely.make_valid(moved).intersection(area)
     return ground if part.equals(moved) else _to(_dense(part), area_crs, crs)
 
 
-def _to(geometry: Any, source: Any, target: Any, near_lon: float | None = None) -> Any:
-    move = transformer(source, target)
-    geographic = move.target_crs is not None and move.target_crs.is_geographic
+def _brought(ground: Polygon, crs: Any, area: Polygon, area_crs: Any) -> Polygon:
+    """Return the part of ``ground`` in ``area``, which is brought to ``crs`` if it is known there."""
+    moved = _to(_dense(area), area_crs, crs)
+    if not np.isfinite(shapely.get_coordinates(moved)).all():
+        return Polygon()
+    return ground.intersection(shapely.make_valid(moved))
+
+
+def _pole_in(ground: Polygon, crs: Any, geographic_crs: Any) -> int:
+    """Return 1 where the ground has the north pole in it, -1 for the south pole, else 0."""
+    for sign in (1, -1):
+        place = transformer(geographic_crs, crs).transform(0.0, 90.0 * sign)
+        if np.isfinite(place).all() and ground.intersects(shapely.Point(place)):
+            return sign
+    return 0
+
+
+def _to(geometry: Any, source: Any, target: Any) -> Any:
+    """Reproject; longitudes go on beyond 180 where they would jump."""
+    move, geographic = transformer(source, target), _is_geographic(target)
+    middle = geometry.centroid
+    if geographic and not middle.is_empty:
+        reference = move.transform(middle.x, middle.y)[0]
 
     def moved(xy: np.ndarray) -> np.ndarray:
         x, y = move.transform(xy[:, 0], xy[:, 1])
-        if geographic and near_lon is not None:
-            x = near(x, near_lon)
+        if geographic and math.isfinite(reference):
+            x = near(x, reference)
         return np.column_stack([x, y])
 
     return shapely.transform(geometry, moved)
+
+
+def _is_geographic(crs: Any) -> bool:
+    return bool(CRS.from_user_input(crs).is_geographic)
 
 
 def _dense(geometry: Any) -> Any:
@@ -160,23 +268,14 @@ def _utm_of(info: SceneInfo) -> Any:
     return CRS.from_string(utm_crs(lon, lat))
 
 
-def _cell_of(before: SceneInfo, gsd: float | None) -> tuple[float, float]:
-    """Return the width and height of a working pixel in map units."""
-    width, height = before.transform.a, -before.transform.e
-    if gsd is None:
-        return width, height
-    metres = ground_sampling(before.crs, before.transform, before.width, before.height)
-    return width * gsd / metres[0], height * gsd / metres[1]
-
-
 def _span(low: float, high: float, cell: float) -> tuple[int, int]:
-    """Return the first pixel and the one past the last of a stretch of ground; at least one pixel."""
+    """Return the first pixel of a stretch of ground and how many it has; at least one."""
     first = math.floor(low / cell + SLIVER_PX)
-    return first, max(first + 1, math.ceil(high / cell - SLIVER_PX))
+    return first, max(1, math.ceil(high / cell - SLIVER_PX) - first)
 
 
-def _snap(value: float, cell: float) -> float:
-    return round(value / cell) * cell
+def _whole(place: float) -> int:
+    return math.floor(place + 1 - ROUND_UP_AT)
 
 
 def _place(info: SceneInfo) -> str:

@@ -9,7 +9,8 @@ from types import TracebackType
 
 import numpy as np
 
-from tiling.errors import BandNotFound, NothingValid, PixelTypeUnsupported, TooFewBands
+from tiling.bands import Numbers, Wanted, choose_bands
+from tiling.errors import NothingValid
 from tiling.frame import Bounds, Grid, plan_grid
 from tiling.grid import TileGrid, Window, lattice
 from tiling.layer import Layer, LayerReader, is_mask
@@ -22,8 +23,6 @@ from tiling.scene import SceneInfo, describe, safe_environment
 # scene is searched through for more.
 ENOUGH = 4096
 SEARCH = 512
-
-Bands = tuple[int, int, int]
 
 
 class ScenePair:
@@ -44,7 +43,7 @@ class ScenePair:
 
     def __init__(self, before: Layer, after: Layer, grid: Grid) -> None:
         self.before, self.after, self.grid = before.info, after.info, grid
-        self.bands: tuple[Bands, Bands] = (before.bands, after.bands)
+        self.bands: tuple[Numbers, Numbers] = (before.bands, after.bands)
         self._layers = (before, after)
         self._local = threading.local()
         self._lock = threading.Lock()
@@ -62,7 +61,7 @@ class ScenePair:
         before: str | Path,
         after: str | Path,
         *,
-        bands: Bands | None = None,
+        bands: Wanted | None = None,
         gsd: float | None = None,
         bounds: Bounds | None = None,
         scale: Scale | None = None,
@@ -74,8 +73,8 @@ class ScenePair:
         Args:
             before: the earlier scene; its grid is the working grid.
             after: the later scene.
-            bands: numbers of the red, green and blue band, from 1; default: the bands that a file calls
-                so, else 1, 2, 3.
+            bands: the red, green and blue band, by number or name; default: see
+                :func:`tiling.bands.choose_bands`.
             gsd: metres per pixel to work at; default: those of the scene before.
             bounds: west, south, east, north in degrees: what ``focus`` shall hold; default: everything.
             scale: pixel values that become black and white, or "reflectance"; default: see
@@ -90,7 +89,7 @@ class ScenePair:
             TilingError: a scene cannot be read, or the two cannot be compared; the message says why.
         """
         infos = describe(before), describe(after)
-        chosen = [_bands_of(info, bands) for info in infos]
+        chosen = [choose_bands(info, bands).numbers for info in infos]
         grid = plan_grid(*infos, gsd, bounds)
         first, second = (
             Layer.of(info, own, grid, _alpha_masks(info, own))
@@ -229,29 +228,7 @@ class _Sample:
         return before, after
 
 
-def _bands_of(info: SceneInfo, bands: Bands | None) -> Bands:
-    """Return the numbers of the three bands to take of a scene."""
-    if bands is not None:
-        for band in bands:
-            if not 1 <= band <= info.count:
-                raise BandNotFound(f"{info.path}: there is no band {band}; choose among 1 to {info.count}")
-        chosen = bands
-    elif info.count < 3:
-        number = "one band" if info.count == 1 else f"{info.count} bands"
-        raise TooFewBands(f"{info.path}: it has only {number}; give a scene with red, green and blue bands")
-    elif {"red", "green", "blue"} <= set(info.colors):
-        chosen = (info.colors.index("red") + 1, info.colors.index("green") + 1, info.colors.index("blue") + 1)
-    else:
-        chosen = (1, 2, 3)
-    for band in chosen:
-        if info.dtypes[band - 1].startswith("complex"):
-            raise PixelTypeUnsupported(
-                f"{info.path}: band {band} has complex pixels; give amplitudes or reflectances instead"
-            )
-    return chosen
-
-
-def _alpha_masks(info: SceneInfo, bands: Bands) -> bool:
+def _alpha_masks(info: SceneInfo, bands: Numbers) -> bool:
     """Tell whether an alpha band is a mask: not if it is a picture, or was chosen to be looked at."""
     if info.masked_by != "alpha":
         return False

@@ -20,7 +20,6 @@ from tiling import (
     ResolutionInvalid,
     ScenePair,
     SceneTooLarge,
-    TooFewBands,
     Window,
 )
 from tiling.geodesy import on_map
@@ -260,7 +259,7 @@ def test_degrees_become_the_utm_zone(tmp_path):
     with ScenePair.open(*paths) as pair:
         before, after, valid = whole(pair)
         assert pair.grid.crs.to_string() == UTM
-        assert pair.grid.gsd == pair.before.gsd == pytest.approx(pair.grid.transform.a)
+        assert pair.grid.gsd == pair.grid.transform.a == pytest.approx(pair.before.gsd, rel=1e-3)
         assert pair.grid.transform.a == -pair.grid.transform.e
     assert valid.mean() > 0.95 and np.array_equal(before, after)
     ours = draw(UTM, pair.grid.transform, pair.grid.height, pair.grid.width)
@@ -388,15 +387,6 @@ def test_bands_by_number_by_colour_and_by_order(tmp_path):
         path = write_scene(tmp_path / f"{name}.tif", image, colors=colors, photometric="MINISBLACK")
         with ScenePair.open(path, path, bands=bands) as pair:
             assert np.array_equal(whole(pair)[0], image[list(expected)]), name
-
-
-@pytest.mark.parametrize(("count", "words"), [(1, "one band"), (2, "2 bands")])
-def test_too_few_bands(tmp_path, scenes, count, words):
-    few = write_scene(
-        tmp_path / "few.tif", textured(60, 90, bands=count), colors=["gray", "undefined"][:count]
-    )
-    refused(TooFewBands, scenes[0], few, "few.tif", words)
-    refused(TooFewBands, few, scenes[1], "few.tif", words)
 
 
 @pytest.mark.parametrize("bands", [(1, 2, 4), (0, 1, 2), (1, -1, 2)])
