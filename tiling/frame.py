@@ -87,7 +87,7 @@ def plan_grid(
             f"the resolution must be above 0 metres per pixel, got {gsd}; give such a number"
         )
     crs = before.crs if before.crs.is_projected else _utm_of(before)
-    ground = _common_ground(before, after, crs)
+    ground = common_ground(before, after, crs)
     wanted = gsd if gsd is not None and abs(gsd / before.gsd - 1) > SAME_GSD else None
     keeps = crs is before.crs and wanted is None and _along_axes(before)
     pixels = _own_lattice(before) if keeps else _map_lattice(before, wanted)
@@ -166,7 +166,7 @@ def _along_axes(info: SceneInfo) -> bool:
     return info.transform.b == info.transform.d == 0 and not info.gcps
 
 
-def _common_ground(before: SceneInfo, after: SceneInfo, crs: Any) -> Polygon:
+def common_ground(before: SceneInfo, after: SceneInfo, crs: Any) -> Polygon:
     """Return the part of the map, in ``crs``, that both scenes cover."""
     own = _dense(before.footprint)
     start = own if crs is before.crs else _to(own, before.crs, crs)
