@@ -1,30 +1,33 @@
 """From bands of change probability to polygons, exactly as if the scene had been one band.
 
 A region is a set of changed pixels that touch. Everything about it is put together in whole pixels, where
-nothing is rounded: outlines are merged at the seams, areas and probabilities added up. Only the finished
+nothing is rounded: corners of outlines are collected, areas and probabilities added up. Only the finished
 region is filtered, then simplified, then moved to the map, in this order: each earlier step would change
 the result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 import shapely
 from affine import Affine
-from rasterio.features import shapes
 from scipy import ndimage
 from shapely.geometry import MultiPolygon, Polygon
 
 from tiling.mosaic import Band
+from tiling.outlines import Corners, Outlines, components, find_corners
 
 # Probabilities are added up as whole multiples of this: such sums are exact in any order.
 PROBABILITY_STEP = 2.0**-24
 # Simplifying without crossings takes the square of the number of rings: minutes for a noisy map.
 MOST_RINGS = 5000
-_NEIGHBOURS = {4: ndimage.generate_binary_structure(2, 1), 8: ndimage.generate_binary_structure(2, 2)}
+# Bands are worked on in slices of about this many pixels, which bounds the memory beside them.
+SLICE_PX = 2**18
+# Corners are collected until there are this many, or twice as many as regions need that are still open.
+MOST_CORNERS = 2**18
 
 
 @dataclass(frozen=True)
@@ -45,62 +48,92 @@ class ChangeRegion:
     area_px: int
 
 
-@dataclass
-class _Region:
-    """What is known of a region so far: first pixel in reading order, pixels, steps, polygons per band."""
+@dataclass(frozen=True)
+class _Parts:
+    """Sets of pixels that share edges, by id; id 0 is none.
 
-    first: int
-    area: int
-    total: float
-    pieces: list[Polygon] = field(default_factory=list)
+    Attributes:
+        area: (n,) int64 number of pixels.
+        total: (n,) float64 sum of their probabilities in whole steps.
+        first: (n,) int64 first pixel in reading order: row x 2^32 + column.
+    """
 
-    def absorb(self, other: _Region) -> None:
-        self.first = min(self.first, other.first)
-        self.area += other.area
-        self.total += other.total
-        self.pieces += other.pieces
+    area: np.ndarray
+    total: np.ndarray
+    first: np.ndarray
+
+    @classmethod
+    def none(cls) -> _Parts:
+        return cls(np.zeros(1, np.int64), np.zeros(1), np.full(1, np.iinfo(np.int64).max))
+
+    def __len__(self) -> int:
+        return len(self.area)
+
+    def grouped(self, group: np.ndarray, count: int) -> _Parts:
+        """Return ``count`` sets, each of the parts that ``group`` gives its number."""
+        first = np.full(count, np.iinfo(np.int64).max)
+        np.minimum.at(first, group, self.first)
+        area = np.bincount(group, self.area, minlength=count).astype(np.int64)
+        return _Parts(area, np.bincount(group, self.total, minlength=count), first)
+
+    def chosen(self, where: np.ndarray) -> _Parts:
+        return _Parts(self.area[where], self.total[where], self.first[where])
+
+    @classmethod
+    def joined(cls, parts: list[_Parts]) -> _Parts:
+        columns = zip(*((p.area, p.total, p.first) for p in parts), strict=True)
+        return cls(*(np.concatenate(column) for column in columns))
 
 
 class Polygonizer:
     """Takes bands from the top of the scene to its bottom; keeps open only what touches the last row.
 
+    Finished regions are kept as whole numbers, 8 bytes a corner.
+
     Args:
         threshold: a valid pixel of at least this probability is changed.
         connectivity: 8 if pixels that share a corner touch, 4 if they must share an edge.
+        min_area_px: regions of fewer pixels are dropped as soon as they are finished.
     """
 
-    def __init__(self, threshold: float, connectivity: int = 8) -> None:
-        if connectivity not in _NEIGHBOURS:
+    def __init__(self, threshold: float, connectivity: int = 8, min_area_px: float = 0.0) -> None:
+        if connectivity not in (4, 8):
             raise ValueError(f"connectivity must be 4 or 8, got {connectivity}")
-        self.threshold, self.connectivity = threshold, connectivity
-        self._row: int | None = None
-        self._seam = np.zeros(0, np.int64)
-        self._open: dict[int, _Region] = {}
-        self._closed: list[_Region] = []
+        self.threshold, self.connectivity, self.min_area_px = threshold, connectivity, min_area_px
+        self._place: tuple[int, int] | None = None  # the next row, the first column
+        self._seam = np.zeros(0, np.int32)  # the ids of the last row
+        self._parts = [_Parts.none()]
+        self._count = 1  # of parts, with the one that is none
+        self._corners: list[Corners] = []
+        self._edge_ties: list[np.ndarray] = []
+        self._corner_ties: list[np.ndarray] = []
+        self._pending, self._most_pending = 0, MOST_CORNERS
+        self._closed: list[tuple[_Parts, Outlines]] = []
 
     @property
     def open_regions(self) -> int:
         """The number of regions that the next band may still change."""
-        return len(self._open)
+        self._settle()
+        return components(self._count, np.concatenate([_NO_TIES, *self._corner_ties]))[0] - 1
 
     def add(self, band: Band) -> None:
         """Take the next band.
 
         Raises:
-            ValueError: the band does not start where the last one ended, or has another width.
+            ValueError: the band does not start where the last one ended, or has other columns.
         """
         rows, width = band.probability.shape
-        if self._row is not None and (band.row_off != self._row or width != len(self._seam)):
+        if self._place is None:
+            self._place, self._seam = (band.row_off, band.col_off), np.zeros(width, np.int32)
+        if (band.row_off, band.col_off) != self._place or width != len(self._seam):
             raise ValueError(
-                f"expected row {self._row}, width {len(self._seam)}; got {band.row_off}, {width}"
+                f"expected row {self._place[0]}, column {self._place[1]}, width {len(self._seam)}; "
+                f"got {band.row_off}, {band.col_off}, {width}"
             )
-        if self._row is None:
-            self._seam = np.zeros(width, np.int64)
-        changed = band.valid & (band.probability >= self.threshold)
-        labels, count = ndimage.label(changed, _NEIGHBOURS[self.connectivity], output=np.int32)
-        regions = self._regions_of(band, changed, labels, count)
-        self._merge(labels, regions)
-        self._row = band.row_off + rows
+        step = max(1, SLICE_PX // width)
+        for row in range(0, rows, step):
+            probability, valid = band.probability[row : row + step], band.valid[row : row + step]
+            self._add(probability, valid & (probability >= self.threshold))
 
     def finish(
         self,
@@ -114,72 +147,101 @@ class Polygonizer:
         holes and parts is noise and stays as it is. ``transform`` maps columns and rows to map coordinates
         (default: it leaves them as they are).
         """
-        self._closed += [_merged(region) for region in self._open.values()]
-        self._open = {}
-        self._seam = np.zeros_like(self._seam)
-        kept = sorted(
-            (region for region in self._closed if region.area >= min_area_px), key=lambda r: r.first
-        )
-        outlines = _canonical([region.pieces[0] for region in kept])
-        if simplify_px > 0:
-            plain = _rings(outlines) <= MOST_RINGS
-            outlines[plain] = shapely.simplify(outlines[plain], simplify_px, preserve_topology=True)
+        if self._place is not None:
+            # What touches the last row ends there: its lower corners lie on the line to a row without change.
+            self._collect(np.zeros((1, len(self._seam)), np.int32), self._place[0])
+        self._settle()
         matrix = transform if transform is not None else Affine.identity()
-        on_map = shapely.transform(outlines, lambda xy: _moved(xy, matrix))
-        return [
-            ChangeRegion(outline, polygon, region.total * PROBABILITY_STEP / region.area, region.area)
-            for region, outline, polygon in zip(kept, outlines, on_map, strict=True)
-        ]
+        found: list[tuple[int, ChangeRegion]] = []
+        for regions, traced in self._closed:
+            kept = regions.area >= min_area_px
+            outlines, regions = traced.polygons()[kept], regions.chosen(kept)
+            if simplify_px > 0:
+                plain = traced.ring_counts()[kept] <= MOST_RINGS
+                outlines[plain] = shapely.simplify(outlines[plain], simplify_px, preserve_topology=True)
+            on_map = shapely.transform(outlines, lambda xy: _moved(xy, matrix))
+            means = regions.total * PROBABILITY_STEP / regions.area
+            columns = (regions.first, outlines, on_map, means, regions.area)
+            for first, outline, polygon, mean, area in zip(*columns, strict=True):
+                found.append((int(first), ChangeRegion(outline, polygon, float(mean), int(area))))
+        return [region for _, region in sorted(found, key=lambda pair: pair[0])]
 
-    def _regions_of(self, band: Band, changed: np.ndarray, labels: np.ndarray, count: int) -> list[_Region]:
-        """Return what is in this band of the regions 1..count, in this order."""
-        if not count:
-            return []
+    def _add(self, probability: np.ndarray, changed: np.ndarray) -> None:
+        """Take the next rows."""
+        assert self._place is not None
+        row, col = self._place
+        self._place = (row + len(changed), col)
+        if not (changed.any() or self._seam.any()):
+            return
+        labels, count = ndimage.label(changed, output=np.int32)
         flat = np.flatnonzero(changed)
         of = labels.ravel()[flat] - 1
-        steps = np.rint(band.probability.ravel()[flat].astype(np.float64) / PROBABILITY_STEP)
+        steps = np.rint(probability.ravel()[flat].astype(np.float64) / PROBABILITY_STEP)
+        rows, cols = np.divmod(flat, changed.shape[1])
         first = np.empty(count, np.int64)
-        first[of[::-1]] = flat[::-1] + band.row_off * band.probability.shape[1]  # the last writer wins
-        area, total = np.bincount(of, minlength=count), np.bincount(of, steps, minlength=count)
-        regions = [_Region(int(f), int(a), float(t)) for f, a, t in zip(first, area, total, strict=True)]
-        for piece, label in _pieces(labels, changed, band.row_off, band.col_off):
-            regions[label - 1].pieces.append(piece)
-        return regions
+        first[of[::-1]] = ((rows + row) << 32 | (cols + col))[::-1]  # the last writer wins
+        self._parts.append(
+            _Parts(np.bincount(of, minlength=count), np.bincount(of, steps, minlength=count), first)
+        )
+        labels[changed] += np.int32(self._count - 1)
+        self._count += count
+        self._collect(labels, row)
+        if self._pending > self._most_pending:
+            self._settle()
 
-    def _merge(self, labels: np.ndarray, regions: list[_Region]) -> None:
-        """Join the regions of a new band with the open ones above it; close those that ended.
+    def _collect(self, ids: np.ndarray, row: int) -> None:
+        """Find the corners above each of the rows of ``ids``, and what hangs together there."""
+        assert self._place is not None
+        framed = np.zeros((len(ids) + 1, ids.shape[1] + 2), np.int32)
+        framed[0, 1:-1], framed[1:, 1:-1] = self._seam, ids
+        corners, touching = find_corners(framed, row, self._place[1])
+        self._corners.append(corners)
+        self._pending += len(corners)
+        if self.connectivity == 8:
+            self._corner_ties.append(touching)
+        both = (self._seam > 0) & (ids[0] > 0)
+        self._edge_ties.append(np.stack([self._seam[both], ids[0][both]], axis=1))
+        self._seam = ids[-1].copy()
 
-        Open regions have the ids 1..n of the seam; those of the band follow as n+1...
-        """
-        above = len(self._open)
-        below = np.where(labels[0] > 0, labels[0] + np.int64(above), 0)
-        nodes = [*self._open.values(), *regions]
-        parent = list(range(len(nodes) + 1))
+    def _settle(self) -> None:
+        """Join what hangs together; trace the outlines of regions that ended, keep the corners of others."""
+        corners, parts = Corners.joined(self._corners), _Parts.joined(self._parts)
+        edge_ties = np.concatenate([_NO_TIES, *self._edge_ties])
+        part_count, part = components(len(parts), edge_ties)
+        region_count, region = components(len(parts), np.concatenate([edge_ties, *self._corner_ties]))
+        parts = parts.grouped(part, part_count)
+        region_of = np.empty(part_count, np.int64)
+        region_of[part] = region
+        is_open = np.zeros(region_count, bool)
+        is_open[region[self._seam[self._seam > 0]]] = True
+        regions = parts.grouped(region_of, region_count)
+        is_done = ~is_open & (regions.area >= max(1.0, self.min_area_px))
+        if is_done.any():
+            ordered = np.flatnonzero(is_done[region_of])
+            ordered = ordered[np.argsort(region_of[ordered], kind="stable")]
+            number = np.zeros(part_count, np.int64)
+            number[ordered] = np.arange(len(ordered))
+            done = corners.chosen(is_done[region[corners.owner]], number[part])
+            self._closed.append((regions.chosen(is_done), Outlines.trace(done, region_of[ordered])))
+        kept = is_open[region_of]
+        number = np.where(kept, np.cumsum(kept), 0)
+        corners = corners.chosen(is_open[region[corners.owner]], number[part])
+        self._corners, self._pending = [corners], len(corners)
+        self._most_pending = max(MOST_CORNERS, 2 * len(corners))
+        self._parts = [_Parts.none(), parts.chosen(kept)]
+        self._count = int(kept.sum()) + 1
+        self._seam = np.where(self._seam > 0, number[part][self._seam], 0).astype(np.int32)
+        self._edge_ties, self._corner_ties = [], [_chained(region_of[kept])]
 
-        def root(node: int) -> int:
-            while parent[node] != node:
-                parent[node] = parent[parent[node]]
-                node = parent[node]
-            return node
 
-        for one, other in _touching(self._seam, below, self.connectivity):
-            first, second = sorted((root(one), root(other)))
-            if first != second:
-                parent[second] = first
-                nodes[first - 1].absorb(nodes[second - 1])
-        lowest = np.where(labels[-1] > 0, labels[-1] + np.int64(above), 0)
-        still = {root(int(node)) for node in np.unique(lowest[lowest > 0])}
-        number = {node: new for new, node in enumerate(sorted(still), start=1)}
-        self._closed += [
-            _merged(nodes[node - 1])
-            for node in range(1, len(nodes) + 1)
-            if parent[node] == node and node not in still
-        ]
-        self._open = {new: nodes[node - 1] for node, new in number.items()}
-        renumbered = np.zeros(len(nodes) + 1, np.int64)
-        for node in np.unique(lowest[lowest > 0]):
-            renumbered[node] = number[root(int(node))]
-        self._seam = renumbered[lowest]
+_NO_TIES = np.zeros((0, 2), np.int32)
+
+
+def _chained(region_of: np.ndarray) -> np.ndarray:
+    """Return ties between parts (ids from 1) that hold those of one region together."""
+    order = np.argsort(region_of, kind="stable")
+    same = region_of[order[1:]] == region_of[order[:-1]]
+    return np.stack([order[:-1][same], order[1:][same]], axis=1).astype(np.int32) + np.int32(1)
 
 
 def polygonize(
@@ -192,109 +254,12 @@ def polygonize(
     transform: Affine | None = None,
 ) -> list[ChangeRegion]:
     """Return the changed regions of a scene that comes as bands; see :class:`Polygonizer`."""
-    polygonizer = Polygonizer(threshold, connectivity)
+    polygonizer = Polygonizer(threshold, connectivity, min_area_px)
     for band in bands:
         polygonizer.add(band)
     return polygonizer.finish(min_area_px, simplify_px, transform)
 
 
-def _touching(above: np.ndarray, below: np.ndarray, connectivity: int) -> list[tuple[int, int]]:
-    """Return the distinct pairs of ids (0: none) that touch across the seam of two rows."""
-    sides = [(above, below)]
-    if connectivity == 8:
-        sides += [(above[:-1], below[1:]), (above[1:], below[:-1])]
-    pairs = np.concatenate([np.stack(side, axis=1) for side in sides])
-    pairs = np.unique(pairs[(pairs > 0).all(axis=1)], axis=0)
-    return [(int(one), int(other)) for one, other in pairs]
-
-
-def _pieces(
-    labels: np.ndarray, changed: np.ndarray, row_off: int, col_off: int
-) -> Iterator[tuple[Polygon, int]]:
-    """Yield polygons in pixels of the scene, each with the label it has part in.
-
-    Traced with 4-connectivity whatever the regions' own: such polygons are always valid.
-    """
-    points: list[tuple[float, float]] = []
-    sizes: list[int] = []
-    owners: list[int] = []
-    values: list[int] = []
-    for number, (geometry, value) in enumerate(shapes(labels, mask=changed, connectivity=4)):
-        values.append(int(value))
-        for ring in geometry["coordinates"]:
-            points += ring
-            sizes.append(len(ring))
-            owners.append(number)
-    if not values:
-        return
-    coordinates, ring_ends = _with_seam_points(np.array(points), np.array(sizes), len(labels))
-    coordinates += np.array([col_off, row_off])
-    # How many rings each polygon has: the first is its outer one.
-    polygon_ends = np.concatenate([[0], np.cumsum(np.bincount(owners))])
-    polygons = shapely.from_ragged_array(shapely.GeometryType.POLYGON, coordinates, (ring_ends, polygon_ends))
-    yield from zip(polygons, values, strict=True)
-
-
-def _with_seam_points(points: np.ndarray, sizes: np.ndarray, rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """Put a vertex at every pixel of the edges along the top and the bottom row; return points, ring ends.
-
-    So the outlines on the two sides of a seam have the same edges there, which makes them quick to merge.
-    """
-    ends = np.cumsum(sizes)
-    steps = np.ones(len(points), np.int64)
-    stretch = np.abs(points[1:, 0] - points[:-1, 0]).astype(np.int64)
-    on_seam = (points[1:, 1] == points[:-1, 1]) & np.isin(points[1:, 1], (0, rows))
-    steps[:-1] = np.where(on_seam, stretch, 1)
-    steps[ends - 1] = 1  # no edge leads from one ring to the next
-    start = np.repeat(np.arange(len(points)), steps)
-    part = np.arange(len(start)) - np.repeat(np.cumsum(steps) - steps, steps)
-    along = np.zeros(points.shape)
-    along[:-1] = points[1:] - points[:-1]
-    out = points[start] + np.sign(along[start]) * part[:, None]
-    return out, np.concatenate([[0], np.cumsum(steps)[ends - 1]])
-
-
-def _merged(region: _Region) -> _Region:
-    """Leave a region with one polygon; its edges lie on whole pixels, so the union is exact."""
-    if len(region.pieces) > 1:
-        region.pieces = [shapely.coverage_union_all(region.pieces)]
-    return region
-
-
-def _rings(outlines: np.ndarray) -> np.ndarray:
-    """Return the number of rings, outer and inner, of each outline."""
-    parts, owners = shapely.get_parts(outlines, return_index=True)
-    return np.bincount(owners, shapely.get_num_interior_rings(parts) + 1, minlength=len(outlines))
-
-
 def _moved(xy: np.ndarray, matrix: Affine) -> np.ndarray:
     x, y = xy[:, 0], xy[:, 1]
     return np.column_stack([matrix.a * x + matrix.b * y + matrix.c, matrix.d * x + matrix.e * y + matrix.f])
-
-
-def _canonical(outlines: Sequence[Polygon | MultiPolygon]) -> np.ndarray:
-    """Return the same shapes with vertices at corners only, rings and parts in a fixed order.
-
-    Seams leave vertices in straight edges, and what simplifying does depends on where a ring starts: without
-    this the bands would show in the result.
-    """
-    if not len(outlines):
-        return np.array([], dtype=object)
-    parts, owners = shapely.get_parts(outlines, return_index=True)
-    _, points, (ring_ends, polygon_ends) = shapely.to_ragged_array(parts)
-    ring = np.repeat(np.arange(len(ring_ends) - 1), np.diff(ring_ends))
-    index = np.arange(len(points))
-    last = index == ring_ends[ring + 1] - 1  # repeats the first point of its ring
-    before = np.where(index == ring_ends[ring], ring_ends[ring + 1] - 2, index - 1)
-    after = np.where(last, index, index + 1)
-    # Edges follow rows and columns: a corner is where the neighbours differ in both coordinates.
-    corner = (points[before] != points[np.minimum(after, len(points) - 1)]).all(axis=1) & ~last
-    sizes = np.bincount(ring[corner], minlength=len(ring_ends) - 1)
-    starts = np.concatenate([[0], np.cumsum(sizes)])[:-1]
-    closed = np.insert(points[corner], starts + sizes, points[corner][starts], axis=0)
-    ends = np.concatenate([[0], np.cumsum(sizes + 1)])
-    parts = shapely.from_ragged_array(shapely.GeometryType.POLYGON, closed, (ends, polygon_ends))
-    shaped = shapely.multipolygons(parts, indices=owners)
-    single = np.bincount(owners) == 1
-    shaped[single] = shapely.get_geometry(shaped[single], 0)
-    return shapely.normalize(shaped)
