@@ -146,6 +146,11 @@ class ScenePair:
             stack.close()
 
     @property
+    def layers(self) -> tuple[Layer, Layer]:
+        """How each scene comes onto the grid."""
+        return self._layers
+
+    @property
     def open_handles(self) -> int:
         """The number of threads that hold files open."""
         return len(self._handles)
