@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -137,14 +137,16 @@ def read_bands(text: str | None) -> tuple[int | str, int | str, int | str] | Non
     return red, green, blue
 
 
-def read_scale(text: str | None) -> tuple[float, float] | str | None:
+def read_scale(text: str | None) -> tuple[float, float] | Literal["reflectance"] | None:
     """Parse ``0,3000`` or ``reflectance``.
 
     Raises:
         OptionInvalid: neither.
     """
-    if text is None or text == "reflectance":
-        return text
+    if text is None:
+        return None
+    if text == "reflectance":
+        return "reflectance"
     wanted = "the lowest and the highest value to show, such as 0,3000, or the word reflectance"
     low, high = _numbers(text, float, 2, "--scale", wanted)
     if not (math.isfinite(low) and math.isfinite(high) and low < high):

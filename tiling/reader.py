@@ -30,8 +30,12 @@ class PairTile:
     tile: Tile
 
 
-def read_tiles(pair: ScenePair, grid: TileGrid, *, threads: int = 2, ahead: int = 8) -> Iterator[PairTile]:
+def read_tiles(
+    pair: ScenePair, grid: TileGrid, *, threads: int = 2, ahead: int = 8, first: int = 0
+) -> Iterator[PairTile]:
     """Yield the tiles of ``grid`` in row-major order while ``threads`` read up to ``ahead`` tiles in advance.
+
+    ``first`` is the index of the tile to begin at.
 
     Closing the iterator early stops the threads and closes their files. Errors of reading are raised at the
     tile they belong to.
@@ -41,14 +45,14 @@ def read_tiles(pair: ScenePair, grid: TileGrid, *, threads: int = 2, ahead: int 
     """
     if threads < 1 or ahead < 1:
         raise ValueError(f"threads and ahead must be at least 1, got {threads} and {ahead}")
-    return _read_tiles(pair, grid, threads, ahead)
+    return _read_tiles(pair, grid, threads, ahead, first)
 
 
-def _read_tiles(pair: ScenePair, grid: TileGrid, threads: int, ahead: int) -> Iterator[PairTile]:
+def _read_tiles(pair: ScenePair, grid: TileGrid, threads: int, ahead: int, first: int) -> Iterator[PairTile]:
     def read(tile: Tile) -> PairTile:
         return PairTile(*pair.read(tile.window), tile)
 
-    tiles = iter(grid)
+    tiles = islice(iter(grid), first, None)
     waiting: deque[Future[PairTile]] = deque()
     pool = ThreadPoolExecutor(threads, thread_name_prefix="read-tiles")
     try:

@@ -43,3 +43,25 @@ class OutputNotWritable(WorkflowError):
 
 class PicturesDiffer(WorkflowError):
     """Two pictures without georeferencing have different sizes: nothing says which pixels belong together."""
+
+
+class MemoryTooSmall(WorkflowError):
+    """The run cannot keep the memory cap, however small its parts."""
+
+
+class MemoryExhausted(WorkflowError):
+    """Memory ran out with a single tile."""
+
+    exit_code = 1
+
+
+class TileCacheBusy(WorkflowError):
+    """Another run works with the same finished tiles."""
+
+    exit_code = 1
+
+
+class TileCacheUnusable(WorkflowError):
+    """Finished tiles cannot be kept in the folder: it is none, takes no files, or the disk is full."""
+
+    exit_code = 1

@@ -24,12 +24,14 @@ from tiling.geodesy import on_map, transformer
 from tiling.scene import open_scene, safe_environment
 from workflows.crops import CropPlanner, centred
 from workflows.dates import scene_date
+from workflows.detecting import find_changes
 from workflows.errors import OptionInvalid, PicturesDiffer
 from workflows.geojson import rounded
+from workflows.opening import pair_warnings
 from workflows.options import SceneOptions
+from workflows.progress import Progress
 from workflows.record import model_record
 from workflows.resolution import check_resolution, working_gsd
-from workflows.scene import Progress, find_changes, scene_warnings
 
 if TYPE_CHECKING:
     from rscc.captioner import Captioner
@@ -215,7 +217,7 @@ def scene_crop(
             place,
             _bounds(pair, window),
             (dates[0].value, dates[1].value),
-            tuple(scene_warnings(infos, dates, card)),
+            tuple(pair_warnings(pair, dates, card)),
         )
 
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from workflows.dates import parse_date
 from workflows.errors import OptionInvalid
+from workflows.focus import FOCUS_WAYS
 
 if TYPE_CHECKING:
     from rscc.weights import ModelCard
 
-# How the words are tied to their polygon where several changes share a crop.
-FOCUS_WAYS = ("mask", "none")
 REFLECTANCE = "reflectance"
 INFINITE = float("inf")
 
@@ -42,7 +41,8 @@ class SceneOptions:
         group_distance: metres; changes whose outlines are at most so far apart are one change event. 0: off.
         regularize: give outlines right angles where that hardly changes them.
         refine: name or folder of a promptable segmenter that redraws the outlines; None leaves them.
-        focus_captions: one of ``FOCUS_WAYS``.
+        focus_captions: how the words are kept to their change where several share a crop; one of
+            :data:`workflows.focus.FOCUS_WAYS`.
         memory: bytes that the run may hold; None sets no cap.
         tile_cache: folder that finished tiles are kept in, so that a killed run goes on; None keeps none.
     """
@@ -59,7 +59,7 @@ class SceneOptions:
     force: bool = False
     date_before: str | None = None
     date_after: str | None = None
-    scale: tuple[float, float] | str | None = None
+    scale: tuple[float, float] | Literal["reflectance"] | None = None
     normalize: bool = False
     align: bool = False
     group_distance: float = 0.0

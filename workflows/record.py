@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import re
 from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import rasterio
 
 import rscc
+from tiling.scene import open_scene
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rscc.captioner import Captioner
     from rscc.weights import ModelCard
     from tiling import SceneInfo, ScenePair, TileGrid
     from workflows.dates import SceneDate
@@ -31,6 +35,23 @@ def scene_record(path: str | Path, info: SceneInfo, taken: SceneDate) -> dict[st
         "gsd": round(float(info.gsd), 4),
         "date": taken.value,
         "date_source": taken.source,
+    }
+
+
+def pair_record(pair: ScenePair) -> dict[str, Any]:
+    """Say how two scenes became a pair: bands, radiometry, shift, and which pixels were asked for."""
+    focus = pair.focus
+    return {
+        "bands": {"before": list(pair.bands[0]), "after": list(pair.bands[1])},
+        "stretch": pair.stretch.as_dict(),
+        "normalization": None if pair.normalization is None else pair.normalization.as_dict(),
+        "registration": pair.registration.as_dict(),
+        "focus": {
+            "column": focus.col_off,
+            "row": focus.row_off,
+            "width": focus.width,
+            "height": focus.height,
+        },
     }
 
 
@@ -91,6 +112,37 @@ def grid_record(pair: ScenePair, grid: TileGrid) -> dict[str, Any]:
         "tile": grid.tile,
         "overlap": grid.overlap,
         "tiles": len(grid),
+    }
+
+
+def identity(pair: ScenePair, grid: TileGrid, captioner: Captioner, options: SceneOptions) -> dict[str, Any]:
+    """Return what the probabilities of a pair depend on: two runs with the same have the same."""
+    area = grid.area
+    return {
+        "scenes": [_file_identity(info) for info in (pair.before, pair.after)],
+        "pair": pair_record(pair),
+        "grid": {**grid_record(pair, grid), "transform": list(pair.grid.transform)[:6]},
+        "anchor": list(grid.anchor),
+        "area": [area.col_off, area.row_off, area.width, area.height],
+        "model": model_record(captioner.card),
+        "device": str(getattr(captioner, "device", "cpu")),
+        # As asked for, not as planned: what a process holds differs a little from run to run.
+        "batch_size": options.batch_size,
+        "memory": options.memory,
+        "versions": versions(),
+    }
+
+
+def _file_identity(info: SceneInfo) -> dict[str, Any]:
+    """Return size and time of the files of a scene where they are on this machine, and its header."""
+    with open_scene(info.path) as file:
+        names = [name for name in file.files if os.path.isfile(name)]
+        header = [str(file.profile), sorted(file.tags().items())]
+    stats = [(name, os.stat(name)) for name in sorted(names)]
+    return {
+        "path": info.path,
+        "files": [[os.path.abspath(name), stat.st_size, stat.st_mtime_ns] for name, stat in stats],
+        "header": repr(header),
     }
 
 

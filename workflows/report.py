@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -66,10 +66,14 @@ class Change:
 
 @dataclass(frozen=True)
 class ChangeReport:
-    """The changes of one pair of scenes, in the order of their ids, and the run record (plain values)."""
+    """The changes of one pair of scenes, in the order of their ids, and the run record (plain values).
+
+    ``finished`` is called once the report is written: what was kept in case the run ends early may go.
+    """
 
     changes: list[Change]
     run: dict[str, Any] = field(default_factory=dict)
+    finished: Callable[[], None] | None = field(default=None, repr=False, compare=False)
 
     @property
     def area_m2(self) -> float:
@@ -78,21 +82,7 @@ class ChangeReport:
 
     def to_geojson(self) -> dict[str, Any]:
         """Return an RFC 7946 feature collection; ``bbox`` only with features, the run record in ``rscc``."""
-        geometries = [rounded(change.geometry) for change in self.changes]
-        bbox = collection_bbox(geometries)
-        features = [
-            {
-                "type": "Feature",
-                "id": change.id,
-                "geometry": geometry_member(geometry),
-                "properties": change.properties(),
-            }
-            for change, geometry in zip(self.changes, geometries, strict=True)
-        ]
-        head: dict[str, Any] = {"type": "FeatureCollection"}
-        if bbox is not None:
-            head["bbox"] = bbox
-        return {**head, "rscc": self.run, "features": features}
+        return {**self._head(), "features": [_feature(change) for change in self.changes]}
 
     def write(self, path: str | Path, overwrite: bool = False) -> Path:
         """Write the report to ``path`` (``.geojson``) and its QGIS style beside it (``.qml``).
@@ -104,18 +94,37 @@ class ChangeReport:
                 :func:`workflows.output.check_output`.
         """
         path = check_output(path, overwrite)
-        write_together({style_path(path): [qgis_style()], path: _lines(self.to_geojson())})
+        write_together({style_path(path): [qgis_style()], path: self._lines()})
+        if self.finished is not None:
+            self.finished()
         return path
 
+    def _head(self) -> dict[str, Any]:
+        """Return the members of the collection but the features."""
+        bbox = collection_bbox(rounded(change.geometry) for change in self.changes)
+        head: dict[str, Any] = {"type": "FeatureCollection"}
+        if bbox is not None:
+            head["bbox"] = bbox
+        return {**head, "rscc": self.run}
 
-def _lines(collection: dict[str, Any]) -> Iterator[str]:
-    """Yield the text of a collection, one feature a line, so that reports can be compared by line."""
-    features = collection["features"]
-    head = {key: value for key, value in collection.items() if key != "features"}
-    yield _text(head)[:-1] + ', "features": ['
-    for number, feature in enumerate(features):
-        yield ("\n" if number == 0 else ",\n") + _text(feature)
-    yield "\n]}\n" if features else "]}\n"
+    def _lines(self) -> Iterator[str]:
+        """Yield the text of the collection, one feature a line, so that reports can be compared by line.
+
+        Each feature is made when its line is: as plain values all together would take many times the memory.
+        """
+        yield _text(self._head())[:-1] + ', "features": ['
+        for number, change in enumerate(self.changes):
+            yield ("\n" if number == 0 else ",\n") + _text(_feature(change))
+        yield "\n]}\n" if self.changes else "]}\n"
+
+
+def _feature(change: Change) -> dict[str, Any]:
+    return {
+        "type": "Feature",
+        "id": change.id,
+        "geometry": geometry_member(rounded(change.geometry)),
+        "properties": change.properties(),
+    }
 
 
 def _text(value: Any) -> str:

@@ -1,0 +1,191 @@
+"""What is one change of a report: outlines as written, grouped, and whole where they leave the box."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import shapely
+from shapely.geometry import MultiPolygon, Polygon
+
+from tiling import ChangeRegion, ScenePair, TileGrid, Window, geodesic_area_m2, to_wgs84
+from workflows.detecting import find_regions, grown, tile_grid, touching
+from workflows.geojson import rounded
+from workflows.memory import AHEAD, Batches
+from workflows.options import SceneOptions
+from workflows.progress import Progress
+
+if TYPE_CHECKING:
+    from rscc.captioner import Captioner
+    from workflows.tile_cache import TileCache
+
+# A change that leaves the pixels looked at is followed so many times, each time twice as far.
+MOST_STEPS = 4
+
+
+@dataclass(frozen=True)
+class Place:
+    """A region with its outline as it is written (WGS84, rounded) and the geodesic area of that outline."""
+
+    region: ChangeRegion
+    geometry: Polygon | MultiPolygon
+    area_m2: float
+
+
+@dataclass(frozen=True)
+class Event:
+    """One change of the report: a place, or places near each other."""
+
+    places: tuple[Place, ...]
+
+    @property
+    def regions(self) -> list[ChangeRegion]:
+        """The regions of its places."""
+        return [place.region for place in self.places]
+
+    @cached_property
+    def geometry(self) -> Polygon | MultiPolygon:
+        """What is written: the outline of the place, or all outlines as one geometry."""
+        if len(self.places) == 1:
+            return self.places[0].geometry
+        return rounded(shapely.union_all([place.geometry for place in self.places]))
+
+    @property
+    def area_m2(self) -> float:
+        """Geodesic area in square metres."""
+        if len(self.places) == 1:
+            return self.places[0].area_m2
+        return geodesic_area_m2(self.geometry)
+
+    @property
+    def probability(self) -> float:
+        """Mean probability of change of its pixels, 0..1."""
+        pixels = [region.area_px for region in self.regions]
+        return float(np.average([region.mean_probability for region in self.regions], weights=pixels))
+
+    @property
+    def outline(self) -> MultiPolygon:
+        """All its outlines in pixels."""
+        return shapely.multipolygons(shapely.get_parts([region.pixel_polygon for region in self.regions]))
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search found.
+
+    Attributes:
+        events: from north to south, then from west to east: the same input gives the same ids.
+        counts: how many of the tiles were ``blank`` and how many the model calls ``changed``.
+        warnings: what is not as it should be, one line each.
+    """
+
+    events: list[Event]
+    counts: dict[str, int]
+    warnings: list[str]
+
+
+@dataclass(frozen=True)
+class Search:
+    """How changes are searched for in a pair; arguments as :func:`workflows.detecting.find_regions`."""
+
+    pair: ScenePair
+    captioner: Captioner
+    options: SceneOptions
+    sizes: Batches
+    ahead: int = AHEAD
+
+    def run(self, grid: TileGrid, progress: Progress | None = None, cache: TileCache | None = None) -> Found:
+        """Return the changes in the grid's area that touch what was asked for of the pair."""
+        regions, counts = find_regions(
+            self.pair,
+            grid,
+            self.captioner,
+            self.options,
+            progress,
+            sizes=self.sizes,
+            ahead=self.ahead,
+            cache=cache,
+        )
+        whole: list[Event] = []
+        warnings: list[str] = []
+        for event in self._events_of(regions):
+            followed = event
+            if self._leaves(event, grid.area):
+                followed, complete = self._followed(event)
+                if not complete:
+                    warnings.append(_cut_warning(followed))
+            # Two parts of one change may each have left the area: it is one change then.
+            if followed is event or all(other.geometry != followed.geometry for other in whole):
+                whole.append(followed)
+        whole.sort(key=lambda event: (-event.geometry.bounds[3], event.geometry.bounds[0]))
+        return Found(whole, counts, warnings)
+
+    def _events_of(self, regions: Iterable[ChangeRegion]) -> list[Event]:
+        """Return what touches the pixels asked for, without what is too small."""
+        events = [Event((place,)) for place in places_of(regions, self.pair, self.options.min_area)]
+        if not events:
+            return []
+        touches = touching([event.outline for event in events], self.pair.focus)
+        return [event for event, touched in zip(events, touches, strict=True) if touched]
+
+    def _leaves(self, event: Event, area: Window) -> bool:
+        """Tell whether an event goes on, or may go on, beyond the pixels looked at."""
+        reached = grown(self.pair, _around(event.outline), 1 + self._distance)
+        return reached != reached.intersection(area)
+
+    def _followed(self, event: Event) -> tuple[Event, bool]:
+        """Return an event with all that belongs to it beyond the area, and whether its end was found.
+
+        The pixels around it are searched anew. Tiles are fixed to the ground, so they are the same.
+        """
+        card, halo = self.captioner.card, self.captioner.card.tile_size + self._distance
+        for step in range(MOST_STEPS):
+            area = grown(self.pair, _around(event.outline), halo * 2**step)
+            regions, _ = find_regions(
+                self.pair,
+                tile_grid(self.pair, card, self.options, area),
+                self.captioner,
+                self.options,
+                sizes=self.sizes,
+                ahead=self.ahead,
+            )
+            seed = event.outline
+            event = max(self._events_of(regions), key=lambda other: other.outline.intersection(seed).area)
+            if not self._leaves(event, area):
+                return event, True
+        return event, False
+
+    @property
+    def _distance(self) -> int:
+        return math.ceil(self.options.group_distance / self.pair.grid.gsd)
+
+
+def places_of(regions: Iterable[ChangeRegion], pair: ScenePair, min_area: float) -> list[Place]:
+    """Return the regions whose outline, as it is written, has at least ``min_area`` square metres."""
+    places = []
+    for region in regions:
+        geometry = rounded(to_wgs84(region.polygon, pair.grid.crs))
+        if geometry.is_empty:
+            continue
+        area = geodesic_area_m2(geometry)
+        if area >= min_area:
+            places.append(Place(region, geometry, area))
+    return places
+
+
+def _around(outline: MultiPolygon) -> Window:
+    left, top, right, bottom = outline.bounds
+    col, row = math.floor(left), math.floor(top)
+    return Window(col, row, math.ceil(right) - col, math.ceil(bottom) - row)
+
+
+def _cut_warning(event: Event) -> str:
+    west, south, east, north = event.geometry.bounds
+    return (
+        f"the change within {west:.5f},{south:.5f},{east:.5f},{north:.5f} reaches far beyond the box asked "
+        "for and is cut off; give a larger --bbox to see it whole"
+    )
