@@ -26,7 +26,7 @@ Dataset = StrEnum(
         "image_editing_request",
     ],
 )
-Focus = StrEnum("Focus", ["mask", "none"])
+Focus = StrEnum("Focus", ["mask", "others", "weight", "zoom", "none"])
 
 
 def _set_debug(context: typer.Context, value: bool) -> bool:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING
 
-import numpy as np
 import shapely
+from shapely.geometry import MultiPolygon
 
 from tiling import TileGrid, Window
 
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
     from rscc.structures import Caption
 
-# A region over more tiles than this is described from the tiles that hold most of it.
+# A region of more parts than this is described from the largest of them.
 MOST_CROPS = 16
 MOST_ALTERNATIVES = 4
 
@@ -28,35 +27,48 @@ class CropPlanner:
     def __init__(self, grid: TileGrid) -> None:
         self.grid = grid
 
-    @cached_property
-    def _tiles(self) -> tuple[list[Window], np.ndarray]:
-        """The windows of all tiles and their cores as boxes; made when the first large region asks."""
-        cores = [tile.core for tile in self.grid]
-        edges = [(c.col_off, c.row_off, c.col_off + c.width, c.row_off + c.height) for c in cores]
-        return [tile.window for tile in self.grid], shapely.box(*np.array(edges, dtype=float).T)
-
-    def crops(self, pixel_polygon: Polygon) -> list[tuple[Window, float]]:
+    def crops(self, pixel_polygon: Polygon | MultiPolygon) -> list[tuple[Window, float]]:
         """Return the windows to describe ``pixel_polygon`` by, each with the pixels of it that it stands for.
 
         A region that fits into a crop gets one, centred on it and moved inside the scene if it would
-        stick out. A larger one gets the tiles whose cores it overlaps, the largest overlap first, 16 at most.
+        stick out. A larger one is halved until its parts fit, and each part gets one, the largest first, 16
+        at most. Nothing here depends on where the tiles lie.
         """
-        left, top, right, bottom = pixel_polygon.bounds
         size = self.grid.tile
-        if right - left <= size and bottom - top <= size:
-            window = Window(
-                centred(left, right, size, self.grid.width),
-                centred(top, bottom, size, self.grid.height),
-                size,
-                size,
-            )
-            return [(window, pixel_polygon.area)]
-        shapely.prepare(pixel_polygon)
-        windows, cores = self._tiles
-        touched = np.flatnonzero(shapely.intersects(pixel_polygon, cores))
-        overlap = shapely.area(shapely.intersection(pixel_polygon, cores[touched]))
-        order = np.argsort(-overlap, kind="stable")[:MOST_CROPS]
-        return [(windows[touched[i]], float(overlap[i])) for i in order if overlap[i] > 0]
+        parts = sorted(_fitting(pixel_polygon, size), key=lambda part: -part.area)[:MOST_CROPS]
+        return [(crop_around(part.bounds, size, self.grid), float(part.area)) for part in parts]
+
+
+def crop_around(bounds: tuple[float, float, float, float], size: int, grid: TileGrid) -> Window:
+    """Return the square window centred on left, top, right, bottom, moved inside the scene."""
+    left, top, right, bottom = bounds
+    return Window(centred(left, right, size, grid.width), centred(top, bottom, size, grid.height), size, size)
+
+
+def _fitting(shape: Polygon | MultiPolygon, size: int) -> list[Polygon | MultiPolygon]:
+    """Halve a shape across its longer side until every part is at most ``size`` wide and high."""
+    left, top, right, bottom = shape.bounds
+    width, height = right - left, bottom - top
+    if max(width, height) <= size:
+        return [shape]
+    if width >= height:
+        middle = left + width / 2
+        halves = ((left, top, middle, bottom), (middle, top, right, bottom))
+    else:
+        middle = top + height / 2
+        halves = ((left, top, right, middle), (left, middle, right, bottom))
+    return [
+        part
+        for half in halves
+        if not (piece := clipped(shape, half)).is_empty
+        for part in _fitting(piece, size)
+    ]
+
+
+def clipped(shape: shapely.Geometry, bounds: tuple[float, float, float, float]) -> MultiPolygon:
+    """Return the area of a shape within left, top, right, bottom, without what only touches; may be empty."""
+    parts = shapely.get_parts(shapely.clip_by_rect(shape, *bounds))
+    return MultiPolygon([part for part in parts if part.area > 0])
 
 
 def centred(low: float, high: float, size: int, extent: int) -> int:
@@ -69,13 +81,18 @@ def centred(low: float, high: float, size: int, extent: int) -> int:
 
 
 def best_caption(candidates: Sequence[tuple[Caption, float]]) -> tuple[Caption, tuple[str, ...]]:
-    """Choose among captions with their overlaps (> 0): the greatest overlap x score wins.
+    """Choose among the captions of an event's crops, each with its overlap (> 0) in pixels.
 
-    Returns it with its alternatives: first the sentences of the other crops by the same order, then those
-    of its own beam; at most 4, none twice.
+    Every sentence weighs the sum of overlap x score over the crops that say it; the heaviest wins. Returns
+    it as the crop says it that gives it most, with its alternatives: first the other sentences by weight,
+    then those of its own beam; at most 4, none twice.
     """
-    ranked = sorted(candidates, key=lambda pair: -pair[0].score * pair[1])
-    best = ranked[0][0]
-    texts = [caption.text for caption, _ in ranked[1:]] + list(best.alternatives)
-    distinct = [text for text in dict.fromkeys(texts) if text != best.text]
-    return best, tuple(distinct[:MOST_ALTERNATIVES])
+    weights: dict[str, float] = {}
+    said: dict[str, Caption] = {}
+    for caption, overlap in sorted(candidates, key=lambda pair: -pair[0].score * pair[1]):
+        weights[caption.text] = weights.get(caption.text, 0.0) + caption.score * overlap
+        said.setdefault(caption.text, caption)
+    ranked = sorted(weights, key=lambda text: -weights[text])
+    best = said[ranked[0]]
+    distinct = dict.fromkeys([*ranked[1:], *best.alternatives])
+    return best, tuple([text for text in distinct if text != best.text][:MOST_ALTERNATIVES])

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import shapely
+from affine import Affine
+from rasterio.features import rasterize
+from shapely.geometry import MultiPolygon, box
 
+from rscc.data.pairs import resize
 from tiling import ChangeRegion, ScenePair, TileGrid, Window
-from workflows.crops import CropPlanner, best_caption
+from workflows.crops import CropPlanner, best_caption, clipped, crop_around
+from workflows.focus import View, view_of, zoom_side
 from workflows.options import SceneOptions
 from workflows.progress import Progress, batches, tell
 
@@ -27,25 +34,102 @@ def describe_regions(
 ) -> list[tuple[Caption, tuple[str, ...]]]:
     """Return for every event, which is one region or a group of them, its caption and alternatives.
 
-    The captioner is told that something changed: a region exists because the model saw a change there.
+    An event that fits into a crop is described from the crop centred on it, a larger one from crops centred
+    on its parts. Where another event shares a crop, ``options.focus_captions`` says how the words are kept
+    to this one. The captioner is told that something changed: a region exists because the model saw a
+    change there.
     """
+    outlines = [_outline(event) for event in events]
+    neighbours = _Neighbours(outlines)
     planner = CropPlanner(grid)
-    plans = [[crop for region in event for crop in planner.crops(region.pixel_polygon)] for event in events]
-    # Events may share the tiles they lie on; each window is read and described once, from top to bottom.
-    windows = {_corner(window): window for plan in plans for window, _ in plan}
-    spoken: dict[tuple[int, int], Caption] = {}
-    for batch in batches(sorted(windows), options.batch_size):
-        crops = [pair.read(windows[corner])[:2] for corner in batch]
+    jobs = [
+        _Job(number, window, weight)
+        for number, outline in enumerate(outlines)
+        for window, weight in planner.crops(outline)
+    ]
+    # From top to bottom, so that what is read lies close together.
+    jobs.sort(key=lambda job: (job.window.row_off, job.window.col_off, job.event))
+    spoken: list[list[tuple[Caption, float]]] = [[] for _ in events]
+    done = 0
+    for batch in batches(jobs, options.batch_size):
+        views = [_view(pair, grid, job, neighbours, options.focus_captions) for job in batch]
         captions = captioner.caption(
-            np.stack([crop[0] for crop in crops]),
-            np.stack([crop[1] for crop in crops]),
+            np.stack([view.before for view in views]),
+            np.stack([view.after for view in views]),
             beams=options.beams,
             assume_changed=True,
+            **_focus(views),
         )
-        spoken.update(zip(batch, captions, strict=True))
-        tell(progress, "captions", len(spoken), len(windows))
-    return [best_caption([(spoken[_corner(window)], overlap) for window, overlap in plan]) for plan in plans]
+        for job, caption in zip(batch, captions, strict=True):
+            spoken[job.event].append((caption, job.weight))
+        done += len(batch)
+        tell(progress, "captions", done, len(jobs))
+    return [best_caption(candidates) for candidates in spoken]
 
 
-def _corner(window: Window) -> tuple[int, int]:
-    return (window.row_off, window.col_off)
+@dataclass(frozen=True)
+class _Job:
+    """One crop to describe: of which event, and how many of its pixels it stands for."""
+
+    event: int
+    window: Window
+    weight: float
+
+
+class _Neighbours:
+    """Finds the events that reach into a window."""
+
+    def __init__(self, outlines: Sequence[MultiPolygon]) -> None:
+        self.outlines = outlines
+        self._tree = shapely.STRtree(outlines)
+
+    def masks(self, event: int, window: Window) -> tuple[np.ndarray, np.ndarray]:
+        """Return the pixels of the event and those of all others in a window, (h, w) bool each."""
+        edges = (window.col_off, window.row_off, window.col_end, window.row_end)
+        near = np.sort(self._tree.query(box(*edges), predicate="intersects"))
+        others = [self.outlines[number] for number in near if number != event]
+        own, other = burnt([self.outlines[event]], window), burnt(others, window)
+        return own, other & ~own
+
+
+def burnt(shapes: Sequence[shapely.Geometry], window: Window) -> np.ndarray:
+    """Return the pixels (h, w) bool of a window that outlines in pixels of the grid touch."""
+    edges = (window.col_off, window.row_off, window.col_end, window.row_end)
+    inside = [part for shape in shapes if not (part := clipped(shape, edges)).is_empty]
+    size = (window.height, window.width)
+    if not inside:
+        return np.zeros(size, bool)
+    moved = Affine.translation(window.col_off, window.row_off)
+    return rasterize(inside, out_shape=size, transform=moved, all_touched=True, dtype=np.uint8).astype(bool)
+
+
+def _view(pair: ScenePair, grid: TileGrid, job: _Job, neighbours: _Neighbours, way: str) -> View:
+    own, others = neighbours.masks(job.event, job.window) if way != "none" else (None, None)
+    if own is None or others is None or not others.any():
+        return View(*pair.read(job.window)[:2])
+    if way == "zoom":
+        return _zoomed(pair, grid, own, job.window)
+    return view_of(way, *pair.read(job.window)[:2], own, others)
+
+
+def _zoomed(pair: ScenePair, grid: TileGrid, own: np.ndarray, window: Window) -> View:
+    """Return the tighter crop around the pixels of a change in a window, enlarged to the window's size."""
+    rows, cols = np.flatnonzero(own.any(1)), np.flatnonzero(own.any(0))
+    left, right = window.col_off + cols[0], window.col_off + cols[-1] + 1
+    top, bottom = window.row_off + rows[0], window.row_off + rows[-1] + 1
+    side = zoom_side(right - left, bottom - top, grid.tile)
+    closer = crop_around((left, top, right, bottom), side, grid)
+    before, after = (resize(date, (grid.tile, grid.tile)) for date in pair.read(closer)[:2])
+    return View(before, after)
+
+
+def _focus(views: Sequence[View]) -> dict[str, Any]:
+    """Return the argument ``focus`` where a view has one: a captioner without it does for the other ways."""
+    if all(view.focus is None for view in views):
+        return {}
+    everything = np.ones(views[0].before.shape[1:], np.float32)
+    return {"focus": np.stack([everything if view.focus is None else view.focus for view in views])}
+
+
+def _outline(event: Sequence[ChangeRegion]) -> MultiPolygon:
+    return MultiPolygon(list(shapely.get_parts([region.pixel_polygon for region in event])))

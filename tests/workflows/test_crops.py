@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import pytest
-from shapely.geometry import Polygon, box
+from shapely import unary_union
+from shapely.geometry import MultiPolygon, Polygon, box
 
 from rscc.structures import Caption
-from tiling import TileGrid
-from workflows.crops import MOST_ALTERNATIVES, MOST_CROPS, CropPlanner, best_caption, centred
+from tiling import TileGrid, Window
+from workflows.crops import MOST_ALTERNATIVES, MOST_CROPS, CropPlanner, best_caption, centred, clipped
 
 GRID = TileGrid(300, 200, tile=64, overlap=16)
 
@@ -38,15 +39,35 @@ def test_a_region_as_large_as_a_crop_gets_one_crop():
     assert corners(window) == (30, 20, 94, 84)
 
 
-def test_a_large_region_gets_the_tiles_it_lies_on_and_all_its_pixels_once():
+def test_a_large_region_is_halved_until_each_part_lies_inside_a_crop_centred_on_it():
     region = Polygon([(5, 5), (250, 5), (250, 20), (30, 20), (30, 150), (5, 150)])
     crops = CropPlanner(GRID).crops(region)
-    windows = {corners(tile.window) for tile in GRID}
     assert len(crops) > 1
-    assert {corners(window) for window, _ in crops} <= windows
+    assert all((window.width, window.height) == (64, 64) for window, _ in crops)
+    assert unary_union([box(*corners(window)) for window, _ in crops]).covers(region)
     assert sum(weight for _, weight in crops) == pytest.approx(region.area)
     weights = [weight for _, weight in crops]
     assert weights == sorted(weights, reverse=True) and weights[-1] > 0
+
+
+def test_two_regions_that_fit_into_a_crop_together_get_one_and_else_one_each():
+    near = MultiPolygon([box(100, 50, 110, 60), box(130, 70, 140, 80)])
+    assert CropPlanner(GRID).crops(near) == [(Window(88, 33, 64, 64), 200)]
+    far = MultiPolygon([box(100, 50, 110, 60), box(190, 70, 200, 90)])
+    assert CropPlanner(GRID).crops(far) == [(Window(163, 48, 64, 64), 200), (Window(73, 23, 64, 64), 100)]
+
+
+def test_crops_do_not_depend_on_how_the_scene_is_tiled():
+    region = Polygon([(5, 5), (250, 5), (250, 20), (30, 20), (30, 150), (5, 150)])
+    other = TileGrid(300, 200, tile=64, overlap=5)
+    assert CropPlanner(GRID).crops(region) == CropPlanner(other).crops(region)
+
+
+def test_what_only_touches_a_box_is_not_in_it():
+    square = box(0, 0, 10, 10)
+    assert clipped(square, (10, 0, 20, 10)).is_empty
+    assert clipped(square, (50, 50, 60, 60)).is_empty
+    assert clipped(MultiPolygon([square, box(20, 0, 30, 10)]), (5, 0, 20, 10)).equals(box(5, 0, 10, 10))
 
 
 def test_a_huge_region_gets_a_bounded_number_of_crops():
@@ -66,6 +87,17 @@ def test_the_caption_of_the_greatest_overlap_times_score_wins():
     best, alternatives = best_caption([(road, 100.0), (house, 60.0), (tree, 80.0)])
     assert best is house
     assert alternatives == ("a road", "a tree", "a villa")
+
+
+def test_crops_that_say_the_same_count_together():
+    crops = [
+        (Caption("a road", 0.9, True, ("a street",)), 50.0),
+        (Caption("a house", 0.5, True), 60.0),
+        (Caption("a house", 0.4, True, ("a villa",)), 80.0),
+    ]
+    best, alternatives = best_caption(crops)
+    assert best is crops[2][0]
+    assert alternatives == ("a road", "a villa")
 
 
 def test_alternatives_are_few_and_never_the_caption_itself():
