@@ -17,6 +17,8 @@ from tiling.grid import Axis, Tile, TileGrid, Window
 
 # The outermost pixels of a tile still count: at the edge of a scene no other tile sees them.
 LEAST_WEIGHT = 1e-3
+# A wide scene gives its finished rows in several bands of about this many pixels.
+BAND_PX = 2**19
 
 
 @dataclass(frozen=True)
@@ -44,64 +46,75 @@ class ChangeMosaic:
         self._row_weights = _weights(grid.rows, grid.height, grid.tile)
         self._column_weights = _weights(grid.columns, grid.width, grid.tile)
         # Sums in float64: then a mean over any number of tiles is right to the last bit of float32.
+        # A sum with an invalid pixel in it is NaN.
         self._sum = np.zeros((grid.tile, grid.area.width))
-        self._valid = np.ones((grid.tile, grid.area.width), bool)
-        self._row_off = grid.area.row_off
+        self._row_off = self._due = grid.area.row_off
         self._next = 0
 
     def add(self, tile: Tile, probability: np.ndarray, valid: np.ndarray) -> Iterator[Band]:
         """Take the next tile, (T, T) float32 in 0..1 with (T, T) bool; return the bands that it finishes.
 
-        A pixel that any tile calls invalid is invalid; its probability is ignored.
+        A pixel that any tile calls invalid is invalid; its probability is ignored. All bands must be taken
+        before the next tile.
 
         Raises:
-            ValueError: the tile is not the next one of the grid, or an array has another shape.
+            ValueError: the tile is not the next one of the grid, an array has another shape, or bands were
+                not taken.
         """
         size = self.grid.tile
         if tile.index != self._next:
             raise ValueError(f"tiles come in order: expected {self._next}, got {tile.index}")
         if probability.shape != (size, size) or valid.shape != (size, size):
             raise ValueError(f"expected ({size}, {size}), got {probability.shape} and {valid.shape}")
+        self._check_taken()
         self._next += 1
         area = self.grid.area
         wanted = tile.window.intersection(area)
         # The buffer starts at the first row that is not finished, which is never below the tile's first.
-        buffer = Window(area.col_off, self._row_off, area.width, size)
-        place, part = wanted.slices(buffer), wanted.slices(tile.window)
+        place = wanted.slices(Window(area.col_off, self._row_off, area.width, size))
+        part = wanted.slices(tile.window)
         weight = self._row_weights[tile.row][part[0], None] * self._column_weights[tile.col][None, part[1]]
-        seen = valid[part]
-        self._sum[place] += weight * np.where(seen, probability[part], 0)
-        self._valid[place] &= seen
+        self._sum[place] += weight * np.where(valid[part], probability[part], np.nan)
         rows, columns = self.grid.shape
         if tile.col == columns - 1 and tile.row < rows - 1:
-            return self._emit(self.grid.rows.starts[tile.row + 1])
-        return iter(())
+            self._due = max(self._due, self.grid.rows.starts[tile.row + 1])
+        return self._bands()
 
     def finish(self) -> Iterator[Band]:
         """Return the bands that are left after the last tile.
 
         Raises:
-            ValueError: not all tiles of the grid were added.
+            ValueError: not all tiles of the grid were added, or bands were not taken.
         """
         if self._next != len(self.grid):
             raise ValueError(f"only {self._next} of {len(self.grid)} tiles were added")
-        return self._emit(self.grid.area.row_end)
+        self._check_taken()
+        self._due = self.grid.area.row_end
+        return self._bands()
 
-    def _emit(self, row_end: int) -> Iterator[Band]:
-        rows = row_end - self._row_off
-        if rows <= 0:  # the next tiles begin above the area too
-            return iter(())
-        finished, valid = self._sum[:rows], self._valid[:rows].copy()
-        finished[~valid] = 0
-        # Finished sums are of no further use, so nothing as large is made beside them.
-        probability = np.clip(finished, 0, 1, out=finished).astype(np.float32)
-        band = Band(self._row_off, probability, valid, self.grid.area.col_off)
-        kept = self.grid.tile - rows
-        self._sum[:kept] = self._sum[rows:]
-        self._valid[:kept] = self._valid[rows:]
-        self._sum[kept:], self._valid[kept:] = 0, True
-        self._row_off = row_end
-        return iter((band,))
+    def _check_taken(self) -> None:
+        if self._row_off != self._due:
+            raise ValueError(f"the bands of rows {self._row_off} to {self._due - 1} were not taken")
+
+    def _bands(self) -> Iterator[Band]:
+        """Yield the rows that are due, then make room for those of the next tiles."""
+        rows = self._due - self._row_off
+        if not rows:
+            return
+        area = self.grid.area
+        step = max(1, BAND_PX // area.width)
+        for row in range(0, rows, step):
+            sums = self._sum[row : min(row + step, rows)]
+            valid = ~np.isnan(sums)
+            probability = sums.astype(np.float32)
+            probability[~valid] = 0
+            np.clip(probability, 0, 1, out=probability)
+            yield Band(self._row_off + row, probability, valid, area.col_off)
+        size = len(self._sum)
+        for row in range(rows, size, rows):  # by parts that do not overlap: no copy is made in between
+            self._sum[row - rows : min(row, size - rows)] = self._sum[row : row + rows]
+        self._sum[size - rows :] = 0
+        self._row_off = self._due
 
 
 def _weights(axis: Axis, size: int, tile: int) -> list[np.ndarray]:
