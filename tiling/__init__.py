@@ -1,8 +1,10 @@
 """Two scenes on one grid, read as tiles, and change maps turned into polygons; knows no network."""
 
 from tiling.errors import (
+    ArchiveUnclear,
     BandNotFound,
     BoundsInvalid,
+    LocationUnsupported,
     MissingCRS,
     MissingGeoreferencing,
     NoOverlap,
@@ -15,6 +17,7 @@ from tiling.errors import (
     SceneIsFolder,
     SceneNotFound,
     SceneTooLarge,
+    SceneUnreachable,
     SceneUnreadable,
     TilingError,
     TooFewBands,
@@ -33,12 +36,14 @@ from tiling.registration import Registration
 from tiling.scene import SceneInfo, describe
 
 __all__ = [
+    "ArchiveUnclear",
     "Band",
     "BandNotFound",
     "BoundsInvalid",
     "ChangeMosaic",
     "ChangeRegion",
     "Grid",
+    "LocationUnsupported",
     "MissingCRS",
     "MissingGeoreferencing",
     "NoOverlap",
@@ -57,6 +62,7 @@ __all__ = [
     "SceneNotFound",
     "ScenePair",
     "SceneTooLarge",
+    "SceneUnreachable",
     "SceneUnreadable",
     "Stretch",
     "Tile",

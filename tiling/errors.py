@@ -23,6 +23,20 @@ class SceneUnreadable(TilingError):
     """The file of a scene is there but may not be opened."""
 
 
+class SceneUnreachable(TilingError):
+    """The server of a scene cannot be reached, or fails; the scene may be right."""
+
+    exit_code = 1
+
+
+class LocationUnsupported(TilingError):
+    """A scene is named by an address or a virtual file system that is not read."""
+
+
+class ArchiveUnclear(TilingError):
+    """A zip archive does not hold exactly one raster, and none was named."""
+
+
 class NotARaster(TilingError):
     """The file is none of the raster formats that are allowed."""
 

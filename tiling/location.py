@@ -1,10 +1,27 @@
-"""What a user may call a scene, turned into what GDAL opens."""
+"""What a user may call a scene, turned into what GDAL opens.
+
+Local files, rasters in local zip archives, and objects on servers; nothing else that GDAL would take for a
+name: no standard input, no part of another file, no chain of its virtual file systems.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from tiling.archives import raster_in
+from tiling.errors import LocationUnsupported, SceneNotFound
+
+# Schemes of addresses, and GDAL's file systems for them.
+_CLOUDS = {"s3": "/vsis3/", "gs": "/vsigs/", "az": "/vsiaz/"}
+_WEB = ("http", "https")
+_CURL, _ZIP = "/vsicurl/", "/vsizip/"
+_ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://+(.*)", re.DOTALL)
+# pathlib folds the two slashes of an address into one.
+_FOLDED = re.compile(rf"({'|'.join((*_WEB, *_CLOUDS))}):/+(?=[^/])", re.IGNORECASE)
+_KNOWN = "a file, archive.zip/raster.tif, https://, http://, s3://, gs:// or az://"
 
 
 @dataclass(frozen=True)
@@ -15,13 +32,117 @@ class Location:
         shown: what messages and records say: as the user wrote it, without user, password and query.
         source: what GDAL opens; it may hold a signature, so it is never shown.
         local: the file on this machine that holds the scene, None for one on a server.
+        member: the name of the scene in ``local``, if that is a zip archive.
     """
 
     shown: str
     source: str = field(repr=False)
     local: Path | None
+    member: str | None = None
 
 
 def locate(path: str | Path) -> Location:
-    """Return where a scene is that was named ``path``; ``locate(location.source)`` finds it again."""
-    return Location(str(path), os.path.abspath(path), Path(path))
+    """Return where a scene is that was named ``path``; ``locate(location.source)`` finds it again.
+
+    A local file need not exist, except for an archive. Nothing is asked of a server.
+
+    Raises:
+        LocationUnsupported: it is named in a way that is not read.
+        ArchiveUnclear: a zip archive holds no raster, or several.
+        TilingError: the archive or its member is missing, damaged, too large or unsafe.
+    """
+    text = str(path)
+    if text.startswith("/vsi"):
+        return _virtual(text)
+    address = _ADDRESS.match(_FOLDED.sub(r"\1://", text, count=1))
+    if address:
+        return _on_server("", address[1], address[2])
+    return _on_disk(text, Path(text))
+
+
+def _virtual(text: str) -> Location:
+    """Locate a name that is written for GDAL's virtual file systems."""
+    if text.startswith(_ZIP):
+        return _in_zip(text)
+    if text.startswith(_CURL):
+        address = _ADDRESS.match(_FOLDED.sub(r"\1://", text[len(_CURL) :], count=1))
+        if address and address[1].lower() in _WEB:
+            return _on_server(_CURL, address[1], address[2])
+    for prefix in _CLOUDS.values():
+        if text.startswith(prefix):
+            return _in_cloud(prefix, prefix, text[len(prefix) :])
+    kind = re.match(r"/vsi\w*", text)
+    raise LocationUnsupported(
+        f"{kind[0] if kind else text}...: scenes are not read through this file system of GDAL; give "
+        f"{_KNOWN}, or /vsizip/, /vsicurl/http..., /vsis3/, /vsigs/, /vsiaz/"
+    )
+
+
+def _on_server(prefix: str, scheme: str, rest: str) -> Location:
+    scheme = scheme.lower()
+    if scheme in _CLOUDS:
+        return _in_cloud(f"{scheme}://", _CLOUDS[scheme], rest)
+    if scheme not in _WEB:
+        raise LocationUnsupported(f"{scheme}://...: scenes are not read from such an address; give {_KNOWN}")
+    authority, _, place = rest.partition("/")
+    host = authority.rpartition("@")[2]
+    if not place or not host or re.search(r"[?#\s]", authority):
+        raise LocationUnsupported(f"{scheme}://...: the address names no file on a server; give {_KNOWN}")
+    shown = f"{prefix}{scheme}://{host}/{_public(place)}"
+    return _remote(shown, f"{_CURL}{scheme}://{rest}")
+
+
+def _in_cloud(prefix: str, system: str, rest: str) -> Location:
+    bucket, _, key = rest.lstrip("/").partition("/")
+    if not bucket or not key:
+        raise LocationUnsupported(f"{prefix}{_public(rest)}: it names no file; give {prefix}BUCKET/FILE")
+    return _remote(f"{prefix}{bucket}/{_public(key)}", f"{system}{bucket}/{key}")
+
+
+def _remote(shown: str, source: str) -> Location:
+    if re.search(r"\.zip(/|$)", shown, re.IGNORECASE):
+        raise LocationUnsupported(
+            f"{shown}: a zip archive is read from this machine only; download it, or name a raster"
+        )
+    return Location(shown, source, None)
+
+
+def _public(place: str) -> str:
+    """Return the path of an address without what follows it: a signature is as good as a password."""
+    return re.sub(r"[?#].*", "", place, flags=re.DOTALL)
+
+
+def _on_disk(shown: str, path: Path) -> Location:
+    if path.suffix.lower() == ".zip" and os.path.isfile(path):
+        return _zipped(shown, path, None)
+    if not os.path.lexists(path):
+        for archive in path.parents:
+            if archive.suffix.lower() == ".zip" and os.path.isfile(archive):
+                return _zipped(shown, archive, path.relative_to(archive).as_posix())
+    return Location(shown, os.path.abspath(path), path)
+
+
+def _in_zip(text: str) -> Location:
+    """Locate ``/vsizip/archive.zip/member``, or with the archive in braces, of any name."""
+    rest = text[len(_ZIP) :]
+    if rest.startswith("{") and "}" in rest:
+        name, _, member = rest[1:].rpartition("}")
+        archive = Path(name)
+        if os.path.isfile(archive):
+            return _zipped(text, archive, member.strip("/") or None)
+    whole = Path(rest)
+    for archive in (whole, *whole.parents):
+        if os.path.isfile(archive):
+            inner = whole.relative_to(archive).as_posix()
+            return _zipped(text, archive, None if inner == "." else inner)
+    if rest.startswith("vsi") or rest.startswith("/vsi"):
+        raise LocationUnsupported(f"{_ZIP}vsi...: a zip archive is read from this machine only; download it")
+    raise SceneNotFound(f"{text}: there is no such archive; check the path")
+
+
+def _zipped(shown: str, archive: Path, inner: str | None) -> Location:
+    member = raster_in(shown, archive, inner)
+    if inner is None:
+        shown = f"{shown.rstrip('/')}/{member}"
+    # Braces: GDAL would look for the end of the archive's name by its ending.
+    return Location(shown, f"{_ZIP}{{{os.path.abspath(archive)}}}/{member}", archive, member)

@@ -5,6 +5,7 @@ Everything here reads headers only: no pixel is decoded.
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from rasterio.errors import NotGeoreferencedWarning, RasterioError
 from rasterio.io import DatasetReader
 from shapely.geometry import Polygon
 
+from tiling.archives import head_of
 from tiling.errors import (
     NotARaster,
     SceneIsFolder,
@@ -32,6 +34,7 @@ from tiling.errors import (
 )
 from tiling.location import Location, locate
 from tiling.placement import outline, placement
+from tiling.remote import ALONE, network_error, not_a_raster, patience
 from tiling.vrt import checked_sources, looks_like_vrt
 
 # What a file must start with for a driver to be tried; a VRT is a text and looked at in full.
@@ -42,7 +45,9 @@ _STARTS = {
     "PNG": (b"\x89PNG\r\n\x1a\n",),
     "JPEG": (b"\xff\xd8\xff",),
 }
+_NAMES = {"GTiff": "GeoTIFF", "JP2OpenJPEG": "JPEG 2000 file"}
 FORMATS = "GeoTIFF, COG, JPEG 2000, PNG, JPEG or VRT"
+_HEAD = 1024
 MAX_PIXELS = 10**11
 MAX_BANDS = 256
 MAX_BLOCK_BYTES = 2**29
@@ -145,65 +150,103 @@ def _location(scene: str | Path | SceneInfo) -> Location:
 
 @contextmanager
 def _checked(location: Location) -> Iterator[DatasetReader]:
-    shown, path = location.shown, Path(location.source)
+    shown = location.shown
+    with safe_environment(location.source), _opened(location) as file:
+        _check_limits(shown, file)
+        if "OVERVIEW_FILE" in file.tags(ns="OVERVIEWS"):
+            raise UnsafeReference(f"{shown}: it names a file of overviews; remove that entry with gdal_edit")
+        yield file
+
+
+def safe_environment(*sources: str) -> rasterio.Env:
+    """Return the GDAL options to read strangers' files under; they end with the ``with`` block.
+
+    ``sources`` are what GDAL opens there, see :class:`SceneInfo`. On servers and in archives it will not look
+    for masks, overviews and the like beside them: those of plain files are checked, those are not.
+    """
+    options = {"GDAL_VRT_ENABLE_PYTHON": "NO", "GDAL_NUM_THREADS": "1"}
+    if any(source.startswith("/vsi") for source in sources):
+        options |= ALONE | patience()
+    return rasterio.Env(**options)
+
+
+@contextmanager
+def _opened(location: Location) -> Iterator[DatasetReader]:
+    """Open a scene with the driver that its first bytes call for, after the checks of what it refers to."""
+    if location.local is None:
+        file = _open_remote(location.shown, location.source)
+    elif location.member is not None:
+        file = _open_member(location.shown, location.local, location.member, location.source)
+    else:
+        file = _open_file(location.shown, Path(location.source))
+    with file:
+        yield file
+
+
+def _open_remote(shown: str, source: str) -> DatasetReader:
+    for driver in _STARTS:
+        try:
+            return _open(source, driver)
+        except (RasterioError, ValueError) as error:
+            failure = network_error(shown, error)
+            if failure is not None:
+                raise failure from error
+    raise not_a_raster(shown, FORMATS)
+
+
+def _open_member(shown: str, archive: Path, member: str, source: str) -> DatasetReader:
+    head = head_of(shown, archive, member, _HEAD)
+    if looks_like_vrt(head):
+        raise UnsafeReference(f"{shown}: a VRT is not read from an archive; unpack it with its sources")
+    return _open_as(shown, source, _driver(shown, head))
+
+
+def _open_file(shown: str, path: Path) -> DatasetReader:
     head = _head(shown, path)
     is_vrt = looks_like_vrt(head)
-    with safe_environment():
-        if is_vrt:
-            for source in checked_sources(shown, path):
-                _check_source(shown, source)
-        _check_sidecars(shown, path)
-        with _opened(shown, path, "VRT" if is_vrt else _driver(shown, head)) as file:
-            _check_limits(shown, file)
-            if "OVERVIEW_FILE" in file.tags(ns="OVERVIEWS"):
-                raise UnsafeReference(
-                    f"{shown}: it names a file of overviews; remove that entry with gdal_edit"
-                )
-            yield file
+    if is_vrt:
+        for source in checked_sources(shown, path):
+            _check_source(shown, source)
+    _check_sidecars(shown, path)
+    return _open_as(shown, path, "VRT" if is_vrt else _driver(shown, head))
 
 
-def safe_environment() -> rasterio.Env:
-    """Return the GDAL options to read strangers' files under; they end with the ``with`` block."""
-    return rasterio.Env(GDAL_VRT_ENABLE_PYTHON="NO", GDAL_NUM_THREADS="1")
+def _open_as(shown: str, source: str | Path, driver: str) -> DatasetReader:
+    try:
+        return _open(source, driver)
+    except (RasterioError, ValueError) as error:
+        raise NotARaster(
+            f"{shown}: it starts like a {_NAMES.get(driver, driver)} but cannot be opened; get a sound copy"
+        ) from error
+
+
+def _open(source: str | Path, driver: str) -> DatasetReader:
+    # A plain file comes as an absolute Path: so it is never read as an address or a subdataset.
+    with warnings.catch_warnings():
+        # Missing georeferencing is an error of ours later; here it would only be noise.
+        warnings.simplefilter("ignore", NotGeoreferencedWarning)
+        return rasterio.open(source, driver=driver)
 
 
 def _head(shown: str, path: Path) -> bytes:
-    if path.is_dir():
+    if os.path.isdir(path):
         raise SceneIsFolder(f"{shown}: this is a folder; name the raster file in it")
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise SceneNotFound(f"{shown}: there is no such file; check the path")
     try:
         with path.open("rb") as file:
-            return file.read(1024)
+            return file.read(_HEAD)
     except OSError as error:
         raise SceneUnreadable(
             f"{shown}: it cannot be opened ({error.strerror}); check its permissions"
         ) from error
 
 
-@contextmanager
-def _opened(shown: str, path: Path, driver: str) -> Iterator[DatasetReader]:
-    try:
-        with warnings.catch_warnings():
-            # Missing georeferencing is an error of ours later; here it would only be noise.
-            warnings.simplefilter("ignore", NotGeoreferencedWarning)
-            # A Path, and an absolute one: so it is never read as an address or a subdataset.
-            file = rasterio.open(path, driver=driver)
-    except (RasterioError, ValueError) as error:
-        raise NotARaster(_not_a_raster(shown)) from error
-    with file:
-        yield file
-
-
 def _driver(shown: str, head: bytes) -> str:
     for driver, starts in _STARTS.items():
         if head.startswith(starts):
             return driver
-    raise NotARaster(_not_a_raster(shown))
-
-
-def _not_a_raster(shown: str) -> str:
-    return f"{shown}: this is not a raster that can be read; give a {FORMATS} or convert it to one"
+    raise NotARaster(f"{shown}: this is not a raster that can be read; give a {FORMATS} or convert it to one")
 
 
 def _check_source(shown: str, source: Path) -> None:
@@ -217,7 +260,7 @@ def _check_source(shown: str, source: Path) -> None:
             f"{shown}: the VRT names another VRT, {source.name}; build it from rasters directly"
         )
     _check_sidecars(str(source), source)
-    with _opened(str(source), source, _driver(str(source), head)) as file:
+    with _open_as(str(source), source, _driver(str(source), head)) as file:
         _check_limits(str(source), file)
 
 
@@ -225,8 +268,11 @@ def _check_sidecars(shown: str, path: Path) -> None:
     """Masks and overviews beside a raster are opened by GDAL with any driver; let only TIFFs be there."""
     for suffix in (".msk", ".MSK", ".ovr", ".OVR"):
         beside = path.with_name(path.name + suffix)
-        if beside.is_file() and not _head(shown, beside).startswith(_TIFF_STARTS):
-            raise UnsafeReference(f"{shown}: the file {beside.name} beside it is not a TIFF; remove it")
+        if os.path.isfile(beside):
+            if not _head(shown, beside).startswith(_TIFF_STARTS):
+                raise UnsafeReference(f"{shown}: the file {beside.name} beside it is not a TIFF; remove it")
+            # Overviews may have a mask, a mask overviews.
+            _check_sidecars(shown, beside)
 
 
 def _check_limits(shown: str, file: DatasetReader) -> None:

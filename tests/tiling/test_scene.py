@@ -86,25 +86,28 @@ def test_a_missing_file(tmp_path):
     refused(SceneNotFound, tmp_path / "missing.tif", "no such file")
 
 
-@pytest.mark.parametrize(
-    "name", ["https://example.org/a.tif", "/vsicurl/https://example.org/a.tif", "zip://a.zip!a.tif"]
-)
-def test_an_address_is_no_file(name):
-    with pytest.raises(SceneNotFound):
-        describe(name)
-
-
 def test_a_folder(tmp_path):
     refused(SceneIsFolder, tmp_path, "folder")
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"not a picture", b"II*\0", b"\x89PNG\r\n\x1a\nrest", b"<html></html>"]
-)
+def test_a_name_that_is_too_long_for_a_file(tmp_path):
+    refused(SceneNotFound, tmp_path / ("a" * 300 + ".tif"))
+
+
+@pytest.mark.parametrize("content", [b"", b"not a picture", b"<html></html>"])
 def test_not_a_raster(tmp_path, content):
     path = tmp_path / "text.tif"
     path.write_bytes(content)
-    refused(NotARaster, path, "GeoTIFF")
+    refused(NotARaster, path, "GeoTIFF, COG")
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"), [(b"II*\0", "GeoTIFF"), (b"\x89PNG\r\n\x1a\nrest", "PNG"), (b"\xff\xd8\xff", "JPEG")]
+)
+def test_a_raster_that_ends_too_early(tmp_path, content, kind):
+    path = tmp_path / "a.tif"
+    path.write_bytes(content)
+    refused(NotARaster, path, f"like a {kind} ", "sound copy")
 
 
 def test_a_raster_of_another_driver_is_not_read(tmp_path):
@@ -258,6 +261,14 @@ def test_a_mask_or_overview_beside_a_scene_must_be_a_tiff(outside):
         refused(UnsafeReference, outside / "a.tif", beside.name)
         beside.unlink()
     describe(outside / "a.tif")
+
+
+@pytest.mark.parametrize("beside", ["a.tif.ovr.ovr", "a.tif.msk.ovr", "a.tif.ovr.msk"])
+def test_what_lies_beside_a_mask_or_overview_must_be_a_tiff_too(outside, beside):
+    write_scene(outside / beside.removesuffix(beside[-4:]), IMAGE)
+    describe(outside / "a.tif")
+    write_vrt(outside / beside, "../secret.tif")
+    refused(UnsafeReference, outside / "a.tif", beside)
 
 
 def test_a_scene_that_names_a_file_of_overviews_is_refused(outside):

@@ -1,0 +1,82 @@
+"""A server on this machine that hands out files in parts, as the servers of clouds do."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+@dataclass
+class FileServer:
+    """What is served and what was asked for.
+
+    Attributes:
+        port: of 127.0.0.1.
+        files: content by path, such as "/a.tif".
+        statuses: paths that are answered with this HTTP status.
+        delays: seconds to wait before the answer, by path.
+        whole: paths of which no parts are given.
+        asked: (method, path with query) of every request.
+    """
+
+    port: int
+    files: dict[str, bytes] = field(default_factory=dict)
+    statuses: dict[str, int] = field(default_factory=dict)
+    delays: dict[str, float] = field(default_factory=dict)
+    whole: set[str] = field(default_factory=set)
+    asked: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def address(self) -> str:
+        """Scheme, host and port."""
+        return f"http://127.0.0.1:{self.port}"
+
+
+@contextmanager
+def serving() -> Iterator[FileServer]:
+    """Serve until the block ends."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            path = self.path.partition("?")[0]
+            served.asked.append((self.command, self.path))
+            time.sleep(served.delays.get(path, 0))
+            content = served.files.get(path, b"")
+            status = served.statuses.get(path, 200 if path in served.files else 404)
+            part = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
+            headers = {}
+            if status == 200 and part and path not in served.whole:
+                first, last = int(part[1]), min(int(part[2] or len(content)), len(content) - 1)
+                headers["Content-Range"] = f"bytes {first}-{last}/{len(content)}"
+                status = 206 if first <= last else 416
+                content = content[first : last + 1]
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            # Who has seen enough hangs up.
+            with suppress(ConnectionError):
+                if self.command == "GET":
+                    self.wfile.write(content)
+
+        do_HEAD = do_GET
+
+        def log_message(self, *_: object) -> None:
+            """Be silent."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    served = FileServer(server.server_port)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    try:
+        yield served
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

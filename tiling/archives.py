@@ -1,0 +1,135 @@
+"""Rasters in zip archives, which are hostile until the one member that is read is known to be harmless.
+
+Nothing is unpacked to disk: GDAL reads the member where it is.
+"""
+
+from __future__ import annotations
+
+import re
+import zipfile
+import zlib
+from collections import Counter
+from pathlib import Path, PurePosixPath
+
+from tiling.errors import ArchiveUnclear, NotARaster, SceneNotFound, SceneTooLarge, UnsafeReference
+
+# Without a file beside them only these say where they lie; pictures come second.
+_PLACED = (".tif", ".tiff", ".gtiff", ".jp2", ".j2k")
+_PICTURES = (".png", ".jpg", ".jpeg")
+MAX_MEMBERS = 10_000
+# To reach a block of a packed member all before it must be unpacked, again and again.
+MAX_UNPACKED_BYTES = 4 * 2**30
+# A member that is larger than the first and shrank more than the second is a bomb, not a scene.
+SUSPICIOUS_BYTES, MAX_RATIO = 64 * 2**20, 200
+# What GDAL unpacks; the others need other programs.
+_METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
+_LISTED = 10
+_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError)
+
+
+def raster_in(shown: str, archive: Path, inner: str | None) -> str:
+    """Return the name of the raster to read from ``archive``: ``inner``, or the only one there is.
+
+    PNG and JPEG count only if there is nothing else: they often are previews.
+
+    Raises:
+        ArchiveUnclear: it holds no raster or several; the message lists them.
+        NotARaster: the archive cannot be read.
+        SceneNotFound: it has no member ``inner``.
+        UnsafeReference: a member is named like a place elsewhere, or the one to read is there twice.
+        SceneTooLarge: more than 10,000 members, or a member that unpacks to more than is read.
+    """
+    members = _members(shown, archive)
+    if len(members) > MAX_MEMBERS:
+        raise SceneTooLarge(
+            f"{shown}: {len(members)} members are more than {MAX_MEMBERS}; unpack the archive"
+        )
+    for member in members:
+        _check_name(shown, member.filename)
+    if inner is None:
+        inner = _only_raster(shown, members)
+    _check_name(shown, inner)
+    found = [member for member in members if member.filename == inner]
+    if not found:
+        raise SceneNotFound(f"{shown}: the archive has no such member; {_offer(_rasters(members))}")
+    if len(found) > 1:
+        raise UnsafeReference(f"{shown}: the archive has this member {len(found)} times; pack it again")
+    _check_member(shown, found[0])
+    return inner
+
+
+def head_of(shown: str, archive: Path, member: str, size: int) -> bytes:
+    """Return the first ``size`` bytes of a member.
+
+    Raises:
+        NotARaster: it cannot be unpacked.
+    """
+    try:
+        with zipfile.ZipFile(archive) as file, file.open(member) as content:
+            return content.read(size)
+    except _DAMAGE as error:
+        raise _damaged(shown) from error
+
+
+def _members(shown: str, archive: Path) -> list[zipfile.ZipInfo]:
+    try:
+        with zipfile.ZipFile(archive) as file:
+            return [member for member in file.infolist() if not member.is_dir()]
+    except _DAMAGE as error:
+        raise _damaged(shown) from error
+
+
+def _damaged(shown: str) -> NotARaster:
+    return NotARaster(f"{shown}: this zip archive cannot be read; get a sound copy, or unpack it")
+
+
+def _check_name(shown: str, name: str) -> None:
+    outside = name.startswith("/") or ".." in PurePosixPath(name).parts or re.match(r"[A-Za-z]:", name)
+    if outside or "\\" in name or not name.isprintable():
+        raise UnsafeReference(
+            f"{shown}: the archive has a member {name!r}, which is no plain name; unpack what you need"
+        )
+
+
+def _check_member(shown: str, member: zipfile.ZipInfo) -> None:
+    packed = member.compress_type != zipfile.ZIP_STORED
+    ratio = member.file_size / max(1, member.compress_size)
+    if member.flag_bits & 1:
+        raise NotARaster(f"{shown}: it is encrypted; unpack it with its password")
+    if member.compress_type not in _METHODS:
+        raise NotARaster(f"{shown}: it is packed in a way that is not read; unpack it")
+    bomb = member.file_size > SUSPICIOUS_BYTES and ratio > MAX_RATIO
+    if packed and (bomb or member.file_size > MAX_UNPACKED_BYTES):
+        raise SceneTooLarge(
+            f"{shown}: {member.compress_size} packed bytes become {member.file_size}, more than is read from "
+            "an archive; unpack it if you trust it"
+        )
+
+
+def _only_raster(shown: str, members: list[zipfile.ZipInfo]) -> str:
+    rasters = _rasters(members)
+    if len(rasters) != 1:
+        number = f"{len(rasters)} rasters" if rasters else "no raster"
+        raise ArchiveUnclear(f"{shown}: the archive holds {number}; {_offer(rasters)}")
+    return rasters[0]
+
+
+def _rasters(members: list[zipfile.ZipInfo]) -> list[str]:
+    """Return the names of the members that look like rasters, each once, without what macOS adds."""
+    names = sorted(
+        name
+        for name in Counter(member.filename for member in members)
+        if not any(part == "__MACOSX" or part.startswith("._") for part in PurePosixPath(name).parts)
+    )
+    for endings in (_PLACED, _PICTURES):
+        found = [name for name in names if name.lower().endswith(endings)]
+        if found:
+            return found
+    return []
+
+
+def _offer(rasters: list[str]) -> str:
+    if not rasters:
+        return "unpack it, or give an archive with a GeoTIFF or JPEG 2000 in it"
+    more = f" and {len(rasters) - _LISTED} more" if len(rasters) > _LISTED else ""
+    return f"name one as ARCHIVE.zip/NAME: {', '.join(rasters[:_LISTED])}{more}"

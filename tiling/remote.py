@@ -1,0 +1,68 @@
+"""Rasters on servers: how long to wait for them, and what their errors mean."""
+
+from __future__ import annotations
+
+import os
+import re
+
+import rasterio
+
+from tiling.errors import NotARaster, SceneNotFound, SceneUnreachable, SceneUnreadable, TilingError
+
+# A server that is silent for longer is given up; GDAL itself would wait for ever.
+_PATIENCE = {
+    "GDAL_HTTP_CONNECTTIMEOUT": "20",
+    "GDAL_HTTP_LOW_SPEED_TIME": "60",
+    "GDAL_HTTP_LOW_SPEED_LIMIT": "1",
+    "GDAL_HTTP_MAX_RETRY": "3",
+    "GDAL_HTTP_RETRY_DELAY": "1",
+}
+# No listing of the folder and no files beside the raster: they are a stranger's, and any driver opens them.
+ALONE = {"GDAL_DISABLE_READDIR_ON_OPEN": "EMPTY_DIR"}
+_GONE = ("ObjectNotFound", "BucketNotFound")
+_REFUSED = ("AccessDenied", "InvalidCredentials", "SignatureDoesNotMatch")
+
+
+def patience() -> dict[str, str]:
+    """Return GDAL's options on how long to wait, but for those that the user has set."""
+    known = {name.upper() for name in os.environ}
+    if rasterio.env.hasenv():
+        known |= {name.upper() for name in rasterio.env.getenv()}
+    return {name: value for name, value in _PATIENCE.items() if name not in known}
+
+
+def network_error(shown: str, error: BaseException) -> TilingError | None:
+    """Return what an error of GDAL says of the server, in our words; None if it is about something else.
+
+    GDAL's own words are not passed on: they may hold the address with its signature.
+    """
+    names, text = [], ""
+    cause: BaseException | None = error
+    while cause is not None:
+        names.append(type(cause).__name__)
+        text += f"{cause}\n"
+        cause = cause.__cause__ or cause.__context__
+    status = re.search(r"HTTP (?:response|error) code\s*:\s*(\d{3})", text)
+    code = int(status[1]) if status else 0
+    if code in (404, 410) or any(gone in name for name in names for gone in _GONE):
+        return SceneNotFound(f"{shown}: the server has no such file; check the address")
+    if code in (401, 403) or any(refused in name for name in names for refused in _REFUSED):
+        return SceneUnreadable(
+            f"{shown}: the server refuses it; check the credentials in the environment (for a public bucket "
+            "AWS_NO_SIGN_REQUEST=YES), or whether a signed address has run out"
+        )
+    if code:
+        return SceneUnreachable(f"{shown}: the server answers with HTTP status {code}; try again later")
+    if "CURL error" in text or "timed out" in text.lower():
+        late = "timed out" in text.lower() or "too slow" in text.lower()
+        fact = "the server does not answer in time" if late else "the server cannot be reached"
+        return SceneUnreachable(f"{shown}: {fact}; check the address and the connection, and try again")
+    return None
+
+
+def not_a_raster(shown: str, formats: str) -> NotARaster:
+    """Return the error of a file on a server that no driver takes."""
+    return NotARaster(
+        f"{shown}: what the server sends is not a raster that can be read in parts; give a {formats}, or "
+        "download it"
+    )
