@@ -12,12 +12,18 @@ T = TypeVar("T")
 
 
 class BlockCache(Generic[T]):
-    """Keeps the ``most`` blocks that were used last; a block that a thread computes others wait for."""
+    """Keeps the blocks that were used last; a block that a thread computes others wait for.
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    Args:
+        most: what all kept blocks together may weigh.
+        weight: what one block weighs.
+    """
+
+    def __init__(self, most: int, weight: Callable[[T], int]) -> None:
+        self._most, self._weight = most, weight
         self._lock = threading.Lock()
         self._blocks: OrderedDict[Hashable, Future[T]] = OrderedDict()
+        self._weights: dict[Hashable, int] = {}
 
     def get(self, key: Hashable, compute: Callable[[], T]) -> T:
         """Return the block of ``key``, which ``compute`` makes if it is not there; errors are not kept."""
@@ -27,17 +33,28 @@ class BlockCache(Generic[T]):
             if block is None:
                 block = self._blocks[key] = Future()
             self._blocks.move_to_end(key)
-            while len(self._blocks) > self._most:
-                self._blocks.popitem(last=False)
         if mine:
             try:
-                block.set_result(compute())
+                made = compute()
             except BaseException as error:
                 with self._lock:
-                    if self._blocks.get(key) is block:
-                        del self._blocks[key]
+                    del self._blocks[key]
                 block.set_exception(error)
+            else:
+                self._keep(key, self._weight(made))
+                block.set_result(made)
         return block.result()
+
+    def _keep(self, key: Hashable, weight: int) -> None:
+        """Count a block that was made, and let the oldest go that are too many; never one in the making."""
+        with self._lock:
+            self._weights[key] = weight
+            total = sum(self._weights.values())
+            for old in [known for known in self._blocks if known in self._weights]:
+                if total <= self._most:
+                    break
+                total -= self._weights.pop(old)
+                del self._blocks[old]
 
     def __len__(self) -> int:
         return len(self._blocks)

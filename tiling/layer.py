@@ -1,13 +1,14 @@
 """One date on the working grid: its pixels and which of them have data, window by window.
 
 Where the grids agree the pixels are those of the file. Elsewhere they are warped in blocks that are fixed to
-the working grid: GDAL's warper computes slightly different pixels for different requests, and so the result
-would depend on the tiles. The masks are warped like the pixels, and a pixel counts as valid only where
-everything it was mixed from is: no nodata value leaks into the picture.
+the ground: GDAL's warper computes slightly different pixels for different requests, and so the result would
+depend on the tiles. A pixel counts as valid only where everything it was mixed from is: no nodata value leaks
+into the picture.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -16,32 +17,39 @@ from functools import partial
 import numpy as np
 import rasterio
 from affine import Affine
-from rasterio.dtypes import dtype_rev, typename_fwd
-from rasterio.enums import Resampling
+from rasterio.control import GroundControlPoint
+from rasterio.enums import MaskFlags, Resampling
 from rasterio.errors import RasterioError
 from rasterio.io import DatasetReader
-from rasterio.vrt import WarpedVRT
 from rasterio.windows import Window as RasterWindow
 
+from tiling.bands import Numbers
 from tiling.blocks import BlockCache
 from tiling.errors import SceneDamaged
 from tiling.frame import Grid
-from tiling.geodesy import on_map
+from tiling.geodesy import near, on_map, transformer
 from tiling.grid import Window, lattice
-from tiling.scene import SceneInfo, open_scene
-from tiling.vrt import EVERYWHERE, selection_vrt
+from tiling.scene import SceneInfo, open_scene, safe_environment
+from tiling.virtual import OPAQUE, Picture, Place, Warp, picture_vrt, warped_vrt
 
-# Of 255: below it a pixel was mixed from pixels without data, or is transparent.
-OPAQUE = 250
 # An alpha band with more than a twentieth of its pixels between these shares of full is a picture.
 CLEAR, MOST_BETWEEN = 0.02, 0.05
 # Source pixels per working pixel above which they are averaged, not interpolated.
 AVERAGE_ABOVE = 2.0
+# A block is smaller where it would be made of more source pixels than this along a side.
 WARP_BLOCK = (128, 512)
-KEPT_BLOCKS = 64
+MOST_SOURCE_PX = 2048
+# Warped blocks that one date keeps: enough for the rows that the tiles of a scene of 24,000 columns share.
+KEPT_BYTES = 48 * 2**20
 # The warper's approximation of the map projection is at most this many source pixels off.
 WARP_TOLERANCE = 0.01
 _SAME_PLACE = 1e-3
+
+_Block = tuple[np.ndarray, np.ndarray]
+
+
+def _weight(block: _Block) -> int:
+    return sum(part.nbytes for part in block)
 
 
 @dataclass(frozen=True)
@@ -50,43 +58,49 @@ class Layer:
 
     Attributes:
         info: the scene.
-        bands: the three band numbers, from 1.
+        bands: the three band numbers, from 1; of a palette its colours are taken.
         grid: the working grid.
-        offset: column and row of the scene at which the grid starts, or None when it must be warped.
+        offset: column and row of the scene at which the grid starts, counted from its north-west corner, or
+            None when it must be warped.
         resampling: what the warp does.
-        masks: what to read as masks, see :func:`tiling.vrt.selection_vrt`.
-        any_band: a pixel has data if any band has; else only if all have.
+        picture: what is read of the file.
+        shift: columns and rows of the working grid by which the scene is moved right and down.
         blocks: the warped blocks that were used last, for all threads.
     """
 
     info: SceneInfo
-    bands: tuple[int, int, int]
+    bands: Numbers
     grid: Grid
     offset: tuple[int, int] | None
     resampling: Resampling
-    masks: tuple[str, ...]
-    any_band: bool
-    blocks: BlockCache[tuple[np.ndarray, np.ndarray]] = field(
-        default_factory=lambda: BlockCache(KEPT_BLOCKS), repr=False, compare=False
+    picture: Picture
+    shift: tuple[float, float] = (0.0, 0.0)
+    blocks: BlockCache[_Block] = field(
+        default_factory=lambda: BlockCache(KEPT_BYTES, _weight), repr=False, compare=False
     )
 
     @classmethod
-    def of(cls, info: SceneInfo, bands: tuple[int, int, int], grid: Grid, alpha_masks: bool) -> Layer:
-        """Plan how ``info`` is read; ``alpha_masks`` says whether its alpha band, if any, is a mask."""
-        coarser = grid.gsd / info.gsd > AVERAGE_ABOVE
-        masks: tuple[str, ...] = ("mask,1",)
-        if info.masked_by == "nodata":
-            masks = tuple(f"mask,{band}" for band in dict.fromkeys(bands))
-        elif info.masked_by == "alpha" and not alpha_masks:
-            masks = (EVERYWHERE,)
+    def of(
+        cls,
+        info: SceneInfo,
+        bands: Numbers,
+        grid: Grid,
+        alpha_masks: bool,
+        shift: tuple[float, float] = (0.0, 0.0),
+    ) -> Layer:
+        """Plan how ``info`` is read; ``alpha_masks`` says whether its alpha band, if any, is a mask.
+
+        Raises:
+            TilingError: the file can no longer be read.
+        """
         return cls(
             info=info,
             bands=bands,
             grid=grid,
-            offset=_offset(info, grid),
-            resampling=Resampling.average if coarser else Resampling.bilinear,
-            masks=masks,
-            any_band=info.nodata == 0 or info.dtype == "uint8",
+            offset=_offset(info, moved(grid, shift)) if info.crs == grid.crs else None,
+            resampling=Resampling.average if grid.gsd / info.gsd > AVERAGE_ABOVE else Resampling.bilinear,
+            picture=_picture(info, bands, alpha_masks),
+            shift=shift,
         )
 
     def open(self, stack: ExitStack) -> LayerReader:
@@ -99,32 +113,20 @@ class LayerReader:
 
     def __init__(self, layer: Layer, stack: ExitStack) -> None:
         self.layer = layer
-        info, grid = layer.info, layer.grid
+        info, picture = layer.info, layer.picture
         with open_scene(info) as file:  # the checks again: files change
             if (file.width, file.height, file.dtypes) != (info.width, info.height, info.dtypes):
                 raise SceneDamaged(f"{info.path}: the file changed while it was read; start again")
-        srs, transform = _place(info)
-        text = selection_vrt(
-            info.source,
-            size=(info.width, info.height),
-            srs=srs,
-            geotransform=transform.to_gdal(),
-            bands=[(band, typename_fwd[dtype_rev[info.dtypes[band - 1]]]) for band in layer.bands],
-            masks=layer.masks,
-        )
-        self._file: DatasetReader = stack.enter_context(rasterio.open(text, driver="VRT"))
+        # A band that is shown several times is read once.
+        numbers = [number for number, _ in picture.bands]
+        self._show = (0, 1, 2) if picture.palette else tuple(numbers.index(band) for band in layer.bands)
         if layer.offset is None:
-            self._file = stack.enter_context(
-                WarpedVRT(
-                    self._file,
-                    crs=grid.crs,
-                    transform=grid.transform,
-                    width=grid.width,
-                    height=grid.height,
-                    resampling=layer.resampling,
-                    tolerance=WARP_TOLERANCE,
-                )
-            )
+            self._block, self._first = _blocks(layer)
+            text = warped_vrt(picture, _warp(layer, self._block, self._first))
+        else:
+            text = picture_vrt(picture)
+        with safe_environment(info.source):
+            self._file: DatasetReader = stack.enter_context(rasterio.open(text, driver="VRT"))
 
     def read(self, window: Window) -> tuple[np.ndarray, np.ndarray]:
         """Return pixels (3, h, w) in the type of the file and validity (h, w); ``window`` lies in the grid.
@@ -133,49 +135,59 @@ class LayerReader:
             SceneDamaged: pixels of the file cannot be decoded.
         """
         try:
-            values, masks = self._aligned(window) if self.layer.offset is not None else self._warped(window)
+            # GDAL opens the scene behind the text at the first read only.
+            with safe_environment(self.layer.info.source):
+                return self._aligned(window) if self.layer.offset is not None else self._warped(window)
         except RasterioError as error:
             raise _damaged(self.layer.info) from error
-        opaque = masks >= OPAQUE
-        valid = np.logical_or.reduce(opaque) if self.layer.any_band else np.logical_and.reduce(opaque)
-        if values.dtype.kind == "f":
-            valid = valid & np.isfinite(values).all(axis=0)
+
+    def _aligned(self, window: Window) -> _Block:
+        cols, rows = self.layer.offset or (0, 0)
+        wide, high = self._file.width, self._file.height
+        placed = window.shifted(cols, rows)
+        inside = placed.intersection(Window(0, 0, wide, high))
+        values, valid = self._blank(window)
+        if inside:
+            west, north = self.layer.info.transform.a > 0, self.layer.info.transform.e < 0
+            col = inside.col_off if west else wide - inside.col_end
+            row = inside.row_off if north else high - inside.row_end
+            pixels, cover = self._read(Window(col, row, inside.width, inside.height))
+            turn = (slice(None, None, 1 if north else -1), slice(None, None, 1 if west else -1))
+            there = inside.slices(placed)
+            for band, number in enumerate(self._show):
+                values[band][there] = pixels[number][turn]
+            valid[there] = cover[turn]
         return values, valid
 
-    def _aligned(self, window: Window) -> tuple[np.ndarray, np.ndarray]:
-        cols, rows = self.layer.offset or (0, 0)
-        moved = window.shifted(cols, rows)
-        inside = moved.intersection(Window(0, 0, self._file.width, self._file.height))
-        values, masks = self._blank(window)
-        if inside:
-            place = (slice(None), *inside.slices(moved))
-            values[place], masks[place] = self._read(inside)
-        return values, masks
-
-    def _warped(self, window: Window) -> tuple[np.ndarray, np.ndarray]:
-        values, masks = self._blank(window)
-        height, width = WARP_BLOCK
-        for row in range(window.row_off // height * height, window.row_end, height):
-            for col in range(window.col_off // width * width, window.col_end, width):
-                whole = Window(col, row, width, height)
-                block = whole.intersection(Window(0, 0, self._file.width, self._file.height))
-                inside = block.intersection(window)
+    def _warped(self, window: Window) -> _Block:
+        values, valid = self._blank(window)
+        (height, width), first = self._block, self._first
+        placed = window.shifted(*first)
+        for row in range(placed.row_off // height * height, placed.row_end, height):
+            for col in range(placed.col_off // width * width, placed.col_end, width):
+                block = Window(col, row, width, height)
                 # All of the block, whatever is needed of it: see the top of the file.
                 pixels, cover = self.layer.blocks.get((row, col), partial(self._read, block))
-                place, part = (slice(None), *inside.slices(window)), (slice(None), *inside.slices(block))
-                values[place], masks[place] = pixels[part], cover[part]
-        return values, masks
+                inside = block.intersection(placed)
+                there, part = inside.slices(placed), inside.slices(block)
+                for band, number in enumerate(self._show):
+                    values[band][there] = pixels[number][part]
+                valid[there] = cover[part]
+        return values, valid
 
-    def _blank(self, window: Window) -> tuple[np.ndarray, np.ndarray]:
+    def _blank(self, window: Window) -> _Block:
         shape = (window.height, window.width)
-        dtype = np.result_type(*(np.dtype(name) for name in self._file.dtypes[:3]))
-        return np.zeros((3, *shape), dtype), np.zeros((len(self.layer.masks), *shape), np.uint8)
+        return np.zeros((3, *shape), np.result_type(*self._file.dtypes[:-1])), np.zeros(shape, bool)
 
-    def _read(self, window: Window) -> tuple[np.ndarray, np.ndarray]:
+    def _read(self, window: Window) -> _Block:
+        """Return the bands of the open file, each once, and where they have data."""
         at = RasterWindow(window.col_off, window.row_off, window.width, window.height)
-        numbers = list(range(4, 4 + len(self.layer.masks)))
-        values = np.stack([self._file.read(band, window=at) for band in (1, 2, 3)])
-        return values, self._file.read(numbers, window=at)
+        *numbers, last = range(1, self._file.count + 1)
+        values = np.stack([self._file.read(band, window=at) for band in numbers])
+        valid = self._file.read(last, window=at) >= self.layer.picture.mask[1] - 1
+        if values.dtype.kind == "f":
+            valid &= np.isfinite(values).all(axis=0)
+        return values, valid
 
 
 def is_mask(info: SceneInfo, band: int) -> bool:
@@ -198,19 +210,94 @@ def is_mask(info: SceneInfo, band: int) -> bool:
     return between <= MOST_BETWEEN * seen
 
 
+def moved(grid: Grid, shift: tuple[float, float]) -> Affine:
+    """Return where the pixels of ``grid`` lie in a scene that is to move right and down by ``shift``."""
+    own = grid.transform
+    x, y = on_map(own, -shift[0], -shift[1])
+    return Affine(own.a, own.b, x, own.d, own.e, y)
+
+
 def _damaged(info: SceneInfo) -> SceneDamaged:
     return SceneDamaged(f"{info.path}: some of its pixels cannot be decoded; get a sound copy of the file")
 
 
-def _place(info: SceneInfo) -> tuple[str, Affine]:
-    """Return the CRS of a scene as WKT, and its transform.
+def _picture(info: SceneInfo, bands: Numbers, alpha_masks: bool) -> Picture:
+    """Say what is read of a file: bands or the colours of its palette, and what masks them."""
+    numbers = tuple(dict.fromkeys(bands))
+    with open_scene(info) as file:
+        flags = [file.mask_flag_enums[number - 1] for number in numbers]
+    per_band = any(MaskFlags.nodata in own for own in flags)
+    masked = [n for n, own in zip(numbers, flags, strict=True) if MaskFlags.all_valid not in own]
+    # A dark pixel may have 0 in one band; a value that no measurement has is nodata wherever it stands.
+    any_band = per_band and (info.nodata == 0 or info.dtype == "uint8")
+    if not per_band:
+        masked = masked[:1] if info.masked_by != "alpha" or alpha_masks else []
+    elif any_band and len(masked) < len(numbers):
+        masked = []  # a band without nodata value has data everywhere
+    palette = info.palette or ()
+    return Picture(
+        source=info.source,
+        width=info.width,
+        height=info.height,
+        bands=((1, "uint8"),) * 3 if palette else tuple((n, info.dtypes[n - 1]) for n in numbers),
+        palette=bool(palette),
+        masks=tuple(f"mask,{number}" for number in masked),
+        any_mask=any_band,
+        clear_palette=any(color[3] < OPAQUE for color in palette),
+    )
+
+
+def _blocks(layer: Layer) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Return height and width of the warped blocks, and column and row of the grid in the first of them.
+
+    Blocks are counted from where the lattice of the grid begins, not from where this grid does: so a scene
+    that is cut elsewhere has the same blocks.
+    """
+    ratio = max(1.0, layer.grid.gsd / layer.info.gsd)
+    fit = 2 ** max(4, math.floor(math.log2(MOST_SOURCE_PX / ratio)))
+    block = min(WARP_BLOCK[0], fit), min(WARP_BLOCK[1], fit)
+    col, row = layer.grid.anchor
+    return block, (col % block[1], row % block[0])
+
+
+def _warp(layer: Layer, block: tuple[int, int], first: tuple[int, int]) -> Warp:
+    grid, target = layer.grid, moved(layer.grid, layer.shift)
+    x, y = on_map(target, -first[0], -first[1])
+    return Warp(
+        source=_place(layer.info),
+        target=Place(str(grid.crs.to_wkt()), Affine(target.a, target.b, x, target.d, target.e, y)),
+        width=-(-(first[0] + grid.width) // block[1]) * block[1],
+        height=-(-(first[1] + grid.height) // block[0]) * block[0],
+        block=block,
+        method="Average" if layer.resampling is Resampling.average else "Bilinear",
+        scale=_scale(layer),
+        tolerance=WARP_TOLERANCE,
+    )
+
+
+def _scale(layer: Layer) -> tuple[float, float]:
+    """Return the working pixels per source pixel along its columns and rows, in the middle of the grid."""
+    grid, info = layer.grid, layer.info
+    col, row = grid.width / 2, grid.height / 2
+    places = np.array([on_map(grid.transform, *at) for at in ((col, row), (col + 1, row), (col, row + 1))])
+    if info.crs != grid.crs:
+        x, y = transformer(grid.crs, info.crs).transform(places[:, 0], places[:, 1])
+        places = np.column_stack([near(x, x[0]) if info.crs.is_geographic else x, y])
+    to_pixels = ~info.transform
+    here, right, below = (np.array(on_map(to_pixels, *place)) for place in places)
+    wide, high = np.hypot(right - here, below - here)
+    return (1.0, 1.0) if not (wide > 0 and high > 0) else (float(f"{1 / wide:.3g}"), float(f"{1 / high:.3g}"))
+
+
+def _place(info: SceneInfo) -> Place:
+    """Return where a scene lies.
 
     A scene in degrees that crosses the antimeridian gets a prime meridian of its own through its centre: GDAL
     looks for longitudes within -180..180 only and would find half of it.
     """
     west, _, east, _ = info.bounds
     if not info.crs.is_geographic or (west >= -180 and east <= 180):
-        return str(info.crs.to_wkt()), info.transform
+        return Place(str(info.crs.to_wkt()), info.transform, info.gcps)
     centre = (west + east) / 2
     wkt = re.sub(r',AUTHORITY\["[^"]*","[^"]*"\]\]$', "]", info.crs.to_wkt(version="WKT1_GDAL"))
     wkt = re.sub(
@@ -219,15 +306,21 @@ def _place(info: SceneInfo) -> tuple[str, Affine]:
         wkt,
     )
     own = info.transform
-    return wkt, Affine(own.a, own.b, own.c - centre, own.d, own.e, own.f)
+    gcps = tuple(GroundControlPoint(point.row, point.col, point.x - centre, point.y) for point in info.gcps)
+    return Place(wkt, Affine(own.a, own.b, own.c - centre, own.d, own.e, own.f), gcps)
 
 
-def _offset(info: SceneInfo, grid: Grid) -> tuple[int, int] | None:
-    """Return where the grid starts in the scene if their pixels are the same, else None."""
-    own, wanted = info.transform, grid.transform
-    if info.crs != grid.crs or not _same_cells(own, wanted, max(info.width, info.height)):
+def _offset(info: SceneInfo, wanted: Affine) -> tuple[int, int] | None:
+    """Return where a grid starts in the scene if their pixels are the same, else None."""
+    own = info.transform
+    if info.gcps or own.b != 0 or own.d != 0:
         return None
-    col, row = on_map(~own, wanted.c, wanted.f)
+    # Rows from south to north, or columns from east to west, are read the other way round.
+    x, y = min(own.c, own.c + own.a * info.width), max(own.f, own.f + own.e * info.height)
+    turned = Affine(abs(own.a), 0.0, x, 0.0, -abs(own.e), y)
+    if not _same_cells(turned, wanted, max(info.width, info.height)):
+        return None
+    col, row = on_map(~turned, wanted.c, wanted.f)
     if abs(col - round(col)) > _SAME_PLACE or abs(row - round(row)) > _SAME_PLACE:
         return None
     return round(col), round(row)

@@ -1,4 +1,4 @@
-"""Virtual rasters: refuse those of strangers that reach out of their folder, write our own.
+"""Virtual rasters of strangers: refuse those that reach out of their folder.
 
 A VRT is a text that may name any file, any address and even code to run. Only the plain mosaic that
 ``gdalbuildvrt`` writes passes: known elements, and sources that are ordinary rasters in or under its folder.
@@ -6,7 +6,6 @@ A VRT is a text that may name any file, any address and even code to run. Only t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -25,8 +24,6 @@ _SOURCE = {
     "SimpleSource", "ComplexSource", "SourceFilename", "SourceBand", "SourceProperties", "SrcRect", "DstRect",
     "NODATA", "UseMaskBand", "ScaleOffset", "ScaleRatio",
 }  # fmt: skip
-# Written in place of a mask: there are data wherever there are pixels.
-EVERYWHERE = "255"
 _ALLOWED = _DATASET | _BAND | _SOURCE
 
 
@@ -77,39 +74,3 @@ def _source(shown: str, folder: Path, element: ElementTree.Element) -> Path:
             f"{shown}: the VRT names '{name}', which is not in or under its folder; {_REMEDY}"
         )
     return source
-
-
-def selection_vrt(
-    source: str | Path,
-    *,
-    size: tuple[int, int],
-    srs: str,
-    geotransform: Sequence[float],
-    bands: Sequence[tuple[int, str]],
-    masks: Sequence[str],
-) -> str:
-    """Return a VRT text of some bands of a raster, then some masks as bands, one source pixel to one pixel.
-
-    Args:
-        source: the raster, as GDAL opens it.
-        size: width and height.
-        srs: its CRS as WKT.
-        geotransform: its six numbers in GDAL's order.
-        bands: number and GDAL type name of each band.
-        masks: what to take as masks: "mask,1" is the mask of band 1, EVERYWHERE is 255 at every pixel.
-    """
-    root = ElementTree.Element("VRTDataset", rasterXSize=str(size[0]), rasterYSize=str(size[1]))
-    ElementTree.SubElement(root, "SRS").text = srs
-    ElementTree.SubElement(root, "GeoTransform").text = ", ".join(repr(float(v)) for v in geotransform)
-    wanted = [(str(number), kind) for number, kind in bands] + [(mask, "Byte") for mask in masks]
-    for number, (band, kind) in enumerate(wanted, start=1):
-        node = ElementTree.SubElement(root, "VRTRasterBand", dataType=kind, band=str(number))
-        constant = number > len(bands) and band == EVERYWHERE
-        child = ElementTree.SubElement(node, "ComplexSource" if constant else "SimpleSource")
-        # Not shared: a handle must not serve two threads.
-        ElementTree.SubElement(child, "SourceFilename", relativeToVRT="0", shared="0").text = str(source)
-        ElementTree.SubElement(child, "SourceBand").text = "1" if constant else band
-        if constant:
-            ElementTree.SubElement(child, "ScaleOffset").text = "255"
-            ElementTree.SubElement(child, "ScaleRatio").text = "0"
-    return ElementTree.tostring(root, encoding="unicode")

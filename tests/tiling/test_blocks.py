@@ -16,13 +16,13 @@ def test_a_block_is_computed_once_and_the_oldest_goes():
     def maker(key):
         return lambda: made.append(key) or key * 10
 
-    cache = BlockCache(2)
+    cache = BlockCache(2, lambda block: 1)
     assert [cache.get(key, maker(key)) for key in (1, 2, 1, 3, 1, 2)] == [10, 20, 10, 30, 10, 20]
     assert made == [1, 2, 3, 2] and len(cache) == 2
 
 
 def test_threads_wait_for_the_one_that_computes():
-    cache, started, go_on, made = BlockCache(4), threading.Event(), threading.Event(), []
+    cache, started, go_on, made = BlockCache(4, lambda block: 1), threading.Event(), threading.Event(), []
 
     def slow():
         started.set()
@@ -41,7 +41,7 @@ def test_threads_wait_for_the_one_that_computes():
 
 
 def test_an_error_is_raised_and_not_kept():
-    cache = BlockCache(4)
+    cache = BlockCache(4, lambda block: 1)
 
     def broken():
         raise OSError("broken")
