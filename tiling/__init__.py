@@ -26,6 +26,7 @@ from tiling.errors import (
 from tiling.frame import Grid
 from tiling.geodesy import geodesic_area_m2, to_wgs84
 from tiling.grid import Tile, TileGrid, Window
+from tiling.grouping import group_regions
 from tiling.mosaic import Band, ChangeMosaic
 from tiling.normalization import Normalization
 from tiling.pair import ScenePair
@@ -33,6 +34,7 @@ from tiling.polygons import ChangeRegion, Polygonizer, polygonize
 from tiling.radiometry import Stretch
 from tiling.reader import PairTile, read_tiles
 from tiling.registration import Registration
+from tiling.regularize import regularized
 from tiling.scene import SceneInfo, describe
 
 __all__ = [
@@ -73,7 +75,9 @@ __all__ = [
     "Window",
     "describe",
     "geodesic_area_m2",
+    "group_regions",
     "polygonize",
     "read_tiles",
+    "regularized",
     "to_wgs84",
 ]

@@ -200,7 +200,9 @@ class Polygonizer:
         if self.connectivity == 8:
             self._corner_ties.append(touching)
         both = (self._seam > 0) & (ids[0] > 0)
-        self._edge_ties.append(np.stack([self._seam[both], ids[0][both]], axis=1))
+        ties = np.stack([self._seam[both], ids[0][both]], axis=1)
+        # One tie for pixels side by side, not one each: all of this is kept until regions are settled.
+        self._edge_ties.append(ties[np.insert((ties[1:] != ties[:-1]).any(axis=1), 0, True)[: len(ties)]])
         self._seam = ids[-1].copy()
 
     def _settle(self) -> None:
