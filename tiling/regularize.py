@@ -29,9 +29,9 @@ def regularized(polygon: Polygon | MultiPolygon, tolerance_px: float) -> Polygon
     """Return the outline with right angles, along one direction for all its parts and holes.
 
     What is smaller than about ``tolerance_px`` pixels is straightened; below 1.5 some steps of pixels stay.
-    The outline comes back as it is where its sides have no common direction (a pond, a bend of a road), or where
-    right angles would change its area by more than 10 percent or leave an IoU of 0.8 or less. The result is
-    valid if the outline is, and the same on every call.
+    The outline comes back as it is where its sides have no common direction (a pond, a bend of a road), or
+    where right angles would change its area by more than 10 percent or leave an IoU of 0.8 or less. The
+    result is valid if the outline is, and the same on every call.
 
     Raises:
         ValueError: ``tolerance_px`` is not above 0.
