@@ -20,7 +20,7 @@ _WEB = ("http", "https")
 _CURL, _ZIP = "/vsicurl/", "/vsizip/"
 _ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://+(.*)", re.DOTALL)
 # pathlib folds the two slashes of an address into one.
-_FOLDED = re.compile(rf"({'|'.join((*_WEB, *_CLOUDS))}):/+(?=[^/])", re.IGNORECASE)
+_FOLDED = re.compile(rf"^({'|'.join((*_WEB, *_CLOUDS))}):/+(?=[^/])", re.IGNORECASE)
 _KNOWN = "a file, archive.zip/raster.tif, https://, http://, s3://, gs:// or az://"
 
 

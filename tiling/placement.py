@@ -19,6 +19,10 @@ from tiling.geodesy import ground_sampling, is_earthly, near, on_map
 
 # Edges that a side of an image is cut into, where ground control points bend it.
 EDGES = 64
+# So many points GDAL draws a curve with squared terms through.
+SQUARED_FROM = 6
+# Points count as lying on a line (or on a curve that leaves the terms open) when they leave it by less.
+LEAST_PART = 1e-3
 # Longitudes may go on beyond the antimeridian, as far as once around the Earth from its middle.
 _LONGITUDE, _LATITUDE = 540.0, 90.0
 
@@ -30,7 +34,8 @@ class Placement:
     Attributes:
         crs: coordinate reference system (rasterio), that of the control points if there are any.
         transform: column and row to map coordinates; with control points the least-squares fit to them.
-        gcps: the ground control points, empty where the file has a transform of its own.
+        gcps: the ground control points; empty where the file has a transform of its own, or where the
+            points do not tell more than the transform that lies nearest to them.
         gsd: metres per pixel at the centre; the geometric mean of width and height of a pixel.
     """
 
@@ -63,6 +68,8 @@ def placement(shown: str, file: DatasetReader) -> Placement:
     if not np.isfinite(transform[:6]).all() or transform.determinant == 0:
         what = "ground control points do not span an area" if gcps else "pixels have no area on the map"
         raise MissingGeoreferencing(f"{shown}: its {what}; correct its georeferencing with gdal_edit")
+    if gcps and not _bends_well(gcps, file.width, file.height):
+        gcps = ()
     _check_degrees(shown, crs, outline(transform, gcps, file.width, file.height))
     try:
         width, height = ground_sampling(crs, transform, file.width, file.height)
@@ -80,12 +87,39 @@ def fitted(gcps: Sequence[GroundControlPoint]) -> Affine:
     ground = np.array([(point.x, point.y) for point in gcps], float)
     # Around their centres, or the large numbers of map coordinates would eat the digits that matter.
     centre, middle = pixels.mean(axis=0), ground.mean(axis=0)
-    matrix, _, rank, _ = np.linalg.lstsq(pixels - centre, ground - middle, rcond=1e-9)
-    if rank < 2:
+    if not _determined(_scaled(pixels)):
         return Affine(0, 0, middle[0], 0, 0, middle[1])
+    matrix = np.linalg.lstsq(pixels - centre, ground - middle, rcond=None)[0]
     (a, d), (b, e) = matrix.tolist()
     x, y = (middle - centre @ matrix).tolist()
     return Affine(a, b, x, d, e, y)
+
+
+def _bends_well(gcps: Sequence[GroundControlPoint], width: int, height: int) -> bool:
+    """Tell whether the curve that GDAL draws through control points is determined by them and no loop.
+
+    From six points on it has quadratic terms, for which two rows of points, say, are not enough.
+    """
+    if len(gcps) >= SQUARED_FROM:
+        c, r = _scaled(np.array([(point.col, point.row) for point in gcps], float)).T
+        if not _determined(np.column_stack([np.ones_like(c), c, r, c * c, c * r, r * r])):
+            return False
+    edge = outline(Affine.identity(), gcps, width, height)
+    return bool(np.isfinite(edge.bounds).all() and edge.is_valid)
+
+
+def _scaled(pixels: np.ndarray) -> np.ndarray:
+    """Return places (n, 2) around their centre, the farthest in each direction at 1."""
+    around = pixels - pixels.mean(axis=0)
+    return around / np.maximum(np.abs(around).max(axis=0), 1e-9)
+
+
+def _determined(terms: np.ndarray) -> bool:
+    """Tell whether an equation per row determines the factor of every column."""
+    if len(terms) < max(terms.shape[1], 3):
+        return False
+    sizes = np.linalg.svd(terms, compute_uv=False)
+    return bool(sizes[-1] > LEAST_PART * sizes[0])
 
 
 def outline(transform: Affine, gcps: Sequence[GroundControlPoint], width: int, height: int) -> Polygon:

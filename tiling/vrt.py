@@ -14,7 +14,18 @@ from tiling.errors import SceneTooLarge, UnsafeReference
 MAX_BYTES = 16 * 2**20
 MAX_SOURCES = 10_000
 _REMEDY = "rebuild it with gdalbuildvrt beside its sources, or convert it with gdal_translate to a GeoTIFF"
-_DATASET = {"VRTDataset", "SRS", "GeoTransform", "Metadata", "MDI", "BlockXSize", "BlockYSize"}
+_DATASET = {
+    "VRTDataset",
+    "SRS",
+    "GeoTransform",
+    "GCPList",
+    "GCP",
+    "OverviewList",
+    "Metadata",
+    "MDI",
+    "BlockXSize",
+    "BlockYSize",
+}
 _BAND = {
     "VRTRasterBand", "MaskBand", "NoDataValue", "HideNoDataValue", "ColorInterp", "ColorTable", "Entry",
     "Description", "UnitType", "Offset", "Scale", "CategoryNames", "Category", "Histograms", "HistItem",

@@ -153,3 +153,75 @@ def test_points_in_no_known_system_are_refused(tmp_path):
     )
     with pytest.raises(MissingCRS):
         describe(path)
+
+
+@pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
+@pytest.mark.parametrize(
+    "places",
+    [
+        [(row, col) for row in (0, 40) for col in (0, 30, 60)],
+        [(row, col) for row in (0, 40) for col in (0, 15, 30, 45, 60)],
+        [(20 + 15 * np.sin(turn), 30 + 15 * np.cos(turn)) for turn in range(7)],
+    ],
+)
+def test_points_that_leave_a_bend_open_place_a_scene_by_the_nearest_transform(tmp_path, places, capfd):
+    info = describe(write_with_points(tmp_path / "a.tif", points_on(ROTATED, places), UTM))
+    assert info.gcps == ()
+    np.testing.assert_allclose(info.transform[:6], ROTATED[:6], atol=1e-6)
+    assert info.footprint.area == pytest.approx(0.25 * 60 * 40, rel=1e-6)
+    assert capfd.readouterr().err == "", "GDAL has nothing to complain about"
+
+
+@pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
+def test_points_that_fold_the_image_are_taken_as_a_plane(tmp_path):
+    places = [(row, col) for row in (0, 20, 40) for col in (0, 30, 60)]
+    folded = [(row, col, x - (20 if col == 60 else 0), y) for row, col, x, y in points_on(north_up(), places)]
+    info = describe(write_with_points(tmp_path / "a.tif", folded, UTM))
+    assert info.gcps == () and info.footprint.is_valid
+
+
+def write_vrt(path, place):
+    """A VRT of one band of a scene beside it, with an element that says where it lies."""
+    write_scene(path.with_name("one.tif"), IMAGE)
+    path.write_text(
+        f'<VRTDataset rasterXSize="60" rasterYSize="40">{place}<VRTRasterBand dataType="Byte" band="1">'
+        '<SimpleSource><SourceFilename relativeToVRT="1">one.tif</SourceFilename><SourceBand>1</SourceBand>'
+        "</SimpleSource></VRTRasterBand></VRTDataset>"
+    )
+    return path
+
+
+def test_a_virtual_raster_may_hold_control_points(tmp_path):
+    points = "".join(
+        f'<GCP Id="{number}" Pixel="{col}" Line="{row}" X="{x}" Y="{y}"/>'
+        for number, (row, col, x, y) in enumerate(points_on(ROTATED, CORNERS))
+    )
+    info = describe(write_vrt(tmp_path / "a.vrt", f'<GCPList Projection="{UTM}">{points}</GCPList>'))
+    assert len(info.gcps) == 4 and info.crs.to_string() == UTM
+    np.testing.assert_allclose(info.transform[:6], ROTATED[:6], atol=1e-6)
+
+
+@pytest.mark.parametrize("number", ["nan", "inf", "1e308"])
+def test_a_transform_of_no_numbers_is_refused(tmp_path, number):
+    place = f"<SRS>{UTM}</SRS><GeoTransform>{number}, 0.5, 0, 5600000, 0, -0.5</GeoTransform>"
+    with pytest.raises(MissingGeoreferencing, match=r"a\.vrt: .*; correct"):
+        describe(write_vrt(tmp_path / "a.vrt", place))
+
+
+@pytest.mark.parametrize(
+    "crs", ["EPSG:32633+5773", "EPSG:4979", "EPSG:3857", "EPSG:2263", "EPSG:3413", "EPSG:5041"]
+)
+def test_systems_with_heights_in_feet_and_at_the_poles_are_known(tmp_path, crs):
+    at = {
+        "EPSG:4979": north_up(15, 50, 1e-5),
+        "EPSG:3413": north_up(1e5, 1e5),
+        "EPSG:5041": north_up(2e6, 2e6),
+    }
+    transform = at.get(crs, north_up(1_000_000, 200_000) if crs == "EPSG:2263" else north_up())
+    info = describe(write_scene(tmp_path / "a.tif", IMAGE, crs=crs, transform=transform))
+    assert 0.1 < info.gsd < 1.2
+
+
+def test_a_system_around_the_centre_of_the_earth_is_refused(tmp_path):
+    with pytest.raises(MissingCRS):
+        describe(write_scene(tmp_path / "a.tif", IMAGE, crs="EPSG:4978"))
