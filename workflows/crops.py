@@ -6,7 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
 import shapely
+from affine import Affine
+from rasterio.features import rasterize
 from shapely.geometry import MultiPolygon
 
 from tiling import TileGrid, Window
@@ -69,6 +72,17 @@ def clipped(shape: shapely.Geometry, bounds: tuple[float, float, float, float]) 
     """Return the area of a shape within left, top, right, bottom, without what only touches; may be empty."""
     parts = shapely.get_parts(shapely.clip_by_rect(shape, *bounds))
     return MultiPolygon([part for part in parts if part.area > 0])
+
+
+def burnt(shapes: Sequence[shapely.Geometry], window: Window) -> np.ndarray:
+    """Return the pixels (h, w) bool of a window that outlines in pixels of the grid touch."""
+    edges = (window.col_off, window.row_off, window.col_end, window.row_end)
+    inside = [part for shape in shapes if not (part := clipped(shape, edges)).is_empty]
+    size = (window.height, window.width)
+    if not inside:
+        return np.zeros(size, bool)
+    moved = Affine.translation(window.col_off, window.row_off)
+    return rasterize(inside, out_shape=size, transform=moved, all_touched=True, dtype=np.uint8).astype(bool)
 
 
 def centred(low: float, high: float, size: int, extent: int) -> int:

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import shapely
-from affine import Affine
-from rasterio.features import rasterize
 from shapely.geometry import MultiPolygon, box
 
 from rscc.data.pairs import resize
 from tiling import ChangeRegion, ScenePair, TileGrid, Window
-from workflows.crops import CropPlanner, best_caption, clipped, crop_around
+from workflows.crops import CropPlanner, best_caption, burnt, crop_around
 from workflows.focus import View, view_of, zoom_side
 from workflows.options import SceneOptions
 from workflows.progress import Progress, batches, tell
@@ -90,17 +88,6 @@ class _Neighbours:
         others = [self.outlines[number] for number in near if number != event]
         own, other = burnt([self.outlines[event]], window), burnt(others, window)
         return own, other & ~own
-
-
-def burnt(shapes: Sequence[shapely.Geometry], window: Window) -> np.ndarray:
-    """Return the pixels (h, w) bool of a window that outlines in pixels of the grid touch."""
-    edges = (window.col_off, window.row_off, window.col_end, window.row_end)
-    inside = [part for shape in shapes if not (part := clipped(shape, edges)).is_empty]
-    size = (window.height, window.width)
-    if not inside:
-        return np.zeros(size, bool)
-    moved = Affine.translation(window.col_off, window.row_off)
-    return rasterize(inside, out_shape=size, transform=moved, all_touched=True, dtype=np.uint8).astype(bool)
 
 
 def _view(pair: ScenePair, grid: TileGrid, job: _Job, neighbours: _Neighbours, way: str) -> View:

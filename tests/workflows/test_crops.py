@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from shapely import unary_union
 from shapely.geometry import MultiPolygon, Polygon, box
 
 from rscc.structures import Caption
 from tiling import TileGrid, Window
-from workflows.crops import MOST_ALTERNATIVES, MOST_CROPS, CropPlanner, best_caption, centred, clipped
+from workflows.crops import MOST_ALTERNATIVES, MOST_CROPS, CropPlanner, best_caption, burnt, centred, clipped
 
 GRID = TileGrid(300, 200, tile=64, overlap=16)
 
@@ -73,6 +74,16 @@ def test_what_only_touches_a_box_is_not_in_it():
 def test_a_huge_region_gets_a_bounded_number_of_crops():
     grid = TileGrid(900, 800, tile=64, overlap=16)
     assert len(CropPlanner(grid).crops(box(0, 0, 900, 800))) == MOST_CROPS
+
+
+def test_pixels_of_an_outline_are_those_it_touches():
+    window = Window(10, 20, 6, 5)
+    mask = burnt([MultiPolygon([box(8, 18, 12, 21), box(14.2, 23.1, 14.8, 23.9)])], window)
+    wanted = np.zeros((5, 6), bool)
+    wanted[0, :2] = wanted[3, 4] = True
+    np.testing.assert_array_equal(mask, wanted)
+    assert not burnt([box(0, 0, 5, 5)], window).any()
+    assert burnt([], window).shape == (5, 6)
 
 
 def test_the_caption_of_the_greatest_overlap_times_score_wins():

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from fakes import card
 from scene_pairs import GROUND, make_pair
-from shapely.geometry import MultiPolygon, box
+from shapely.geometry import box
 
 from rscc.structures import Caption
-from tiling import ChangeRegion, ScenePair, TileGrid, Window
-from workflows.describing import burnt, describe_regions
+from tiling import ChangeRegion, ScenePair, TileGrid
+from workflows.describing import describe_regions
 from workflows.focus import FOCUS_WAYS
 from workflows.options import SceneOptions
 
@@ -135,13 +135,3 @@ def test_a_captioner_that_knows_no_focus_does_for_the_other_ways(tmp_path):
 
     for way in ("mask", "others", "zoom", "none"):
         described(tmp_path, [BRIGHT, DARK], [[BRIGHT], [DARK]], Simple(), focus_captions=way)
-
-
-def test_pixels_of_an_outline_are_those_it_touches():
-    window = Window(10, 20, 6, 5)
-    mask = burnt([MultiPolygon([box(8, 18, 12, 21), box(14.2, 23.1, 14.8, 23.9)])], window)
-    wanted = np.zeros((5, 6), bool)
-    wanted[0, :2] = wanted[3, 4] = True
-    np.testing.assert_array_equal(mask, wanted)
-    assert not burnt([box(0, 0, 5, 5)], window).any()
-    assert burnt([], window).shape == (5, 6)

@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scene_pairs import make_pair
+from shapely.geometry import box
+
+from tiling import ChangeRegion, ScenePair, TileGrid
+from workflows.refining import ROOM, Refinement, refine_regions
+
+TILE = 64
+HOUSE = (40, 50, 12, 16, 240)
+FAR = (110, 170, 14, 12, 240)
+
+
+class BrightObjects:
+    """Fake segmenter: the pixels within a box, grown by 5, that are brighter than 180; keeps its images."""
+
+    def __init__(self):
+        self.images = []
+
+    def segment(self, image, boxes, points):
+        self.images.append(image)
+        masks = np.zeros((len(boxes), *image.shape[1:]), bool)
+        for mask, (left, top, right, bottom) in zip(masks, boxes.astype(int), strict=True):
+            rows, cols = slice(max(0, top - 5), bottom + 5), slice(max(0, left - 5), right + 5)
+            mask[rows, cols] = image[0, rows, cols] > 180
+        return masks
+
+
+def region(row, col, height, width, pair) -> ChangeRegion:
+    transform = pair.grid.transform
+    west, north = transform.c + col * transform.a, transform.f + row * transform.e
+    outline = box(col, row, col + width, row + height)
+    on_map = box(west, north - height * 0.5, west + width * 0.5, north)
+    return ChangeRegion(outline, on_map, 0.75, height * width)
+
+
+@pytest.fixture
+def refine(tmp_path):
+    def run(rectangles, roughs, **values) -> tuple[Refinement, list[ChangeRegion], BrightObjects]:
+        made = make_pair(tmp_path, rectangles)
+        segmenter = BrightObjects()
+        with ScenePair.open(made.before, made.after, scale=(0, 255)) as pair:
+            grid = TileGrid(pair.grid.width, pair.grid.height, tile=TILE, overlap=16)
+            regions = [region(*rough, pair) for rough in roughs]
+            return refine_regions(pair, grid, regions, segmenter, **values), regions, segmenter
+
+    return run
+
+
+def test_outlines_become_those_of_the_objects_in_pixels_and_on_the_map(refine):
+    told = []
+    found, _, segmenter = refine(
+        [HOUSE, FAR], [(41, 48, 12, 16), (110, 168, 14, 12)], progress=lambda *step: told.append(step)
+    )
+    assert (found.redrawn, found.too_large) == (2, 0)
+    for one, (row, col, height, width, _) in zip(found.regions, (HOUSE, FAR), strict=True):
+        assert one.pixel_polygon.equals(box(col, row, col + width, row + height))
+        assert one.area_px == height * width and one.mean_probability == 0.75
+        west, north = 500_000 + col * 0.5, 5_600_000 - row * 0.5
+        assert one.polygon.equals(box(west, north - height * 0.5, west + width * 0.5, north))
+    assert len(segmenter.images) == 4 and told == [("outlines", 1, 2), ("outlines", 2, 2)]
+    assert found.as_dict()["redrawn"] == 2
+
+
+def test_a_region_that_shows_nothing_stays_as_it_was(refine):
+    found, regions, _ = refine([HOUSE], [(90, 100, 10, 10), (41, 48, 12, 16)])
+    assert found.regions[0] is regions[0]
+    assert found.redrawn == 1 and found.regions[1] is not regions[1]
+
+
+def test_what_agrees_too_little_stays(refine):
+    found, regions, _ = refine([HOUSE], [(44, 56, 12, 16)], least=0.9)
+    assert found.regions == regions and found.redrawn == 0
+
+
+def test_regions_that_fit_into_one_crop_share_it(refine):
+    beside = (44, 70, 12, 10, 240)
+    found, _, segmenter = refine([HOUSE, beside], [(41, 49, 12, 16), (45, 71, 12, 10)])
+    assert found.redrawn == 2 and len(segmenter.images) == 2
+
+
+def test_no_outline_grows_into_another_region(refine):
+    block = (40, 50, 12, 32, 240)
+    found, _, _ = refine([block], [(40, 50, 12, 16), (40, 68, 12, 14)])
+    first, second = (one.pixel_polygon for one in found.regions)
+    assert found.redrawn == 2
+    assert first.intersection(box(68, 40, 82, 52)).area == 0
+    assert second.intersection(box(50, 40, 66, 52)).area == 0
+
+
+def test_what_does_not_fit_into_a_crop_with_room_stays(refine):
+    most = TILE - 2 * ROOM
+    found, regions, segmenter = refine([(20, 20, 12, 100, 240)], [(20, 20, 12, most + 1)])
+    assert found.regions == regions and found.too_large == 1 and not segmenter.images
+    assert refine([(20, 20, 12, most, 240)], [(20, 21, 12, most)])[0].redrawn == 1
+
+
+def test_regions_at_the_corners_of_the_scene_are_redrawn_too(refine):
+    corners = [(0, 0, 12, 16, 240), (138, 194, 12, 16, 240), (0, 194, 12, 16, 240), (138, 0, 12, 16, 240)]
+    found, _, _ = refine(corners, [(row, col, 11, 15) for row, col, *_ in corners])
+    assert found.redrawn == 4
+    for one, (row, col, height, width, _) in zip(found.regions, corners, strict=True):
+        assert one.pixel_polygon.equals(box(col, row, col + width, row + height))
+
+
+def test_no_regions_are_no_work(refine):
+    found, _, segmenter = refine([HOUSE], [])
+    assert found == Refinement([], 0, 0) and not segmenter.images
+
+
+def test_outlines_are_simplified_as_asked(refine, tmp_path):
+    class Disc(BrightObjects):
+        def segment(self, image, boxes, points):
+            rows, cols = np.mgrid[: image.shape[1], : image.shape[2]]
+            x, y = points[:, :1, None], points[:, 1:, None]
+            return (cols[None] - x) ** 2 + (rows[None] - y) ** 2 < 100
+
+    made = make_pair(tmp_path, [])
+    with ScenePair.open(made.before, made.after, scale=(0, 255)) as pair:
+        grid = TileGrid(pair.grid.width, pair.grid.height, tile=TILE, overlap=16)
+        regions = [region(60, 60, 20, 20, pair)]
+        rough, smooth = (
+            refine_regions(pair, grid, regions, Disc(), simplify_px=pixels).regions[0].pixel_polygon
+            for pixels in (0.0, 1.0)
+        )
+    assert len(smooth.exterior.coords) < 0.7 * len(rough.exterior.coords)
+    assert rough.area > 300 and smooth.area == pytest.approx(rough.area, rel=0.05)

@@ -1,0 +1,127 @@
+"""Outlines of changes redrawn by a promptable segmenter, where what it sees there agrees with the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import shapely
+from shapely.geometry import box
+
+from rscc.refinement import LEAST_AGREEMENT, refine_masks
+from tiling import Band, ChangeRegion, ScenePair, TileGrid, Window, polygonize
+from workflows.crops import burnt, crop_around
+from workflows.progress import Progress, tell
+
+if TYPE_CHECKING:
+    from rscc.change_extraction import Segmenter
+
+# Pixels between a region and the edge of the crop it is redrawn in: an object that is cut looks like another.
+ROOM = 8
+
+
+@dataclass(frozen=True)
+class Refinement:
+    """What became of the regions.
+
+    Attributes:
+        regions: in the order they were given.
+        redrawn: how many have the segmenter's outline.
+        too_large: how many do not fit into a crop and stayed as they were.
+    """
+
+    regions: list[ChangeRegion]
+    redrawn: int
+    too_large: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values for the run record."""
+        return {
+            "regions": len(self.regions),
+            "redrawn": self.redrawn,
+            "too_large": self.too_large,
+            "least_agreement": LEAST_AGREEMENT,
+        }
+
+
+def refine_regions(
+    pair: ScenePair,
+    grid: TileGrid,
+    regions: Sequence[ChangeRegion],
+    segmenter: Segmenter,
+    *,
+    simplify_px: float = 0.0,
+    least: float = LEAST_AGREEMENT,
+    progress: Progress | None = None,
+) -> Refinement:
+    """Give every region the segmenter's outline where it agrees with the model's.
+
+    Regions that lie in one crop are asked about together, since encoding a crop is what takes time. What a
+    segmenter draws over another region is cut off.
+
+    Args:
+        pair: the scenes.
+        grid: its tiles, whose size is that of the crops.
+        regions: of the pair.
+        segmenter: see :func:`rscc.segmenters.load_segmenter`.
+        simplify_px: as for :meth:`tiling.Polygonizer.finish`.
+        least: intersection over union with the model's mask from which an outline is taken.
+        progress: told of the stage ``outlines``.
+    """
+    refined, redrawn, asked = list(regions), 0, 0
+    boxes = np.array([region.pixel_polygon.bounds for region in regions]).reshape(-1, 4)
+    outlines = [region.pixel_polygon for region in regions]
+    tree = shapely.STRtree(outlines)
+    fit = np.flatnonzero((boxes[:, 2:] - boxes[:, :2] <= grid.tile - 2 * ROOM).all(1))
+    for window, members in _shared_crops(boxes, fit, grid):
+        before, after, valid = pair.read(window)
+        near = tree.query(box(window.col_off, window.row_off, window.col_end, window.row_end))
+        masks = {number: burnt([outlines[number]], window) & valid for number in sorted({*near, *members})}
+        wanted = [number for number in members if masks[number].any()]
+        drawn = refine_masks(segmenter, before, after, [masks[n] for n in wanted], least=least)
+        for number, found in zip(wanted, drawn, strict=True):
+            if found is None:
+                continue
+            others = [mask for other, mask in masks.items() if other != number]
+            mask = found.mask & valid & ~np.any(others, axis=0) if others else found.mask & valid
+            region = _region(mask, window, pair, regions[number], simplify_px)
+            if region is not None:
+                refined[number], redrawn = region, redrawn + 1
+        asked += len(members)
+        tell(progress, "outlines", asked, len(fit))
+    return Refinement(refined, redrawn, len(regions) - len(fit))
+
+
+def _shared_crops(
+    boxes: np.ndarray, members: np.ndarray, grid: TileGrid
+) -> Iterator[tuple[Window, list[int]]]:
+    """Yield crops with the numbers of the regions to be redrawn in them, every member once.
+
+    Each crop is centred on the first region that is left, from top to bottom.
+    """
+    left = sorted(members.tolist(), key=lambda number: (boxes[number, 1], boxes[number, 0]))
+    while left:
+        window = crop_around(tuple(boxes[left[0]]), grid.tile, grid)
+        low = np.array([window.col_off, window.row_off])
+        high = np.array([window.col_end, window.row_end])
+        # At the edge of the scene there is no more room to be had.
+        low, high = low + ROOM * (low > 0), high - ROOM * (high < (grid.width, grid.height))
+        inside = (boxes[left, :2] >= low).all(1) & (boxes[left, 2:] <= high).all(1)
+        inside[0] = True
+        yield window, [number for number, there in zip(left, inside, strict=True) if there]
+        left = [number for number, there in zip(left, inside, strict=True) if not there]
+
+
+def _region(
+    mask: np.ndarray, window: Window, pair: ScenePair, region: ChangeRegion, simplify_px: float
+) -> ChangeRegion | None:
+    """Return the region with the outline of the mask's largest piece; None where nothing is left of it."""
+    band = Band(
+        row_off=window.row_off, probability=mask.astype(np.float32), valid=mask, col_off=window.col_off
+    )
+    pieces = polygonize([band], 0.5, simplify_px=simplify_px, transform=pair.grid.transform)
+    if not pieces:
+        return None
+    return replace(max(pieces, key=lambda piece: piece.area_px), mean_probability=region.mean_probability)
