@@ -29,6 +29,7 @@ def describe_regions(
     captioner: Captioner,
     options: SceneOptions,
     progress: Progress | None = None,
+    others: Sequence[Sequence[ChangeRegion]] = (),
 ) -> list[tuple[Caption, tuple[str, ...]]]:
     """Return for every event, which is one region or a group of them, its caption and alternatives.
 
@@ -36,9 +37,11 @@ def describe_regions(
     on its parts. Where another event shares a crop, ``options.focus_captions`` says how the words are kept
     to this one. The captioner is told that something changed: a region exists because the model saw a
     change there.
+
+    ``others`` are events that are not described, but may share a crop with one that is.
     """
     outlines = [_outline(event) for event in events]
-    neighbours = _Neighbours(outlines)
+    neighbours = _Neighbours([*outlines, *(_outline(event) for event in others)])
     planner = CropPlanner(grid)
     jobs = [
         _Job(number, window, weight)

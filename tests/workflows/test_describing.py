@@ -49,7 +49,7 @@ def region(rectangle) -> ChangeRegion:
     return ChangeRegion(outline, outline, 0.9, height * width)
 
 
-def described(folder, rectangles, events, looker=None, **options):
+def described(folder, rectangles, events, looker=None, others=(), **options):
     made = make_pair(folder, rectangles)
     with ScenePair.open(made.before, made.after, scale=(0, 255)) as pair:
         grid = TileGrid(pair.grid.width, pair.grid.height, tile=TILE, overlap=16)
@@ -61,6 +61,7 @@ def described(folder, rectangles, events, looker=None, **options):
             looker or Looker(),
             SceneOptions(**options),
             lambda *step: told.append(step),
+            others=[[region(one)] for one in others],
         )
     return [caption.text for caption, _ in found], told
 
@@ -111,6 +112,12 @@ def test_a_change_without_neighbours_is_shown_its_plain_crop(tmp_path):
         before, after = looker.shown[0]
         # What is no event of the report stays, wherever it lies.
         assert (np.abs(after.astype(int) - before).max(0) > 60).sum() == 2 * 10 * 12
+
+
+def test_what_is_known_but_not_described_is_a_neighbour_too(tmp_path):
+    texts, told = described(tmp_path, [BRIGHT, DARK], [[BRIGHT]], others=[DARK])
+    assert texts == ["bright"] and told == [("captions", 1, 1)]
+    assert described(tmp_path, [BRIGHT, DARK], [[BRIGHT]])[0] == ["bright and dark"]
 
 
 def test_a_large_change_takes_the_sentence_of_most_of_it(tmp_path):
