@@ -52,6 +52,7 @@ def listen(
     forbidden: ForbiddenPrefixes | None,
     kept: Kept,
     bf16: bool,
+    draws: int = 0,
 ) -> Said:
     """Run the model over pairs.
 
@@ -64,6 +65,7 @@ def listen(
         forbidden: beginnings that captions must not have; None when the decoder may say that nothing changed.
         kept: what was computed of the pairs before.
         bf16: compute in bfloat16.
+        draws: see :class:`~rscc.weights.ModelCard`.
     """
     device = next(model.parameters()).device
     logits: list[float] = []
@@ -79,7 +81,7 @@ def listen(
             assert features.change_logits is not None
             evidence.extend(change_evidence(features.change_logits, pixels).tolist())
         with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
-            found = model.generate_from(features, beams=BEAMS, forbidden=forbidden)
+            found = model.generate_from(features, beams=BEAMS, forbidden=forbidden, draws=draws)
         captions.extend(model.vocabulary.decode(one[0].ids) for one in found)
         likelihoods.extend(one[0].score for one in found)
     return Said(np.array(logits), np.array(evidence) if by_head else None, captions, np.array(likelihoods))

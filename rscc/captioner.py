@@ -160,7 +160,9 @@ class Captioner:
     def _say(self, features: DifferenceFeatures, beams: int, assume_changed: bool) -> list[Caption]:
         decides = assume_changed or self.card.changed_threshold > 0
         forbidden = self._forbidden if decides else None
-        hypotheses = self._model.generate_from(features, beams=beams, forbidden=forbidden)
+        hypotheses = self._model.generate_from(
+            features, beams=beams, forbidden=forbidden, draws=self.card.draws
+        )
         if assume_changed:
             probabilities = [1.0] * len(hypotheses)
         else:

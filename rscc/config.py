@@ -141,6 +141,9 @@ class TrainConfig:
         reward: weights of the scores of a drawn caption: ``cider`` (CIDEr-D) and ``bleu4`` (smoothed).
         hallucination: what a drawn caption loses when no reference names any of its objects; a share of that
             when some are named.
+        keep_start: share of the start's weights (``rscc train --from``) in the finished model, which is the
+            mean of both (Wortsman et al. 2022): what a narrow stage forgot comes back, most of what it learnt
+            stays.
     """
 
     objective: str = "likelihood"
@@ -165,6 +168,7 @@ class TrainConfig:
     samples: int = 5
     reward: dict[str, float] = field(default_factory=lambda: {"cider": 1.0})
     hallucination: float = 0.0
+    keep_start: float = 0.0
 
     def __post_init__(self) -> None:
         _check(
@@ -193,6 +197,7 @@ class TrainConfig:
             _check(_is_finite(weight) and weight >= 0, f"train.reward.{name} is {weight!r}, no number from 0")
         _check(any(self.reward.values()), "train.reward: no score has a weight above 0")
         _check(0 <= self.label_smoothing < 1, f"train.label_smoothing {self.label_smoothing} is not in 0..1")
+        _check(0 <= self.keep_start < 1, f"train.keep_start {self.keep_start} is not in 0..1")
         _check(0 <= self.ema < 1, f"train.ema {self.ema} is not in 0..1")
         _check(
             not self.cache_features or "backbone" in self.frozen,
@@ -211,6 +216,7 @@ class CardConfig:
         data: origin and licence of the training data.
         licence: of the weights.
         limits: what the model cannot do, one sentence each.
+        draws: sentences that choose the caption by agreement, see :mod:`rscc.consensus`; 0: likelihood does.
     """
 
     version: str = "1"
@@ -219,10 +225,12 @@ class CardConfig:
     data: str = ""
     licence: str = "not stated; mind the licence of the training data"
     limits: tuple[str, ...] = ()
+    draws: int = 0
 
     def __post_init__(self) -> None:
         low_high = len(self.gsd_range) == 2 and 0 < self.gsd_range[0] < self.gsd_range[1]
         _check(low_high, f"card.gsd_range {self.gsd_range} must be two numbers above 0, the finer first")
+        _check(self.draws >= 0, f"card.draws {self.draws} is below 0")
 
 
 @dataclass(frozen=True)

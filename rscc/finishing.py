@@ -118,6 +118,7 @@ def finish(
             by_head=localiser == "change_head",
             forbidden=ForbiddenPrefixes.of_words(prefixes, model.vocabulary) if learns else None,
             bf16=config.train.bf16,
+            draws=config.card.draws,
         )
         scores |= accuracy
     if taken and by_head and {"backbone", "change_head"} <= set(config.train.frozen):
@@ -159,6 +160,7 @@ def finish(
         scores={key: round(value, 4) for key, value in scores.items()},
         localiser=localiser,
         calibration=calibration,
+        draws=config.card.draws,
     )
     return save_model_folder(
         paths.output / "model",
@@ -179,6 +181,7 @@ def calibrated(
     by_head: bool,
     forbidden: ForbiddenPrefixes | None,
     bf16: bool,
+    draws: int = 0,
 ) -> tuple[Calibration, float, dict[str, float]]:
     """Fit P(changed) and the captions' scores of a model.
 
@@ -191,6 +194,7 @@ def calibrated(
         by_head: whether its change head was trained.
         forbidden: beginnings of "no change" sentences; None where P(changed) was not learnt.
         bf16: compute in bfloat16.
+        draws: see :class:`~rscc.weights.ModelCard`.
 
     Returns:
         The calibration, the threshold of P(changed) (0 where it was not learnt) and the accuracy with it.
@@ -205,6 +209,7 @@ def calibrated(
         forbidden=forbidden,
         kept=kept,
         bf16=bf16,
+        draws=draws,
     )
     calibration = calibrate(said, val, pixels=pixels, flag_decides=forbidden is not None)
     flag = calibration.changed
@@ -243,6 +248,7 @@ def calibrate_folder(path: Path, records: Sequence[PairRecord]) -> ModelFolder:
         by_head=card.localiser == "change_head",
         forbidden=ForbiddenPrefixes.of_words(folder.no_change_prefixes, model.vocabulary) if learnt else None,
         bf16=False,
+        draws=card.draws,
     )
     scores = card.scores | {key: round(value, 4) for key, value in accuracy.items()}
     card = replace(card, calibration=calibration, changed_threshold=threshold, scores=scores)

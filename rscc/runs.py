@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +22,7 @@ from rscc.models import model_class
 from rscc.models.backbone import build_backbone
 from rscc.models.captioner_base import ChangeCaptioner
 from rscc.self_critical import self_critical
-from rscc.starting import TRUNK_PARTS, Start, load_trunk, open_start, take_start
+from rscc.starting import TRUNK_PARTS, Start, keep_start, load_trunk, open_start, take_start
 from rscc.structures import TrainingMaterial
 from rscc.text_encoders import TextEncoder, load_text_encoder
 from rscc.train import Report, Trainer, Validate, load_best
@@ -117,18 +117,23 @@ def train_model(
     every = [record for part in parts for record in part]
     source = batch_source(config, paths, every, vocabulary, Kept.join(kept))
     critical = config.train.objective == "self_critical"
+    validate = _validation(config, paths, train, val, val_kept)
     trainer = Trainer(
         model,
         source,
-        _validation(config, paths, train, val, val_kept),
+        validate,
         config=config,
         folder=paths.output,
         report=report,
         objective=self_critical(config, model, train) if critical else None,
     )
     result = trainer.run(resume=resume)
+    load_best(model, result)
+    if start is not None and config.train.keep_start:
+        keep_start(model, start, config.train.keep_start)
+        result = replace(result, best_scores=validate(model))
     made = finish(
-        load_best(model, result),
+        model,
         result,
         config,
         val=val,

@@ -109,6 +109,22 @@ def take_start(model: ChangeCaptioner, start: Start, *, without: tuple[str, ...]
             own[name][: len(value)].copy_(value) if value.ndim else own[name].copy_(value)
 
 
+def keep_start(model: ChangeCaptioner, start: Start, share: float) -> None:
+    """Make every weight the mean of its own and the start's, which counts ``share``; new words keep theirs.
+
+    Args:
+        model: that was trained from the start.
+        start: see :func:`open_start`.
+        share: in 0..1.
+    """
+    own = model.state_dict()
+    with torch.no_grad():
+        for name, value in _read(start.folder.path).items():
+            part = own[name][: len(value)] if value.ndim else own[name]
+            if part.is_floating_point():
+                part.lerp_(value.to(part), share)
+
+
 def load_trunk(model: ChangeCaptioner, folder: Path) -> None:
     """Take trunk and change head from another model folder.
 

@@ -58,6 +58,7 @@ class ModelCard:
         parts: beginnings of the names of the weights that the folder holds, of a model that is no captioner
             yet but a start for one; empty: all of them.
         calibration: what P(changed) and the captions' scores are mapped by; None: they are the network's own.
+        draws: sentences that choose the caption by agreement, see :mod:`rscc.consensus`; 0: likelihood does.
     """
 
     name: str
@@ -79,6 +80,7 @@ class ModelCard:
     localiser: str = "change_head"
     parts: tuple[str, ...] = ()
     calibration: Calibration | None = None
+    draws: int = 0
 
     def __post_init__(self) -> None:
         if self.localiser not in LOCALISATIONS:

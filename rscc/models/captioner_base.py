@@ -15,11 +15,18 @@ from torch.nn import functional as F
 
 from rscc.change_extraction import ChangeExtractor
 from rscc.config import ModelConfig
+from rscc.consensus import consensus_order
 from rscc.errors import ConfigInvalid
 from rscc.models.backbone import Backbone
 from rscc.models.blocks import ChangedHead, ChangeHead, Positions2d, enlarge_maps
 from rscc.models.decoder import CaptionDecoder, Decoder, DecoderLayer
-from rscc.models.generation import ForbiddenPrefixes, Hypothesis, beam_search, greedy_search
+from rscc.models.generation import (
+    ForbiddenPrefixes,
+    Hypothesis,
+    arithmetic_search,
+    beam_search,
+    greedy_search,
+)
 from rscc.models.grounding import Grounding
 from rscc.models.losses import caption_cross_entropy, change_mask_loss, changed_loss
 from rscc.structures import DecoderOutput, DifferenceFeatures, PairBatch, PairView, TrainingMaterial
@@ -324,14 +331,38 @@ class ChangeCaptioner(nn.Module, ABC):
 
     @torch.no_grad()
     def generate_from(
-        self, features: DifferenceFeatures, *, beams: int = 1, forbidden: ForbiddenPrefixes | None = None
+        self,
+        features: DifferenceFeatures,
+        *,
+        beams: int = 1,
+        forbidden: ForbiddenPrefixes | None = None,
+        draws: int = 0,
     ) -> list[list[Hypothesis]]:
-        """Decode captions from encoded pairs; per pair the hypotheses, best first."""
+        """Decode captions from encoded pairs; per pair the hypotheses, best first.
+
+        Args:
+            features: of the pairs.
+            beams: width of the search; 1 takes the likeliest word at every step.
+            forbidden: sentence beginnings that are never produced.
+            draws: with more than one beam, so many sentences that stand for all that may be said choose the
+                ``beams`` hypotheses among themselves and those found, see :mod:`rscc.consensus`; with 0 their
+                likelihood chooses.
+        """
         settings = self.search_settings(forbidden)
         memory = self.memory(features)
         if beams == 1:
             return [[one] for one in greedy_search(self.decoder, memory, **settings)]
-        return beam_search(self.decoder, memory, beams=beams, **settings)
+        found = beam_search(self.decoder, memory, beams=beams, **settings)
+        if not draws:
+            return found
+        drawn = arithmetic_search(self.decoder, memory, samples=draws, **settings)
+        return [self._agreed(*both, beams) for both in zip(found, drawn, strict=True)]
+
+    def _agreed(self, found: list[Hypothesis], drawn: list[Hypothesis], most: int) -> list[Hypothesis]:
+        candidates = list({one.ids: one for one in (*found, *drawn)}.values())
+        texts = [self.vocabulary.decode(one.ids) for one in candidates]
+        order = consensus_order(texts, [self.vocabulary.decode(one.ids) for one in drawn])
+        return [candidates[place] for place in order[:most]]
 
     @torch.no_grad()
     def generate(self, before: Tensor, after: Tensor, *, beams: int = 1) -> list[list[Hypothesis]]:

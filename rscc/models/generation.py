@@ -1,4 +1,4 @@
-"""Greedy search, beam search and sampling; sentence beginnings may be forbidden."""
+"""Greedy search, beam search, sampling, evenly spread or by chance; sentence beginnings may be forbidden."""
 
 from __future__ import annotations
 
@@ -128,6 +128,52 @@ def sample_search(
         rows=memory.shape[0] * samples,
     )
     return [found[start : start + samples] for start in range(0, len(found), samples)]
+
+
+def arithmetic_search(
+    decoder: Decoder,
+    memory: Tensor,
+    *,
+    bos: int,
+    eos: int,
+    max_words: int,
+    samples: int,
+    banned: Sequence[int] = (),
+    forbidden: ForbiddenPrefixes | None = None,
+) -> list[list[Hypothesis]]:
+    """Take ``samples`` sentences of every row that stand for all that the decoder may say; nothing is drawn.
+
+    All sentences in alphabetic order divide 0..1 into intervals as long as they are probable (arithmetic
+    coding); taken are those at evenly spaced points (Vilnis et al. 2023, "Arithmetic sampling"). A sentence
+    comes as often as it is probable, to within one, and a row's sentences do not depend on its batch.
+
+    Other arguments as :func:`greedy_search`.
+    """
+    rows = memory.shape[0] * samples
+    points = ((torch.arange(samples, dtype=torch.float64) + 0.5) / samples).repeat(memory.shape[0])
+    points = points.to(memory.device)
+
+    def next_words(log_probabilities: Tensor) -> Tensor:
+        nonlocal points
+        ends = log_probabilities.double().exp().cumsum(dim=1)
+        at = points.unsqueeze(1) * ends[:, -1:]
+        words = torch.searchsorted(ends, at, right=True).clamp(max=ends.shape[1] - 1)
+        high, low = ends.gather(1, words), ends.gather(1, (words - 1).clamp(min=0)) * (words > 0)
+        points = ((at - low) / (high - low)).squeeze(1).clamp(0, 1)
+        return words.squeeze(1)
+
+    found = _search(
+        decoder,
+        decoder.repeat(memory, samples),
+        next_words,
+        bos=bos,
+        eos=eos,
+        max_words=max_words,
+        banned=banned,
+        forbidden=forbidden,
+        rows=rows,
+    )
+    return [found[start : start + samples] for start in range(0, rows, samples)]
 
 
 def _search(

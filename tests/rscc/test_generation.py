@@ -11,6 +11,7 @@ from tiny_models import random_images, tiny_model
 from rscc.models import MODELS
 from rscc.models.generation import (
     ForbiddenPrefixes,
+    arithmetic_search,
     beam_search,
     greedy_search,
     sample_search,
@@ -220,3 +221,45 @@ def test_drawn_sentences_have_the_same_probability_by_teacher_forcing(paper) -> 
     assert (plain < means - 1e-6).any() and (plain <= means + 1e-5).all()
     means.sum().backward()
     assert all(torch.isfinite(p.grad).all() for p in model.decoder.parameters() if p.grad is not None)
+
+
+def spread(table, kinds, samples, *, forbidden=(), max_words=4):
+    return arithmetic_search(
+        MarkovDecoder(table),
+        memory(*kinds),
+        samples=samples,
+        max_words=max_words,
+        forbidden=ForbiddenPrefixes(forbidden),
+        **SETTINGS,
+    )
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("forbidden", [(), ((A,),), ((B, A), (C,))])
+def test_spread_sentences_come_as_often_as_they_are_probable_to_within_one(seed, forbidden) -> None:
+    table, count = random_table(seed), 400
+    for kind, hypotheses in zip((0, 2), spread(table, (0, 2), count, forbidden=forbidden), strict=True):
+        expected = dict(exhaustive(table[kind], 3, forbidden))
+        counts = Counter(one.ids for one in hypotheses)
+        for ids, mean in expected.items():
+            assert abs(counts[ids] - count * math.exp(mean * (len(ids) + 1))) <= 1 + 1e-6
+        for one in hypotheses:
+            if one.ids in expected:
+                assert one.mean_log_probability == pytest.approx(expected[one.ids], abs=1e-5)
+
+
+def test_spread_sentences_of_a_row_do_not_depend_on_its_batch() -> None:
+    table = random_table(7)
+    together = spread(table, (0, 1, 2), 9)
+    assert together == [spread(table, (kind,), 9)[0] for kind in range(3)]
+    assert together[0] != together[1]
+
+
+def test_sentences_that_cannot_be_are_never_among_the_spread_ones() -> None:
+    table = random_table(1)
+    table[:, :, [PAD, UNK]] = 60.0  # likely as can be, but banned
+    table[:, BOS, EOS] = 60.0
+    (found,) = spread(table, (0,), 64, forbidden=((B,), (A, C)))
+    for one in found:
+        assert one.ids and set(one.ids) <= {A, B, C}
+        assert one.ids[0] != B and one.ids[:2] != (A, C)

@@ -7,14 +7,14 @@ import pytest
 import torch
 from levir_cc_fixture import write_levir_cc
 from safetensors.torch import load_file
-from tiny_models import ENTITIES, WORDS, TinyTextEncoder, tiny_backbone, tiny_config, tiny_model
+from tiny_models import ENTITIES, WORDS, TinyTextEncoder, randomise, tiny_backbone, tiny_config, tiny_model
 
 from rscc import runs
 from rscc.config import Config, DataConfig, ModelConfig, TrainConfig, load_config
 from rscc.errors import ConfigInvalid, ModelFolderInvalid
 from rscc.models import MODELS, backbone
 from rscc.runs import RunPaths, build_model, train_model
-from rscc.starting import finetuning_config, open_start, take_start
+from rscc.starting import finetuning_config, keep_start, open_start, take_start
 from rscc.vocabulary import SPECIAL, Vocabulary
 from rscc.weights import ModelCard, load_model, open_model_folder, save_model_folder
 
@@ -273,3 +273,46 @@ def test_the_command_takes_the_settings_of_the_start_unless_told_others(
     ((config, paths),) = taken
     assert (config.model.paper, paths.start) == (paper, str(folder))
     assert config.train.learning_rate == (rate or load_config("rscc_base").train.learning_rate)
+
+
+def test_a_model_keeps_a_share_of_its_start_and_new_words_their_rows(tmp_path) -> None:
+    first = tiny_model(seed=3)
+    known = len(first.vocabulary)
+    config, paths = config_of(first), paths_of(tmp_path, save(tmp_path / "one", first))
+    torch.manual_seed(5)
+    model = build(config, paths, ["a crane"])
+    randomise(model, 4)
+    trained = {name: value.clone() for name, value in model.state_dict().items()}
+    keep_start(model, open_start(tmp_path / "one"), 0.25)
+    start = load_file(tmp_path / "one" / "model.safetensors")
+    assert len(start) > 20 and not torch.equal(
+        first.state_dict()["project.weight"], trained["project.weight"]
+    )
+    for name, value in model.state_dict().items():
+        if name not in start:
+            assert torch.equal(value, trained[name])
+            continue
+        rows = len(start[name]) if value.ndim else None
+        mean = 0.25 * start[name].float() + 0.75 * trained[name][:rows]
+        torch.testing.assert_close(value[:rows] if value.ndim else value, mean)
+    assert torch.equal(
+        model.state_dict()["decoder.words.weight"][known:], trained["decoder.words.weight"][known:]
+    )
+
+
+def test_a_run_that_keeps_its_start_reports_the_scores_of_the_mean(tmp_path) -> None:
+    pytest.importorskip("pycocoevalcap")
+    write_levir_cc(tmp_path / "data", train=10)
+    start = save(tmp_path / "one", tiny_model(seed=3))
+    config = finetuning_config(load_config("finetune"), open_start(start))
+    made = {}
+    for share in (0.0, 0.5):
+        train = replace(config.train, epochs=1, learning_rate=0.05, warmup_steps=0, keep_start=share)
+        paths = replace(paths_of(tmp_path, start), output=tmp_path / f"run{share}")
+        folder = train_model(
+            replace(config, train=train), paths, name="x", command="x", report=lambda line: None
+        )
+        made[share] = load_file(folder.path / "model.safetensors")["project.weight"].float()
+    one = load_file(start / "model.safetensors")["project.weight"].float()
+    torch.testing.assert_close(made[0.5], (one + made[0.0]) / 2, atol=2e-3, rtol=0)
+    assert not torch.allclose(made[0.5], made[0.0], atol=1e-2)

@@ -1,0 +1,86 @@
+"""The caption that most of what might be said agrees with."""
+
+import pytest
+import torch
+from fakes import card
+from tiny_models import random_images, tiny_backbone, tiny_model
+
+from rscc.captioner import Captioner
+from rscc.consensus import PENALTY, consensus_order
+from rscc.models import MODELS, backbone
+from rscc.models.generation import arithmetic_search
+from rscc.rewards import CiderD
+from rscc.weights import save_model_folder
+
+EXTRACTED = torch.linspace(0, 1, 48).view(3, 4, 4)
+
+
+def test_the_sentence_like_most_draws_wins_whatever_its_place() -> None:
+    draws = ["a house is built", "a house is built", "a new house is built", "the road turns"]
+    candidates = ["the road turns", "a house is built", "something else altogether"]
+    assert consensus_order(candidates, draws) == [1, 0, 2]
+    assert consensus_order(candidates[::-1], draws) == [1, 2, 0]
+
+
+def test_values_are_similarity_less_what_no_draw_supports() -> None:
+    """By hand: the pool stands in one draw of four, the house in all."""
+    draws = ["a house and a pool", "a house appears", "a villa appears", "one house appears"]
+    candidates = ["a house and a pool", "a house appears"]
+    similarity = CiderD(None).score(candidates, draws)
+    values = [similarity[0] - PENALTY * 3 / 4, similarity[1]]
+    assert consensus_order(candidates, draws) == sorted(range(2), key=lambda place: -values[place])
+    # A word may name one of several classes: one of them is enough.
+    assert consensus_order(["plants appear"], ["trees appear"]) == [0]
+
+
+def test_an_object_that_hardly_any_draw_names_loses_to_one_that_all_name() -> None:
+    """Both differ from the draws in one word of the same place; only one names a thing that none has."""
+    draws = ["a house is built in the wood"] * 4
+    strange, fair = "a house is built in the lake", "a house is built in the forest"
+    assert CiderD(None).score([strange, fair], draws)[0] == CiderD(None).score([strange, fair], draws)[1]
+    assert consensus_order([strange, fair], draws) == [1, 0]
+
+
+def test_equal_values_keep_their_order() -> None:
+    assert consensus_order(["a house", "a house", "a house"], ["a house"]) == [0, 1, 2]
+
+
+def test_all_ngrams_weigh_the_same_without_documents() -> None:
+    """The cosines of lengths 1 to 4 of "a b c" and "a b d": 2/3, 1/2, 0, 0."""
+    assert CiderD(None).score(["a b c"], ["a b d"]) == pytest.approx([10 * (2 / 3 + 1 / 2) / 4])
+
+
+@pytest.mark.parametrize("paper", MODELS)
+def test_every_model_can_choose_by_agreement(paper) -> None:
+    model = tiny_model(paper, max_words=6)
+    features = model.encode(*random_images(3), extracted=EXTRACTED)
+    plain, agreed = (model.generate_from(features, beams=3, draws=draws) for draws in (0, 40))
+    settings = model.search_settings()
+    drawn = arithmetic_search(model.decoder, model.memory(features), samples=40, **settings)
+    for beams, draws, found in zip(plain, drawn, agreed, strict=True):
+        candidates = list({one.ids: one for one in (*beams, *draws)}.values())
+        texts, said = ([model.vocabulary.decode(one.ids) for one in some] for some in (candidates, draws))
+        assert found == [candidates[place] for place in consensus_order(texts, said)[:3]]
+    assert [one[0].ids for one in plain] != [one[0].ids for one in agreed]
+    greedy = model.generate_from(features, beams=1)
+    assert model.generate_from(features, beams=1, draws=40) == greedy
+
+
+def test_the_card_says_whether_the_captioner_does(tmp_path, monkeypatch) -> None:
+    monkeypatch.setitem(backbone.BACKBONES, "tiny", tiny_backbone)
+    before, after = (image.numpy() for image in random_images(4))
+    said = {}
+    for draws in (0, 40):
+        folder = save_model_folder(
+            tmp_path / str(draws),
+            tiny_model(seed=2),
+            card=card(name="tiny", draws=draws),
+            card_text="# tiny\n",
+            no_change_prefixes=[["a"]],
+        )
+        captioner = Captioner.load(folder.path, device="cpu")
+        captioner.bf16 = False
+        found = captioner.caption(before, after, assume_changed=True)
+        said[captioner.card.draws] = [one.text for one in found]
+        assert all(len(one.alternatives) <= 2 for one in found)
+    assert said[0] != said[40]
