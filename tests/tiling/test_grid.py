@@ -6,27 +6,76 @@ from hypothesis import strategies as st
 from tiling import TileGrid, Window
 from tiling.grid import lattice
 
+SIZES = st.integers(1, 70)
+
 
 @st.composite
-def grids(draw):
-    tile = draw(st.integers(1, 40))
+def grids(draw, *, areas=True):
+    tile = draw(st.integers(1, 30))
+    width, height = draw(SIZES), draw(SIZES)
+    area = None
+    if areas and draw(st.booleans()):
+        col, row = draw(st.integers(-5, width - 1)), draw(st.integers(-5, height - 1))
+        area = Window(
+            col, row, draw(st.integers(max(1, 1 - col), 80)), draw(st.integers(max(1, 1 - row), 80))
+        )
+    anchor = (draw(st.integers(-500, 500)), draw(st.integers(-500, 500)))
     return TileGrid(
-        draw(st.integers(1, 150)),
-        draw(st.integers(1, 150)),
-        tile=tile,
-        overlap=draw(st.integers(0, tile - 1)),
+        width, height, tile=tile, overlap=draw(st.integers(0, tile - 1)), anchor=anchor, area=area
     )
 
 
 @given(grids())
-def test_every_pixel_is_in_exactly_one_core_and_every_core_in_its_window(grid):
+def test_every_pixel_of_the_area_is_in_exactly_one_core_and_every_core_in_its_window(grid):
     count = np.zeros((grid.height, grid.width), int)
     scene = Window(0, 0, grid.width, grid.height)
     for tile in grid:
-        assert tile.core and tile.core.intersection(scene) == tile.core
+        assert tile.core.intersection(scene) == tile.core
         assert tile.core.intersection(tile.window) == tile.core
         count[tile.core.slices(scene)] += 1
-    assert (count == 1).all()
+    expected = np.zeros_like(count)
+    expected[grid.area.slices(scene)] = 1
+    assert (count == expected).all()
+
+
+@given(grids())
+def test_an_area_has_the_tiles_of_the_whole_that_see_it(grid):
+    whole = TileGrid(grid.width, grid.height, grid.tile, grid.overlap, anchor=grid.anchor)
+    seeing = [tile for tile in whole if tile.window.intersection(grid.area)]
+    assert [tile.window for tile in grid] == [tile.window for tile in seeing]
+    for tile, same in zip(grid, seeing, strict=True):
+        core = same.core.intersection(grid.area)
+        assert tile.core == core if core else not tile.core
+
+
+@given(grids(areas=False))
+def test_every_tile_of_a_whole_scene_answers_for_something(grid):
+    assert grid.area == Window(0, 0, grid.width, grid.height)
+    assert all(tile.core for tile in grid)
+
+
+@given(grids(areas=False))
+def test_tiles_begin_on_the_lattice_but_for_the_first_and_the_last(grid):
+    step = grid.tile - grid.overlap
+    for axis, size, anchor in zip(
+        (grid.columns, grid.rows), (grid.width, grid.height), grid.anchor, strict=True
+    ):
+        assert axis.starts[0] == 0 and axis.starts[-1] == max(0, size - grid.tile)
+        assert all((start + anchor) % step == 0 for start in axis.starts[1:-1])
+
+
+@given(grids(areas=False), st.data())
+def test_a_cut_scene_has_the_same_tiles_away_from_the_cut(grid, data):
+    """As for columns, so for rows: the whole scene keeps its name ``grid``, the cut one is ``part``."""
+    west = data.draw(st.integers(0, grid.width - 1))
+    width = data.draw(st.integers(1, grid.width - west))
+    part = TileGrid(
+        width, grid.height, grid.tile, grid.overlap, anchor=(grid.anchor[0] + west, grid.anchor[1])
+    )
+    inner = {start + west for start in part.columns.starts[1:-1]}
+    assert inner <= set(grid.columns.starts)
+    inside = {start for start in grid.columns.starts[1:-1] if west < start < west + width - grid.tile}
+    assert inside == inner - {grid.columns.starts[-1]}
 
 
 @given(grids())
@@ -56,7 +105,8 @@ def test_order_is_row_major_and_indices_lead_back(grid):
 
 @given(grids(), st.data())
 def test_tile_of_finds_the_core(grid, data):
-    row, col = data.draw(st.integers(0, grid.height - 1)), data.draw(st.integers(0, grid.width - 1))
+    row = data.draw(st.integers(grid.area.row_off, grid.area.row_end - 1))
+    col = data.draw(st.integers(grid.area.col_off, grid.area.col_end - 1))
     assert grid.tile_of(row, col).core.intersection(Window(col, row, 1, 1))
 
 
@@ -82,6 +132,27 @@ def test_a_scene_as_large_as_a_tile_is_one_tile():
 def test_there_is_no_tile_beyond_the_last(index):
     with pytest.raises(IndexError, match=str(index)):
         TileGrid(65, 64, tile=64, overlap=16)[index]
+
+
+@pytest.mark.parametrize("pixel", [(5, 19), (5, 60), (9, 20), (30, 20)])
+def test_a_pixel_outside_the_area_has_no_tile(pixel):
+    grid = TileGrid(100, 100, tile=64, overlap=16, area=Window(20, 10, 40, 20))
+    assert grid.tile_of(10, 20).core.intersection(Window(20, 10, 1, 1))
+    with pytest.raises(IndexError, match="outside"):
+        grid.tile_of(*pixel)
+
+
+def test_an_area_is_cut_to_the_scene_and_must_have_a_pixel_of_it():
+    assert TileGrid(50, 40, tile=16, overlap=4, area=Window(-5, 30, 20, 20)).area == Window(0, 30, 15, 10)
+    with pytest.raises(ValueError, match="no pixel"):
+        TileGrid(50, 40, tile=16, overlap=4, area=Window(50, 0, 10, 10))
+
+
+def test_the_anchor_moves_the_tiles_to_the_lattice():
+    """96 pixels between tiles; the scene begins 7 columns and 100 rows into the lattice."""
+    grid = TileGrid(400, 300, tile=128, overlap=32, anchor=(7, 100))
+    assert grid.columns.starts == (0, 89, 185, 272)
+    assert grid.rows.starts == (0, 92, 172)
 
 
 @pytest.mark.parametrize("pixel", [(-1, 0), (0, -1), (64, 0), (0, 65)])

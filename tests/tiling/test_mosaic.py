@@ -2,17 +2,26 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tiling import ChangeMosaic, TileGrid
+from tiling import ChangeMosaic, TileGrid, Window, mosaic
 
 
 @st.composite
 def grids(draw):
     tile = draw(st.integers(1, 24))
-    size = st.integers(1, 70)
-    return TileGrid(draw(size), draw(size), tile=tile, overlap=draw(st.integers(0, tile - 1)))
+    width, height = draw(st.integers(1, 50)), draw(st.integers(1, 50))
+    col, row = draw(st.integers(0, width - 1)), draw(st.integers(0, height - 1))
+    area = Window(col, row, draw(st.integers(1, width - col)), draw(st.integers(1, height - row)))
+    return TileGrid(
+        width,
+        height,
+        tile=tile,
+        overlap=draw(st.integers(0, tile - 1)),
+        anchor=(draw(st.integers(0, 99)), draw(st.integers(0, 99))),
+        area=draw(st.sampled_from([None, area])),
+    )
 
 
 def cut(array, window, fill=0):
@@ -24,12 +33,28 @@ def cut(array, window, fill=0):
 
 
 def blend(grid, probability, valid):
-    mosaic = ChangeMosaic(grid)
+    blended = ChangeMosaic(grid)
     bands = []
     for tile in grid:
-        bands += mosaic.add(tile, cut(probability, tile.window), cut(valid, tile.window))
-    bands += mosaic.finish()
+        bands += blended.add(tile, cut(probability, tile.window), cut(valid, tile.window))
+    bands += blended.finish()
     return bands
+
+
+def predict(scene, window):
+    """What a network may say: it depends on the place in the tile and on all that the tile shows."""
+    seen = cut(scene, window)
+    place = np.arange(window.width, dtype=np.float32) / window.width
+    return (0.6 * seen + 0.2 * place + 0.2 * seen.mean(dtype=np.float32)).astype(np.float32)
+
+
+def blend_predicted(grid, scene, valid):
+    blended = ChangeMosaic(grid)
+    bands = []
+    for tile in grid:
+        bands += blended.add(tile, predict(scene, tile.window), cut(valid, tile.window))
+    bands += blended.finish()
+    return whole(bands)
 
 
 def whole(bands):
@@ -42,6 +67,8 @@ def test_tiled_equals_whole(grid, seed):
     probability = rng.random((grid.height, grid.width)).astype(np.float32)
     valid = rng.random((grid.height, grid.width)) < 0.8
     found, seen = whole(blend(grid, probability, valid))
+    asked = grid.area.slices(Window(0, 0, grid.width, grid.height))
+    probability, valid = probability[asked], valid[asked]
     assert found.dtype == np.float32
     np.testing.assert_array_equal(seen, valid)
     np.testing.assert_allclose(found, np.where(valid, probability, 0), atol=1e-6, rtol=0)
@@ -52,37 +79,80 @@ def test_tiled_equals_whole(grid, seed):
 def test_a_constant_stays_itself(grid, value):
     probability = np.full((grid.height, grid.width), value, np.float32)
     found, _ = whole(blend(grid, probability, np.ones(probability.shape, bool)))
-    np.testing.assert_array_equal(found, probability)
+    np.testing.assert_array_equal(found, np.full((grid.area.height, grid.area.width), value, np.float32))
 
 
-@given(grids())
-def test_bands_cover_every_row_once_and_in_order(grid):
+@given(grids(), st.sampled_from([1, 50, 2**19]))
+def test_bands_cover_every_row_of_the_area_once_and_in_order(grid, most):
     ones = np.ones((grid.height, grid.width), np.float32)
-    bands = blend(grid, ones, ones > 0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mosaic, "BAND_PX", most)
+        bands = blend(grid, ones, ones > 0)
     starts = [band.row_off for band in bands]
     ends = [band.row_off + len(band.probability) for band in bands]
-    assert starts[0] == 0 and ends[-1] == grid.height
+    assert starts[0] == grid.area.row_off and ends[-1] == grid.area.row_end
     assert starts[1:] == ends[:-1]
-    assert all(band.probability.shape == band.valid.shape == (len(band.valid), grid.width) for band in bands)
+    for band in bands:
+        assert band.probability.shape == band.valid.shape == (len(band.valid), grid.area.width)
+        assert band.col_off == grid.area.col_off
+        assert len(band.valid) == 1 or band.valid.size <= most
+
+
+@given(grids(), st.integers(0, 2**32 - 1))
+def test_an_area_has_the_values_of_the_whole_to_the_last_bit(grid, seed):
+    rng = np.random.default_rng(seed)
+    scene = rng.random((grid.height, grid.width)).astype(np.float32)
+    valid = rng.random(scene.shape) < 0.9
+    everything = TileGrid(grid.width, grid.height, grid.tile, grid.overlap, anchor=grid.anchor)
+    asked = grid.area.slices(everything.area)
+    for part, all_of_it in zip(
+        blend_predicted(grid, scene, valid), blend_predicted(everything, scene, valid), strict=True
+    ):
+        np.testing.assert_array_equal(part, all_of_it[asked])
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 50), st.integers(0, 50), st.integers(8, 24), st.data())
+def test_a_cut_scene_has_the_values_of_the_whole_away_from_the_cut(rows, cols, tile, data):
+    overlap = data.draw(st.integers(0, tile // 2))
+    anchor = data.draw(st.tuples(st.integers(0, 99), st.integers(0, 99)))
+    scene = np.random.default_rng(rows * 61 + cols).random((100, 90)).astype(np.float32)
+    valid = scene < 0.9
+    found, _ = blend_predicted(TileGrid(90, 100, tile, overlap, anchor=anchor), scene, valid)
+    part = TileGrid(90 - cols, 100 - rows, tile, overlap, anchor=(anchor[0] + cols, anchor[1] + rows))
+    again, _ = blend_predicted(part, scene[rows:, cols:], valid[rows:, cols:])
+    # Only tiles that touch a row or column within a tile of the cut are others.
+    np.testing.assert_array_equal(again[tile:, tile:], found[rows + tile :, cols + tile :])
 
 
 def test_a_band_comes_with_the_last_tile_of_its_row():
     grid = TileGrid(100, 90, tile=32, overlap=8)
-    mosaic, full = ChangeMosaic(grid), np.ones((32, 32), np.float32)
+    blended, full = ChangeMosaic(grid), np.ones((32, 32), np.float32)
     for tile in grid:
-        bands = list(mosaic.add(tile, full, full > 0))
+        bands = list(blended.add(tile, full, full > 0))
         last = tile.col == grid.shape[1] - 1 and tile.row < grid.shape[0] - 1
         assert len(bands) == int(last)
         if last:
             assert bands[0].row_off + len(bands[0].valid) == grid.rows.starts[tile.row + 1]
 
 
+def test_bands_must_be_taken_before_the_next_tile():
+    grid = TileGrid(60, 90, tile=32, overlap=8)
+    blended, full = ChangeMosaic(grid), np.ones((32, 32), np.float32)
+    for tile in list(grid)[:3]:
+        bands = blended.add(tile, full, full > 0)
+    with pytest.raises(ValueError, match="rows 0 to 23 were not taken"):
+        blended.add(grid[3], full, full > 0)
+    assert [len(band.valid) for band in bands] == [24]
+    assert list(blended.add(grid[3], full, full > 0)) == []
+
+
 def test_neighbours_that_disagree_fade_into_each_other():
     grid = TileGrid(56, 32, tile=32, overlap=8)
-    mosaic, full = ChangeMosaic(grid), np.ones((32, 32), np.float32)
+    blended, full = ChangeMosaic(grid), np.ones((32, 32), np.float32)
     for tile, value in zip(grid, (0.0, 1.0), strict=True):
-        assert list(mosaic.add(tile, full * value, full > 0)) == []
-    [band] = mosaic.finish()
+        assert list(blended.add(tile, full * value, full > 0)) == []
+    [band] = blended.finish()
     line = band.probability[7]
     assert (np.diff(line) >= 0).all() and np.diff(line).max() < 0.25
     assert line[20] == 0 and line[35] == 1 and line[24:32].std() > 0
@@ -90,12 +160,12 @@ def test_neighbours_that_disagree_fade_into_each_other():
 
 def test_what_one_tile_calls_invalid_is_invalid_whatever_its_probability():
     grid = TileGrid(48, 32, tile=32, overlap=16)
-    mosaic, full = ChangeMosaic(grid), np.ones((32, 32), np.float32)
+    blended, full = ChangeMosaic(grid), np.ones((32, 32), np.float32)
     holed = full > 0
     holed[5, 3] = False
-    list(mosaic.add(grid[0], full, full > 0))
-    list(mosaic.add(grid[1], np.where(holed, full, np.nan), holed))
-    [band] = mosaic.finish()
+    list(blended.add(grid[0], full, full > 0))
+    list(blended.add(grid[1], np.where(holed, full, np.nan), holed))
+    [band] = blended.finish()
     assert not band.valid[5, 19] and band.probability[5, 19] == 0
     assert band.valid.sum() == band.valid.size - 1
     assert np.isfinite(band.probability).all()
@@ -103,16 +173,16 @@ def test_what_one_tile_calls_invalid_is_invalid_whatever_its_probability():
 
 def test_tiles_come_in_order():
     grid = TileGrid(100, 90, tile=32, overlap=8)
-    mosaic, full = ChangeMosaic(grid), np.ones((32, 32), np.float32)
+    blended, full = ChangeMosaic(grid), np.ones((32, 32), np.float32)
     with pytest.raises(ValueError, match="expected 0, got 1"):
-        mosaic.add(grid[1], full, full > 0)
-    mosaic.add(grid[0], full, full > 0)
+        blended.add(grid[1], full, full > 0)
+    blended.add(grid[0], full, full > 0)
     with pytest.raises(ValueError, match="expected 1, got 0"):
-        mosaic.add(grid[0], full, full > 0)
+        blended.add(grid[0], full, full > 0)
     with pytest.raises(ValueError, match="only 1 of"):
-        list(mosaic.finish())
+        list(blended.finish())
     with pytest.raises(ValueError, match="expected"):
-        mosaic.add(grid[1], full[:5], full > 0)
+        blended.add(grid[1], full[:5], full > 0)
 
 
 def test_memory_does_not_grow_with_the_height():
@@ -120,11 +190,11 @@ def test_memory_does_not_grow_with_the_height():
         grid = TileGrid(600, height, tile=64, overlap=16)
         probability, valid = np.zeros((64, 64), np.float32), np.ones((64, 64), bool)
         tracemalloc.start()
-        mosaic = ChangeMosaic(grid)
+        blended = ChangeMosaic(grid)
         for tile in grid:
-            for _ in mosaic.add(tile, probability, valid):
+            for _ in blended.add(tile, probability, valid):
                 pass
-        for _ in mosaic.finish():
+        for _ in blended.finish():
             pass
         measured = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
@@ -133,3 +203,18 @@ def test_memory_does_not_grow_with_the_height():
     peak(100)
     low = peak(200)
     assert peak(6000) < low + 200_000  # a scene of 6000 rows would be 14 MB
+
+
+def test_a_wide_scene_takes_little_more_than_the_sums_of_one_row_of_tiles():
+    grid = TileGrid(24_000, 500, tile=256, overlap=64, anchor=(5, 7))
+    probability, valid = np.zeros((256, 256), np.float32), np.ones((256, 256), bool)
+    tracemalloc.start()
+    blended = ChangeMosaic(grid)
+    for tile in grid:
+        for _ in blended.add(tile, probability, valid):
+            pass
+    for _ in blended.finish():
+        pass
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 256 * 24_000 * 8 + 10_000_000
