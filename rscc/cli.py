@@ -14,6 +14,7 @@ from rscc.cli_caption import caption
 from rscc.cli_data import synthesize
 from rscc.cli_evaluation import evaluate
 from rscc.cli_explain import explain
+from rscc.cli_inspect import inspect
 from rscc.cli_medium import synthesize_medium
 from rscc.cli_options import Debug
 from rscc.cli_training import train
@@ -47,7 +48,7 @@ def load_card(model: str) -> ModelCard:
 
 @dataclass
 class State:
-    """What travels beside the options: how to get a captioner or a card, and whether tracebacks are wanted."""
+    """What travels beside the options: how to get a captioner or a card, whether tracebacks are wanted."""
 
     load_captioner: Callable[[str, str], Captioner] = load_captioner
     load_card: Callable[[str], ModelCard] = load_card
@@ -74,6 +75,7 @@ def root(version: Version = False, debug: Debug = False) -> None:
 
 
 app.command()(caption)
+app.command()(inspect)
 app.command()(explain)
 
 

@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from rasterio.transform import GCPTransformer
 from shapely.geometry import box
 
 from tiling import (
     NoOverlap,
     NothingValid,
     PixelTypeUnsupported,
+    SceneInfo,
     ScenePair,
-    TileGrid,
     TooFewBands,
     Window,
     describe,
@@ -24,14 +25,14 @@ from tiling.geodesy import on_map, transformer
 from tiling.scene import open_scene, safe_environment
 from workflows.crops import CropPlanner, centred
 from workflows.dates import scene_date
-from workflows.detecting import find_changes
+from workflows.detecting import find_changes, search_area, tile_grid
 from workflows.errors import OptionInvalid, PicturesDiffer
 from workflows.geojson import rounded
-from workflows.opening import pair_warnings
+from workflows.memory import bounded_cache
+from workflows.opening import open_pair, pair_warnings, scene_dates
 from workflows.options import SceneOptions
 from workflows.progress import Progress
 from workflows.record import model_record
-from workflows.resolution import check_resolution, working_gsd
 
 if TYPE_CHECKING:
     from rscc.captioner import Captioner
@@ -192,15 +193,10 @@ def scene_crop(
     """Read the crop of two scenes; arguments and errors as :func:`explain_pair`."""
     infos = (describe(before), describe(after))
     card = captioner.card
-    check_resolution(infos, card, force=options.force)
     settings = options.reading()
     given = options.at is not None or options.pixel is not None
-    dates = (
-        scene_date(str(before), infos[0].tags, options.date_before),
-        scene_date(str(after), infos[1].tags, options.date_after),
-    )
-    gsd = working_gsd(infos[0], card, options.gsd)
-    with ScenePair.open(before, after, bands=options.bands, gsd=gsd, bounds=options.bounds) as pair:
+    dates = scene_dates(infos, settings)
+    with bounded_cache(), open_pair(before, after, infos, card, settings) as pair:
         if given:
             window, place = _given_window(pair, card.tile_size, options)
             changed = False
@@ -225,15 +221,14 @@ def _largest_change(
     pair: ScenePair, captioner: Captioner, settings: SceneOptions, progress: Progress | None
 ) -> tuple[Window, bool]:
     """Return the crop that describes the largest polygon, and True; without one the middle, and False."""
-    side = captioner.card.tile_size
-    grid = TileGrid(
-        pair.grid.width, pair.grid.height, tile=side, overlap=settings.overlap_for(captioner.card)
-    )
+    card, focus = captioner.card, pair.focus
+    grid = tile_grid(pair, card, settings, search_area(pair, card, settings))
     regions, _ = find_changes(pair, grid, captioner, settings, progress)
     if not regions:
-        return _around(pair, pair.grid.width / 2, pair.grid.height / 2, side), False
+        col, row = focus.col_off + focus.width / 2, focus.row_off + focus.height / 2
+        return _around(pair, col, row, card.tile_size), False
     largest = max(regions, key=lambda region: region.pixel_polygon.area)
-    return CropPlanner(grid).crops(largest.pixel_polygon)[0][0], True
+    return CropPlanner(tile_grid(pair, card, settings)).crops(largest.pixel_polygon)[0][0], True
 
 
 def _given_window(pair: ScenePair, side: int, options: ExplainOptions) -> tuple[Window, str]:
@@ -244,7 +239,7 @@ def _given_window(pair: ScenePair, side: int, options: ExplainOptions) -> tuple[
         assert options.pixel is not None
         col, row = options.pixel
         place = f"column {col}, row {row}"
-        x, y = on_map(pair.before.transform, col + 0.5, row + 0.5)
+        x, y = _place_of(pair.before, col + 0.5, row + 0.5)
         if pair.before.crs != pair.grid.crs:
             x, y = transformer(pair.before.crs, pair.grid.crs).transform(x, y)
     to_map = pair.grid.transform
@@ -256,6 +251,14 @@ def _given_window(pair: ScenePair, side: int, options: ExplainOptions) -> tuple[
             f"{west:.5f},{south:.5f},{east:.5f},{north:.5f} degrees"
         )
     return _around(pair, col_off, row_off, side), place
+
+
+def _place_of(info: SceneInfo, col: float, row: float) -> tuple[float, float]:
+    if not info.gcps:
+        return on_map(info.transform, col, row)
+    with GCPTransformer(list(info.gcps)) as curve:
+        x, y = curve.xy(row, col, offset="ul")
+    return float(x), float(y)
 
 
 def _around(pair: ScenePair, col: float, row: float, side: int) -> Window:
@@ -281,7 +284,10 @@ def picture_crop(before: str | Path, after: str | Path, card: ModelCard, options
     """
     if options.bounds is not None or options.at is not None:
         raise OptionInvalid(f"{before}: it does not say where it lies in degrees; give a place with --window")
-    first, second = (_read_picture(path, options.bands or (1, 2, 3)) for path in (before, after))
+    bands = options.bands or (1, 2, 3)
+    if not all(isinstance(band, int) for band in bands):
+        raise OptionInvalid(f"{before}: the bands of a picture have no names; give --bands by number")
+    first, second = (_read_picture(path, [int(band) for band in bands]) for path in (before, after))
     if first.shape != second.shape:
         sizes = [f"{image.shape[2]} x {image.shape[1]}" for image in (first, second)]
         raise PicturesDiffer(
@@ -309,7 +315,7 @@ def picture_crop(before: str | Path, after: str | Path, card: ModelCard, options
     return Crop(first[cut], second[cut], False, f"column {col}, row {row}", dates=dates)
 
 
-def _read_picture(path: str | Path, bands: tuple[int, int, int]) -> np.ndarray:
+def _read_picture(path: str | Path, bands: list[int]) -> np.ndarray:
     """Return (3, H, W) uint8."""
     with open_scene(path) as file, safe_environment():
         if file.count < max(bands):
@@ -319,4 +325,4 @@ def _read_picture(path: str | Path, bands: tuple[int, int, int]) -> np.ndarray:
             )
         if any(dtype != "uint8" for dtype in file.dtypes):
             raise PixelTypeUnsupported(f"{path}: its pixels are {file.dtypes[0]}; save it with 8 bits")
-        return file.read(list(bands))
+        return file.read(bands)

@@ -1,0 +1,91 @@
+"""The command ``rscc inspect``; registered in the cli."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from rscc.cli_options import (
+    AfterArgument,
+    AlignOption,
+    BandsOption,
+    BatchSizeOption,
+    BeamsOption,
+    BeforeArgument,
+    BoundsOption,
+    DateAfterOption,
+    DateBeforeOption,
+    Debug,
+    DeviceOption,
+    ForceOption,
+    GroupDistanceOption,
+    GsdOption,
+    MemoryOption,
+    ModelOption,
+    NormalizeOption,
+    ScaleOption,
+    read_bands,
+    read_bounds,
+    read_memory,
+    read_scale,
+)
+
+
+def inspect(
+    context: typer.Context,
+    before: BeforeArgument,
+    after: AfterArgument,
+    model: ModelOption = "rscc-base",
+    bands: BandsOption = None,
+    scale: ScaleOption = None,
+    normalize: NormalizeOption = False,
+    align: AlignOption = False,
+    gsd: GsdOption = None,
+    bbox: BoundsOption = None,
+    group_distance: GroupDistanceOption = 0.0,
+    batch_size: BatchSizeOption = 16,
+    memory: MemoryOption = None,
+    date_before: DateBeforeOption = None,
+    date_after: DateAfterOption = None,
+    force: ForceOption = False,
+    measure: Annotated[
+        bool, typer.Option("--time", help="Load the model and time it on a few tiles of these scenes.")
+    ] = False,
+    beams: BeamsOption = 3,
+    device: DeviceOption = "auto",
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON instead.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Say what rscc caption would make of BEFORE and AFTER: what they are, what fits, what it costs.
+
+    Nothing is written and the model is not loaded, unless its speed is to be measured. What would be
+    refused is said as an error, with the exit code that rscc caption would end with.
+    """
+    from workflows import SceneOptions
+    from workflows.inspection import inspect_pair
+
+    options = SceneOptions(
+        bands=read_bands(bands),
+        scale=read_scale(scale),
+        normalize=normalize,
+        align=align,
+        gsd=gsd,
+        bounds=read_bounds(bbox),
+        group_distance=group_distance,
+        batch_size=batch_size,
+        beams=beams,
+        memory=read_memory(memory),
+        date_before=date_before,
+        date_after=date_after,
+        force=force,
+    )
+    card = context.obj.load_card(model)
+    load = (lambda: context.obj.load_captioner(model, device)) if measure else None
+    found = inspect_pair(before, after, card, options, load)
+    typer.echo(json.dumps(found.as_dict(), ensure_ascii=False) if as_json else found.as_text())
+    for refusal in found.refusals:
+        typer.echo(f"rscc: error: {refusal.message}", err=True)
+    if found.exit_code:
+        raise typer.Exit(found.exit_code)
