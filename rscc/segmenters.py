@@ -21,7 +21,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from rscc.change_extraction import Segmenter
 from rscc.errors import ConfigInvalid, ExtraNotInstalled, WeightsNotFound
 from rscc.models.blocks import enlarge_maps
 
@@ -160,7 +159,7 @@ class _ChannelNorm(nn.LayerNorm):
         return super().forward(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
 
 
-def load_segmenter(kind: str) -> Segmenter:
+def load_segmenter(kind: str) -> SamSegmenter:
     """Load the segmenter of a config.
 
     Args:

@@ -13,13 +13,38 @@ from shapely.geometry import box
 from rscc.refinement import LEAST_AGREEMENT, refine_masks
 from tiling import Band, ChangeRegion, ScenePair, TileGrid, Window, polygonize
 from workflows.crops import burnt, crop_around
+from workflows.errors import OptionInvalid
+from workflows.events import Event, Found, places_of
+from workflows.options import SceneOptions
 from workflows.progress import Progress, tell
 
 if TYPE_CHECKING:
+    import torch
+
     from rscc.change_extraction import Segmenter
 
 # Pixels between a region and the edge of the crop it is redrawn in: an object that is cut looks like another.
 ROOM = 8
+
+
+def open_segmenter(name: str, device: str | torch.device = "cpu") -> Segmenter:
+    """Load the segmenter that ``--refine`` names.
+
+    Raises:
+        OptionInvalid: it is neither ``sam:FOLDER`` nor ``mobile_sam:FILE``.
+        ExtraNotInstalled: transformers is not installed.
+        WeightsNotFound: no such file or folder, or it holds something else.
+    """
+    family, _, place = name.partition(":")
+    if family not in ("sam", "mobile_sam") or not place:
+        raise OptionInvalid(
+            f"refine is {name!r}; give sam:FOLDER (Segment Anything in the format of transformers) or "
+            "mobile_sam:FILE (MobileSAM's checkpoint)"
+        )
+    from rscc.segmenters import load_segmenter
+
+    segmenter = load_segmenter(name)
+    return segmenter.to(device)
 
 
 @dataclass(frozen=True)
@@ -52,6 +77,7 @@ def refine_regions(
     regions: Sequence[ChangeRegion],
     segmenter: Segmenter,
     *,
+    others: Sequence[ChangeRegion] = (),
     simplify_px: float = 0.0,
     least: float = LEAST_AGREEMENT,
     progress: Progress | None = None,
@@ -66,13 +92,14 @@ def refine_regions(
         grid: its tiles, whose size is that of the crops.
         regions: of the pair.
         segmenter: see :func:`rscc.segmenters.load_segmenter`.
+        others: regions that are known but stay as they are.
         simplify_px: as for :meth:`tiling.Polygonizer.finish`.
         least: intersection over union with the model's mask from which an outline is taken.
         progress: told of the stage ``outlines``.
     """
     refined, redrawn, asked = list(regions), 0, 0
     boxes = np.array([region.pixel_polygon.bounds for region in regions]).reshape(-1, 4)
-    outlines = [region.pixel_polygon for region in regions]
+    outlines = [region.pixel_polygon for region in (*regions, *others)]
     tree = shapely.STRtree(outlines)
     fit = np.flatnonzero((boxes[:, 2:] - boxes[:, :2] <= grid.tile - 2 * ROOM).all(1))
     for window, members in _shared_crops(boxes, fit, grid):
@@ -84,14 +111,44 @@ def refine_regions(
         for number, found in zip(wanted, drawn, strict=True):
             if found is None:
                 continue
-            others = [mask for other, mask in masks.items() if other != number]
-            mask = found.mask & valid & ~np.any(others, axis=0) if others else found.mask & valid
-            region = _region(mask, window, pair, regions[number], simplify_px)
+            taken = [mask for other, mask in masks.items() if other != number]
+            free = valid & ~np.any(taken, axis=0) if taken else valid
+            region = _region(found.mask & free, window, pair, regions[number], simplify_px)
             if region is not None:
                 refined[number], redrawn = region, redrawn + 1
         asked += len(members)
         tell(progress, "outlines", asked, len(fit))
     return Refinement(refined, redrawn, len(regions) - len(fit))
+
+
+def refine_events(
+    pair: ScenePair,
+    grid: TileGrid,
+    found: Found,
+    segmenter: Segmenter,
+    options: SceneOptions,
+    progress: Progress | None = None,
+) -> tuple[Found, Refinement]:
+    """Give the events that were found the outlines of :func:`refine_regions`.
+
+    An outline that would fall below ``options.min_area`` stays as it was.
+    """
+    places = [place for event in found.events for place in event.places]
+    refinement = refine_regions(
+        pair,
+        grid,
+        [place.region for place in places],
+        segmenter,
+        others=[region for event in found.others for region in event.regions],
+        simplify_px=options.simplify,
+        progress=progress,
+    )
+    redrawn = iter(
+        (places_of([region], pair, options.min_area) or [place])[0]
+        for place, region in zip(places, refinement.regions, strict=True)
+    )
+    events = [Event(tuple(next(redrawn) for _ in event.places)) for event in found.events]
+    return replace(found, events=events), refinement
 
 
 def _shared_crops(

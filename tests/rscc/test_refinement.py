@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from test_segmenters import tiny_sam
+from tiny_sam import tiny_sam
 
 from rscc.refinement import LEAST_AGREEMENT, refine_masks
 from rscc.segmenters import SamSegmenter

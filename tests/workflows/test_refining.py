@@ -1,12 +1,19 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scene_pairs import make_pair
 from shapely.geometry import box
+from tiny_sam import tiny_sam
 
+from rscc.errors import WeightsNotFound
 from tiling import ChangeRegion, ScenePair, TileGrid
-from workflows.refining import ROOM, Refinement, refine_regions
+from workflows.errors import OptionInvalid
+from workflows.events import Event, Found, places_of
+from workflows.options import SceneOptions
+from workflows.refining import ROOM, Refinement, open_segmenter, refine_events, refine_regions
 
 TILE = 64
 HOUSE = (40, 50, 12, 16, 240)
@@ -127,3 +134,52 @@ def test_outlines_are_simplified_as_asked(refine, tmp_path):
         )
     assert len(smooth.exterior.coords) < 0.7 * len(rough.exterior.coords)
     assert rough.area > 300 and smooth.area == pytest.approx(rough.area, rel=0.05)
+
+
+# Events, names
+
+
+def test_events_keep_their_members_and_what_would_become_too_small_stays(tmp_path):
+    made = make_pair(tmp_path, [HOUSE, FAR])
+    with ScenePair.open(made.before, made.after, scale=(0, 255)) as pair:
+        grid = TileGrid(pair.grid.width, pair.grid.height, tile=TILE, overlap=16)
+        roughs = [region(41, 48, 12, 16, pair), region(110, 168, 14, 12, pair)]
+        places = places_of(roughs, pair, 0)
+        found = Found([Event((places[0],)), Event((places[1],))], [], {}, ["kept"])
+        whole, counts = refine_events(pair, grid, found, BrightObjects(), SceneOptions())
+        # 16 x 12 pixels are 48 square metres, 12 x 14 are 42.
+        large, _ = refine_events(pair, grid, found, BrightObjects(), SceneOptions(min_area=45))
+        group = replace(found, events=[Event(tuple(places))])
+        together, _ = refine_events(pair, grid, group, BrightObjects(), SceneOptions())
+    assert counts.redrawn == 2 and whole.warnings == ["kept"]
+    assert [event.regions[0].pixel_polygon.bounds for event in whole.events] == [
+        (50, 40, 66, 52),
+        (170, 110, 182, 124),
+    ]
+    assert whole.events[0].area_m2 == pytest.approx(48, rel=0.01)
+    assert large.events[0].area_m2 == pytest.approx(48, rel=0.01)
+    assert large.events[1].places == (places[1],)
+    assert [one.area_px for one in together.events[0].regions] == [192, 168]
+
+
+@pytest.mark.parametrize("name", ["mobile_sam", "sam:", "fast:model.pt", "mobile_sam.pt", ":x"])
+def test_a_name_of_another_form_is_refused_with_the_forms_there_are(name):
+    with pytest.raises(OptionInvalid, match=r"sam:FOLDER .* mobile_sam:FILE"):
+        open_segmenter(name)
+
+
+@pytest.mark.parametrize("family", ["sam", "mobile_sam"])
+def test_missing_weights_are_named(tmp_path, family):
+    with pytest.raises(WeightsNotFound, match=r"nothing"):
+        open_segmenter(f"{family}:{tmp_path / 'nothing'}")
+
+
+def test_a_real_segmenter_opens_by_its_name(tmp_path):
+    tiny_sam().save_pretrained(tmp_path / "sam")
+    segmenter = open_segmenter(f"sam:{tmp_path / 'sam'}")
+    made = make_pair(tmp_path, [HOUSE])
+    with ScenePair.open(made.before, made.after, scale=(0, 255)) as pair:
+        grid = TileGrid(pair.grid.width, pair.grid.height, tile=TILE, overlap=16)
+        rough = region(41, 48, 12, 16, pair)
+        found = refine_regions(pair, grid, [rough], segmenter, least=0.01)
+    assert found.redrawn in (0, 1) and found.regions[0].pixel_polygon.is_valid
