@@ -21,6 +21,7 @@ class FileServer:
         statuses: paths that are answered with this HTTP status.
         delays: seconds to wait before the answer, by path.
         whole: paths of which no parts are given.
+        get_only: paths of which no header alone is given, as of addresses that are signed for one method.
         asked: (method, path with query) of every request.
     """
 
@@ -29,6 +30,7 @@ class FileServer:
     statuses: dict[str, int] = field(default_factory=dict)
     delays: dict[str, float] = field(default_factory=dict)
     whole: set[str] = field(default_factory=set)
+    get_only: set[str] = field(default_factory=set)
     asked: list[tuple[str, str]] = field(default_factory=list)
 
     @property
@@ -48,6 +50,8 @@ def serving() -> Iterator[FileServer]:
             time.sleep(served.delays.get(path, 0))
             content = served.files.get(path, b"")
             status = served.statuses.get(path, 200 if path in served.files else 404)
+            if self.command == "HEAD" and path in served.get_only:
+                status = 403
             part = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
             headers = {}
             if status == 200 and part and path not in served.whole:

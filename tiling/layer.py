@@ -29,6 +29,7 @@ from tiling.errors import SceneDamaged
 from tiling.frame import Grid
 from tiling.geodesy import near, on_map, transformer
 from tiling.grid import Window, lattice
+from tiling.remote import read_error
 from tiling.scene import SceneInfo, open_scene, safe_environment
 from tiling.virtual import OPAQUE, Picture, Place, Warp, picture_vrt, warped_vrt
 
@@ -139,7 +140,7 @@ class LayerReader:
             with safe_environment(self.layer.info.source):
                 return self._aligned(window) if self.layer.offset is not None else self._warped(window)
         except RasterioError as error:
-            raise _damaged(self.layer.info) from error
+            raise read_error(self.layer.info.path, self.layer.info.source, error) from error
 
     def _aligned(self, window: Window) -> _Block:
         cols, rows = self.layer.offset or (0, 0)
@@ -204,7 +205,7 @@ def is_mask(info: SceneInfo, band: int) -> bool:
             try:
                 share = file.read(band, window=at) / most
             except RasterioError as error:
-                raise _damaged(info) from error
+                raise read_error(info.path, info.source, error) from error
             between += int(((share > CLEAR) & (share < OPAQUE / 255)).sum())
             seen += share.size
     return between <= MOST_BETWEEN * seen
@@ -215,10 +216,6 @@ def moved(grid: Grid, shift: tuple[float, float]) -> Affine:
     own = grid.transform
     x, y = on_map(own, -shift[0], -shift[1])
     return Affine(own.a, own.b, x, own.d, own.e, y)
-
-
-def _damaged(info: SceneInfo) -> SceneDamaged:
-    return SceneDamaged(f"{info.path}: some of its pixels cannot be decoded; get a sound copy of the file")
 
 
 def _picture(info: SceneInfo, bands: Numbers, alpha_masks: bool) -> Picture:

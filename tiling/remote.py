@@ -7,7 +7,14 @@ import re
 
 import rasterio
 
-from tiling.errors import NotARaster, SceneNotFound, SceneUnreachable, SceneUnreadable, TilingError
+from tiling.errors import (
+    NotARaster,
+    SceneDamaged,
+    SceneNotFound,
+    SceneUnreachable,
+    SceneUnreadable,
+    TilingError,
+)
 
 # A server that is silent for longer is given up; GDAL itself would wait for ever.
 _PATIENCE = {
@@ -18,17 +25,22 @@ _PATIENCE = {
     "GDAL_HTTP_RETRY_DELAY": "1",
 }
 # No listing of the folder and no files beside the raster: they are a stranger's, and any driver opens them.
-ALONE = {"GDAL_DISABLE_READDIR_ON_OPEN": "EMPTY_DIR"}
+_ALONE = {"GDAL_DISABLE_READDIR_ON_OPEN": "EMPTY_DIR"}
+# Many addresses are signed for reading alone, not for asking how large the file is.
+_SIGNED = {"CPL_VSIL_CURL_USE_HEAD": "NO"}
 _GONE = ("ObjectNotFound", "BucketNotFound")
 _REFUSED = ("AccessDenied", "InvalidCredentials", "SignatureDoesNotMatch")
 
 
-def patience() -> dict[str, str]:
-    """Return GDAL's options on how long to wait, but for those that the user has set."""
+def reading_options(source: str) -> dict[str, str]:
+    """Return GDAL's options for what is no plain file; how it waits and asks is the user's if they say so."""
+    if not source.startswith("/vsi"):
+        return {}
+    wishes = _PATIENCE | (_SIGNED if "?" in source else {})
     known = {name.upper() for name in os.environ}
     if rasterio.env.hasenv():
         known |= {name.upper() for name in rasterio.env.getenv()}
-    return {name: value for name, value in _PATIENCE.items() if name not in known}
+    return _ALONE | {name: value for name, value in wishes.items() if name not in known}
 
 
 def network_error(shown: str, error: BaseException) -> TilingError | None:
@@ -58,6 +70,15 @@ def network_error(shown: str, error: BaseException) -> TilingError | None:
         fact = "the server does not answer in time" if late else "the server cannot be reached"
         return SceneUnreachable(f"{shown}: {fact}; check the address and the connection, and try again")
     return None
+
+
+def read_error(shown: str, source: str, error: BaseException) -> TilingError:
+    """Return the error of pixels that could not be read; in the middle of a file GDAL does not say why."""
+    if source.startswith("/vsi") and not source.startswith("/vsizip/"):
+        return network_error(shown, error) or SceneUnreachable(
+            f"{shown}: some pixels did not come from the server or are damaged; try again or download it"
+        )
+    return SceneDamaged(f"{shown}: some of its pixels cannot be decoded; get a sound copy of the file")
 
 
 def not_a_raster(shown: str, formats: str) -> NotARaster:

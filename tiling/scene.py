@@ -34,7 +34,7 @@ from tiling.errors import (
 )
 from tiling.location import Location, locate
 from tiling.placement import outline, placement
-from tiling.remote import ALONE, network_error, not_a_raster, patience
+from tiling.remote import network_error, not_a_raster, reading_options
 from tiling.vrt import checked_sources, looks_like_vrt
 
 # What a file must start with for a driver to be tried; a VRT is a text and looked at in full.
@@ -158,16 +158,13 @@ def _checked(location: Location) -> Iterator[DatasetReader]:
         yield file
 
 
-def safe_environment(*sources: str) -> rasterio.Env:
+def safe_environment(source: str = "") -> rasterio.Env:
     """Return the GDAL options to read strangers' files under; they end with the ``with`` block.
 
-    ``sources`` are what GDAL opens there, see :class:`SceneInfo`. On servers and in archives it will not look
-    for masks, overviews and the like beside them: those of plain files are checked, those are not.
+    ``source`` is what GDAL opens there, see :class:`SceneInfo`. On a server and in an archive it will not
+    look for masks, overviews and the like beside it: those of plain files are checked, those are not.
     """
-    options = {"GDAL_VRT_ENABLE_PYTHON": "NO", "GDAL_NUM_THREADS": "1"}
-    if any(source.startswith("/vsi") for source in sources):
-        options |= ALONE | patience()
-    return rasterio.Env(**options)
+    return rasterio.Env(GDAL_VRT_ENABLE_PYTHON="NO", GDAL_NUM_THREADS="1", **reading_options(source))
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 import os
 import struct
 import zipfile
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import rasterio
 from file_server import serving
 from hypothesis import given
 from hypothesis import strategies as st
-from rasters import textured, write_scene
+from rasters import north_up, textured, write_scene
 
 import tiling.archives
 from tiling import (
@@ -27,6 +28,8 @@ from tiling import (
     Window,
     describe,
 )
+from tiling.frame import plan_grid
+from tiling.layer import Layer
 from tiling.location import locate
 from tiling.scene import open_scene, safe_environment
 
@@ -372,6 +375,45 @@ def test_what_is_no_raster_on_a_server(tmp_path, server, tiff):
     server.whole.add("/whole.tif")
     for name in server.files:
         refused(NotARaster, f"{server.address}{name}?{SECRET}", f"{server.address}{name}: ", "in parts")
+
+
+@pytest.mark.parametrize("query", [SECRET, "sp=r&se=2030-01-01&sig=0123456789abcdef", "token=hunter2"])
+def test_addresses_that_are_signed_for_reading_alone(server, tiff, query):
+    server.files["/a.tif"] = tiff
+    server.get_only.add("/a.tif")
+    assert describe(f"{server.address}/a.tif?{query}").width == 60
+    assert {method for method, _ in server.asked} == {"GET"}
+
+
+@pytest.mark.parametrize("cell", [0.5, 0.4])
+def test_a_server_that_fails_while_pixels_are_read(tmp_path, server, cell):
+    noise = np.random.default_rng(1).integers(1, 255, (3, 600, 600), dtype=np.uint8)
+    local = describe(write_scene(tmp_path / "a.tif", noise))
+    there = write_scene(tmp_path / "b.tif", noise, tiled=True, transform=north_up(cell=cell))
+    server.files["/b.tif"] = there.read_bytes()
+    info = describe(f"{server.address}/b.tif?{SECRET}")
+    layer = Layer.of(info, (1, 2, 3), plan_grid(local, info, None), False)
+    with ExitStack() as stack:
+        reader = layer.open(stack)
+        server.statuses["/b.tif"] = 503
+
+        def read(window):
+            reader.read(window)
+
+        window = Window(0, 0, 400, 400)
+        error = refused(SceneUnreachable, window, f"{server.address}/b.tif: ", describing=read)
+    assert error.exit_code == 1
+
+
+def test_nothing_is_asked_for_beside_a_raster_whose_pixels_are_read(server, tiff):
+    server.files["/c/a.tif"] = tiff
+    server.files["/c/a.tif.msk"] = server.files["/c/a.tif.ovr"] = b"<VRTDataset/>"
+    info = describe(f"{server.address}/c/a.tif")
+    layer = Layer.of(info, (1, 2, 3), plan_grid(info, info, None), False)
+    with ExitStack() as stack:
+        values, valid = layer.open(stack).read(Window(0, 0, 60, 40))
+    assert valid.all() and np.array_equal(values, IMAGE)
+    assert {path for _, path in server.asked} == {"/c/a.tif"}
 
 
 def test_limits_hold_for_rasters_on_a_server(tmp_path, server, monkeypatch):
