@@ -14,8 +14,9 @@ from rscc.data.pairs import resize
 from tiling import ChangeRegion, ScenePair, TileGrid, Window
 from workflows.crops import CropPlanner, best_caption, burnt, crop_around
 from workflows.focus import View, view_of, zoom_side
+from workflows.memory import Batches
 from workflows.options import SceneOptions
-from workflows.progress import Progress, batches, tell
+from workflows.progress import Progress, tell
 
 if TYPE_CHECKING:
     from rscc.captioner import Captioner
@@ -30,6 +31,8 @@ def describe_regions(
     options: SceneOptions,
     progress: Progress | None = None,
     others: Sequence[Sequence[ChangeRegion]] = (),
+    *,
+    sizes: Batches | None = None,
 ) -> list[tuple[Caption, tuple[str, ...]]]:
     """Return for every event, which is one region or a group of them, its caption and alternatives.
 
@@ -38,8 +41,10 @@ def describe_regions(
     to this one. The captioner is told that something changed: a region exists because the model saw a
     change there.
 
-    ``others`` are events that are not described, but may share a crop with one that is.
+    ``others`` are events that are not described, but may share a crop with one that is. ``sizes`` says how
+    many crops the model gets at once, by default as the options say.
     """
+    sizes = sizes or Batches(options.batch_size)
     outlines = [_outline(event) for event in events]
     neighbours = _Neighbours([*outlines, *(_outline(event) for event in others)])
     planner = CropPlanner(grid)
@@ -51,16 +56,19 @@ def describe_regions(
     # From top to bottom, so that what is read lies close together.
     jobs.sort(key=lambda job: (job.window.row_off, job.window.col_off, job.event))
     spoken: list[list[tuple[Caption, float]]] = [[] for _ in events]
-    done = 0
-    for batch in batches(jobs, options.batch_size):
+
+    def say(batch: Sequence[_Job]) -> list[Caption]:
         views = [_view(pair, grid, job, neighbours, options.focus_captions) for job in batch]
-        captions = captioner.caption(
+        return captioner.caption(
             np.stack([view.before for view in views]),
             np.stack([view.after for view in views]),
             beams=options.beams,
             assume_changed=True,
             **_focus(views),
         )
+
+    done = 0
+    for batch, captions in sizes.run(jobs, say):
         for job, caption in zip(batch, captions, strict=True):
             spoken[job.event].append((caption, job.weight))
         done += len(batch)

@@ -123,10 +123,11 @@ def find_regions(
     polygons = Polygonizer(options.threshold_for(captioner.card))
     counts = Counter(tiles=0, blank=0, changed=0)
     row, area, first = grid.area.row_off, grid.area, len(grid)
-    for band, known in cache.bands(row) if cache else ():
-        polygons.add(band)
+    for bands, known in cache.finished(row) if cache else ():
         counts = Counter(known)
-        row = band.row_off + len(band.probability)
+        for band in bands:
+            polygons.add(band)
+            row = band.row_off + len(band.probability)
     if row < area.row_end:
         rest = TileGrid(
             grid.width,
@@ -140,10 +141,9 @@ def find_regions(
         reader: Any = read_tiles(pair, grid, ahead=ahead, first=first)
         # Closed also when the model fails, so that the reader threads end.
         with closing(reader) as tiles:
-            for band in _bands(tiles, grid, rest, captioner, sizes, counts, progress):
-                if cache:
-                    cache.add(band, counts)
-                polygons.add(band)
+            for bands in _rows(tiles, grid, rest, captioner, sizes, counts, progress):
+                for band in cache.keep(bands, counts) if cache else bands:
+                    polygons.add(band)
     if cache:
         cache.resumed_tiles = first
     # Half the area here, all of it once the outline that is reported is known: simplifying moves edges.
@@ -164,7 +164,7 @@ def _first_tile(grid: TileGrid, rest: TileGrid, sizes: Batches) -> int:
     return skipped - skipped % sizes.asked
 
 
-def _bands(
+def _rows(
     tiles: Iterator[PairTile],
     grid: TileGrid,
     rest: TileGrid,
@@ -172,8 +172,8 @@ def _bands(
     sizes: Batches,
     counts: Counter[str],
     progress: Progress | None,
-) -> Iterator[Band]:
-    """Yield the bands of ``rest`` from tiles of ``grid``; ``counts`` grows by the tiles not yet counted."""
+) -> Iterator[Iterator[Band]]:
+    """Yield the bands each tile finishes of ``rest``; ``counts`` grows by the tiles not counted yet."""
     mosaic = ChangeMosaic(rest)
     skipped = len(grid) - len(rest)
     for batch in batches(tiles, sizes.asked):
@@ -185,9 +185,9 @@ def _bands(
             if number >= counts["tiles"]:
                 counts.update(tiles=1, blank=blank, changed=changed)
             if number >= skipped:
-                yield from mosaic.add(rest[number - skipped], probability, tile.valid)
+                yield mosaic.add(rest[number - skipped], probability, tile.valid)
         tell(progress, "tiles", batch[-1].tile.index + 1, len(grid))
-    yield from mosaic.finish()
+    yield mosaic.finish()
 
 
 def _predict(

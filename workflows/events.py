@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import compress
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +14,7 @@ import shapely
 from shapely.geometry import MultiPolygon, Polygon
 
 from tiling import ChangeRegion, ScenePair, TileGrid, Window, geodesic_area_m2, to_wgs84
+from tiling.grouping import group_regions
 from workflows.detecting import find_regions, grown, tile_grid, touching
 from workflows.geojson import rounded
 from workflows.memory import AHEAD, Batches
@@ -79,11 +81,13 @@ class Found:
 
     Attributes:
         events: from north to south, then from west to east: the same input gives the same ids.
+        others: what lies near those but not in what was asked for.
         counts: how many of the tiles were ``blank`` and how many the model calls ``changed``.
         warnings: what is not as it should be, one line each.
     """
 
     events: list[Event]
+    others: list[Event]
     counts: dict[str, int]
     warnings: list[str]
 
@@ -112,7 +116,8 @@ class Search:
         )
         whole: list[Event] = []
         warnings: list[str] = []
-        for event in self._events_of(regions):
+        wanted, others = self._events_of(regions)
+        for event in wanted:
             followed = event
             if self._leaves(event, grid.area):
                 followed, complete = self._followed(event)
@@ -122,15 +127,20 @@ class Search:
             if followed is event or all(other.geometry != followed.geometry for other in whole):
                 whole.append(followed)
         whole.sort(key=lambda event: (-event.geometry.bounds[3], event.geometry.bounds[0]))
-        return Found(whole, counts, warnings)
+        return Found(whole, others, counts, warnings)
 
-    def _events_of(self, regions: Iterable[ChangeRegion]) -> list[Event]:
-        """Return what touches the pixels asked for, without what is too small."""
-        events = [Event((place,)) for place in places_of(regions, self.pair, self.options.min_area)]
-        if not events:
-            return []
+    def _events_of(self, regions: Iterable[ChangeRegion]) -> tuple[list[Event], list[Event]]:
+        """Return what touches the pixels asked for, and what does not; nothing that is too small."""
+        places = places_of(regions, self.pair, self.options.min_area)
+        if not places:
+            return [], []
+        groups = [[number] for number in range(len(places))]
+        if self.options.group_distance > 0:
+            distance = self.options.group_distance / self.pair.grid.gsd
+            groups = group_regions([place.region for place in places], distance)
+        events = [Event(tuple(places[number] for number in group)) for group in groups]
         touches = touching([event.outline for event in events], self.pair.focus)
-        return [event for event, touched in zip(events, touches, strict=True) if touched]
+        return list(compress(events, touches)), list(compress(events, ~touches))
 
     def _leaves(self, event: Event, area: Window) -> bool:
         """Tell whether an event goes on, or may go on, beyond the pixels looked at."""
@@ -154,7 +164,7 @@ class Search:
                 ahead=self.ahead,
             )
             seed = event.outline
-            event = max(self._events_of(regions), key=lambda other: other.outline.intersection(seed).area)
+            event = max(self._events_of(regions)[0], key=lambda other: other.outline.intersection(seed).area)
             if not self._leaves(event, area):
                 return event, True
         return event, False

@@ -76,8 +76,10 @@ def caption_scene(
             tile_grid(pair, card, options),
             [event.regions for event in found.events],
             captioner,
-            replace(options, batch_size=search.sizes.size),
+            options,
             progress,
+            [event.regions for event in found.others],
+            sizes=search.sizes,
         )
         names = (PurePath(infos[0].path).name, PurePath(infos[1].path).name)
         changes = [

@@ -12,7 +12,9 @@ import json
 import os
 import shutil
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
@@ -58,45 +60,44 @@ class TileCache:
             TileCacheUnusable: the system refused.
         """
         target = self.path / "batch_size.json"
-        try:
-            if not target.exists():
-                self._write(target, lambda file: file.write(json.dumps(planned).encode()))
-            return int(json.loads(target.read_text()))
-        except OSError as error:
-            raise self._unusable(error) from error
+        if not target.exists():
+            with self._complete(target) as file:
+                file.write(json.dumps(planned).encode())
+        return int(json.loads(target.read_text()))
 
-    def bands(self, row_off: int) -> Iterator[tuple[Band, dict[str, int]]]:
-        """Yield the finished bands from row ``row_off`` on without a gap, each with the counts up to its end.
+    def finished(self, row_off: int) -> Iterator[tuple[Iterator[Band], dict[str, int]]]:
+        """Yield what is finished from ``row_off`` on without a gap: bands, and the counts up to their end.
 
-        Probabilities below the threshold are 0 and not valid. A file that cannot be read ends the bands.
+        Probabilities below the threshold are 0 and not valid. A file that cannot be read ends it.
         """
-        while True:
-            try:
-                with np.load(self._file(row_off), allow_pickle=False) as stored:
-                    probability = stored["probability"]
-                    col_off, *counts = stored["numbers"].tolist()
-                    names = stored["names"].tolist()
-            except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
-                return
-            yield Band(row_off, probability, probability > 0, col_off), dict(zip(names, counts, strict=True))
-            row_off += len(probability)
+        while self._is_sound(self._file(row_off)):
+            with np.load(self._file(row_off), allow_pickle=False) as stored:
+                numbers = json.loads(stored["numbers"].tobytes())
+                yield self._bands(stored, row_off, numbers), numbers["counts"]
+            row_off = numbers["row_end"]
 
-    def add(self, band: Band, counts: Mapping[str, int]) -> None:
-        """Keep a finished band and the ``counts`` up to its end.
+    def keep(self, bands: Iterable[Band], counts: Mapping[str, int]) -> Iterator[Band]:
+        """Yield ``bands``, the rows that a row of tiles finishes, and keep them with the ``counts`` so far.
+
+        They are kept when the last one was taken; one band is in memory at a time.
 
         Raises:
             TileCacheUnusable: the system refused.
         """
-        changed = band.valid & (band.probability >= self.threshold)
-        probability = np.where(changed, band.probability, np.float32(0))
-        numbers, names = np.array([band.col_off, *counts.values()], np.int64), np.array(list(counts))
-        try:
-            self._write(
-                self._file(band.row_off),
-                lambda file: np.savez_compressed(file, probability=probability, numbers=numbers, names=names),
-            )
-        except OSError as error:
-            raise self._unusable(error) from error
+        bands = iter(bands)
+        first = next(bands, None)
+        if first is None:
+            return
+        target = self._file(first.row_off)
+        with self._complete(target) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as stored:
+            end = first.row_off
+            for band in chain([first], bands):
+                yield band
+                changed = band.valid & (band.probability >= self.threshold)
+                _store(stored, _member(band.row_off), np.where(changed, band.probability, np.float32(0)))
+                end += len(band.probability)
+            numbers = {"col_off": first.col_off, "row_end": end, "counts": dict(counts)}
+            _store(stored, "numbers", np.frombuffer(json.dumps(numbers).encode(), np.uint8))
 
     def remove(self) -> None:
         """Take the finished bands away, after the report was written; not if another run has them."""
@@ -127,17 +128,43 @@ class TileCache:
     def _file(self, row_off: int) -> Path:
         return self.path / f"row_{row_off:08d}.npz"
 
-    def _write(self, target: Path, write: Callable[[BinaryIO], object]) -> None:
-        """Make a file that appears complete or not at all."""
+    def _is_sound(self, path: Path) -> bool:
+        try:
+            with zipfile.ZipFile(path) as stored:
+                return stored.testzip() is None
+        except (OSError, zipfile.BadZipFile):
+            return False
+
+    def _bands(self, stored: Any, row_off: int, numbers: Mapping[str, Any]) -> Iterator[Band]:
+        while row_off < numbers["row_end"]:
+            probability = stored[_member(row_off)]
+            yield Band(row_off, probability, probability > 0, numbers["col_off"])
+            row_off += len(probability)
+
+    @contextmanager
+    def _complete(self, target: Path) -> Iterator[BinaryIO]:
+        """Give a file to write that has its name only once it is complete."""
         temporary = target.with_suffix(".tmp")
-        with temporary.open("wb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
+        try:
+            with temporary.open("wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(target)
+        except OSError as error:
+            raise self._unusable(error) from error
 
     def _unusable(self, error: OSError) -> TileCacheUnusable:
         reason = error.strerror or str(error)
         return TileCacheUnusable(
             f"{self.folder}: finished tiles cannot be kept there ({reason}); give another"
         )
+
+
+def _member(row_off: int) -> str:
+    return f"row_{row_off:08d}"
+
+
+def _store(file: zipfile.ZipFile, name: str, values: np.ndarray) -> None:
+    with file.open(f"{name}.npy", "w") as member:
+        np.lib.format.write_array(member, values, allow_pickle=False)
