@@ -74,15 +74,20 @@ def clipped(shape: shapely.Geometry, bounds: tuple[float, float, float, float]) 
     return MultiPolygon([part for part in parts if part.area > 0])
 
 
-def burnt(shapes: Sequence[shapely.Geometry], window: Window) -> np.ndarray:
-    """Return the pixels (h, w) bool of a window that outlines in pixels of the grid touch."""
+def burnt(shapes: Sequence[shapely.Geometry], window: Window, *, all_touched: bool = True) -> np.ndarray:
+    """Return the pixels (h, w) bool of a window that outlines in pixels of the grid touch.
+
+    Without ``all_touched`` only those whose middle lies inside.
+    """
     edges = (window.col_off, window.row_off, window.col_end, window.row_end)
     inside = [part for shape in shapes if not (part := clipped(shape, edges)).is_empty]
     size = (window.height, window.width)
     if not inside:
         return np.zeros(size, bool)
     moved = Affine.translation(window.col_off, window.row_off)
-    return rasterize(inside, out_shape=size, transform=moved, all_touched=True, dtype=np.uint8).astype(bool)
+    return rasterize(inside, out_shape=size, transform=moved, all_touched=all_touched, dtype=np.uint8).astype(
+        bool
+    )
 
 
 def centred(low: float, high: float, size: int, extent: int) -> int:

@@ -105,7 +105,10 @@ def refine_regions(
     for window, members in _shared_crops(boxes, fit, grid):
         before, after, valid = pair.read(window)
         near = tree.query(box(window.col_off, window.row_off, window.col_end, window.row_end))
-        masks = {number: burnt([outlines[number]], window) & valid for number in sorted({*near, *members})}
+        masks = {
+            number: burnt([outlines[number]], window, all_touched=False) & valid
+            for number in sorted({*near, *members})
+        }
         wanted = [number for number in members if masks[number].any()]
         drawn = refine_masks(segmenter, before, after, [masks[n] for n in wanted], least=least)
         for number, found in zip(wanted, drawn, strict=True):
