@@ -1,0 +1,83 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from shapely.geometry import MultiPolygon, Point, box
+
+from tiling import ChangeRegion, group_regions
+
+
+def region(outline):
+    return ChangeRegion(outline, outline, 0.9, max(1, round(outline.area)))
+
+
+def row_of(*lefts):
+    return [region(box(left, 0, left + 2, 2)) for left in lefts]
+
+
+def test_near_regions_are_one_event_and_far_ones_are_not():
+    assert group_regions(row_of(0, 5, 20), 3) == [[0, 1], [2]]
+    assert group_regions(row_of(0, 5, 20), 2.999) == [[0], [1], [2]]
+
+
+def test_a_row_of_near_ones_is_one_event_though_its_ends_are_far_apart():
+    assert group_regions(row_of(*range(0, 100, 4)), 2) == [list(range(25))]
+
+
+def test_the_distance_is_that_of_the_outlines_not_of_the_boxes():
+    ring = box(0, 0, 100, 100).difference(box(10, 10, 90, 90))
+    regions = [region(ring), region(box(45, 45, 55, 55)), region(Point(200, 50).buffer(40))]
+    assert group_regions(regions, 34) == [[0], [1], [2]]
+    assert group_regions(regions, 35) == [[0, 1], [2]]
+    assert group_regions(regions, 60) == [[0, 1, 2]]
+
+
+def test_parts_of_a_region_are_one():
+    two = MultiPolygon([box(0, 0, 2, 2), box(2, 2, 4, 4)])
+    assert group_regions([region(box(50, 0, 52, 2)), region(two), region(box(5, 4, 7, 6))], 1) == [
+        [0],
+        [1, 2],
+    ]
+
+
+def test_events_are_in_order_of_their_first_region():
+    assert group_regions(row_of(50, 0, 53, 100, 3), 1) == [[0, 2], [1, 4], [3]]
+
+
+def test_regions_that_touch_are_one_event_at_distance_0():
+    assert group_regions(row_of(0, 2, 5), 0) == [[0, 1], [2]]
+
+
+def test_no_regions_no_events():
+    assert group_regions([], 10) == []
+
+
+@pytest.mark.parametrize("wrong", [-1.0, float("nan")])
+def test_the_distance_is_not_negative(wrong):
+    with pytest.raises(ValueError, match="at least 0"):
+        group_regions(row_of(0), wrong)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60), st.integers(1, 9)), max_size=20),
+    st.integers(0, 15),
+)
+def test_events_are_the_chains_of_near_regions(corners, distance):
+    regions = [region(box(x, y, x + size, y + size)) for x, y, size in corners]
+    groups = group_regions(regions, distance)
+    assert sorted(number for group in groups for number in group) == list(range(len(regions)))
+    event = {number: group[0] for group in groups for number in group}
+    for one, first in enumerate(regions):
+        for other, second in enumerate(regions):
+            if first.pixel_polygon.distance(second.pixel_polygon) <= distance:
+                assert event[one] == event[other]
+    for group in groups:
+        reached = {group[0]}
+        for _ in group:
+            reached |= {
+                n
+                for n in group
+                if any(
+                    regions[n].pixel_polygon.distance(regions[m].pixel_polygon) <= distance for m in reached
+                )
+            }
+        assert reached == set(group)

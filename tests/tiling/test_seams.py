@@ -1,0 +1,121 @@
+"""Polygons do not depend on how a scene was cut, even with a network to which the tiling matters."""
+
+import numpy as np
+import pytest
+import shapely
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import ndimage
+from shapely import affinity
+from shapely.geometry import box
+
+from tiling import ChangeMosaic, Polygonizer, TileGrid, Window
+
+TILE, OVERLAP = 32, 8
+
+
+def ground(seed, height=150, width=170):
+    """Smooth changes of some ten pixels, 0..1."""
+    noise = ndimage.gaussian_filter(np.random.default_rng(seed).random((height, width)), 4)
+    return ((noise - noise.min()) / np.ptp(noise)).astype(np.float32)
+
+
+def predict(scene, window):
+    """Change that depends on the pixel, on its place in the tile and on all that the tile shows."""
+    seen = scene[window.row_off : window.row_end, window.col_off : window.col_end]
+    place = np.abs(np.arange(window.width, dtype=np.float32) / window.width - 0.4)
+    return (0.7 * seen + 0.2 * place + 0.3 * seen.mean(dtype=np.float32)).astype(np.float32)
+
+
+def regions_of(scene, grid, threshold=0.55):
+    mosaic, polygons = ChangeMosaic(grid), Polygonizer(threshold, min_area_px=5)
+    valid = np.ones((grid.tile, grid.tile), bool)
+    for tile in grid:
+        for band in mosaic.add(tile, predict(scene, tile.window), valid):
+            polygons.add(band)
+    for band in mosaic.finish():
+        polygons.add(band)
+    return polygons.finish(simplify_px=1.0)
+
+
+def keyed(regions, inside, cols=0, rows=0):
+    """The regions inside a box of the whole scene, moved by columns and rows, as comparable values."""
+    found = set()
+    for region in regions:
+        outline = affinity.translate(region.pixel_polygon, cols, rows)
+        if inside.contains_properly(outline):
+            found.add((shapely.normalize(outline).wkb, region.mean_probability, region.area_px))
+    return found
+
+
+@pytest.fixture(scope="module")
+def scene():
+    return ground(0)
+
+
+@pytest.fixture(scope="module")
+def regions(scene):
+    return regions_of(scene, TileGrid(170, 150, TILE, OVERLAP, anchor=(1000, 77)))
+
+
+def test_the_network_of_these_tests_sees_the_tiling(scene, regions):
+    moved = regions_of(scene, TileGrid(170, 150, TILE, OVERLAP, anchor=(1007, 82)))
+    everything = box(-1, -1, 171, 151)
+    assert len(regions) > 10
+    assert keyed(moved, everything) != keyed(regions, everything)
+
+
+@settings(max_examples=20)
+@given(st.sampled_from([0, 1, 13, 17, 29, 53]), st.sampled_from([0, 1, 7, 19, 23, 47]))
+def test_a_scene_cut_by_a_prime_number_has_the_same_polygons_away_from_the_cut(scene, regions, cols, rows):
+    part = TileGrid(170 - cols, 150 - rows, TILE, OVERLAP, anchor=(1000 + cols, 77 + rows))
+    again = regions_of(scene[rows:, cols:], part)
+    away = box(cols + TILE if cols else -1, rows + TILE if rows else -1, 171, 151)
+    assert keyed(again, away, cols, rows) == keyed(regions, away)
+    assert len(keyed(regions, away)) >= 3
+
+
+@pytest.mark.parametrize("col", [0, 85])
+@pytest.mark.parametrize("row", [0, 75])
+def test_the_quarters_have_the_polygons_of_the_whole(scene, regions, col, row):
+    """Each quarter is looked at with a tile around it, and reports what touches it."""
+    quarter = Window(col, row, 85, 75)
+    area = Window(col - TILE, row - TILE, 85 + 2 * TILE, 75 + 2 * TILE)
+    found = regions_of(scene, TileGrid(170, 150, TILE, OVERLAP, anchor=(1000, 77), area=area))
+    corner = box(quarter.col_off, quarter.row_off, quarter.col_end, quarter.row_end)
+    # Regions that reach beyond the halo are known only in part.
+    seen = Window(0, 0, 170, 150).intersection(area)
+    edges = box(
+        *(seen.col_off - (seen.col_off == 0), seen.row_off - (seen.row_off == 0)),
+        *(seen.col_end + (seen.col_end == 170), seen.row_end + (seen.row_end == 150)),
+    )
+    expected = [region for region in regions if region.pixel_polygon.intersects(corner)]
+    reported = [region for region in found if region.pixel_polygon.intersects(corner)]
+    assert keyed(reported, edges) == keyed(expected, edges)
+    assert len(keyed(expected, edges)) >= 3
+
+
+@settings(max_examples=30)
+@given(
+    st.floats(0.01, 0.99),
+    st.integers(0, 200),
+    st.integers(0, 200),
+    st.integers(15, 40),
+    st.sampled_from([0, 1, 7]),
+)
+def test_a_probability_at_the_threshold_is_change_however_tiles_are_blended(
+    threshold, cols, rows, tile, overlap
+):
+    grid = TileGrid(61, 47, tile, overlap, anchor=(cols, rows))
+    for value, areas in (
+        (np.float32(threshold), [61 * 47]),
+        (np.nextafter(np.float32(threshold), np.float32(0)), []),
+    ):
+        mosaic, polygons = ChangeMosaic(grid), Polygonizer(threshold)
+        flat = np.full((tile, tile), value, np.float32)
+        for part in grid:
+            for band in mosaic.add(part, flat, flat > 0):
+                polygons.add(band)
+        for band in mosaic.finish():
+            polygons.add(band)
+        assert [region.area_px for region in polygons.finish()] == areas
