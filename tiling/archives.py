@@ -5,13 +5,23 @@ Nothing is unpacked to disk: GDAL reads the member where it is.
 
 from __future__ import annotations
 
+import io
 import re
 import zipfile
 import zlib
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
-from tiling.errors import ArchiveUnclear, NotARaster, SceneNotFound, SceneTooLarge, UnsafeReference
+from tiling.errors import (
+    ArchiveUnclear,
+    NotARaster,
+    SceneNotFound,
+    SceneTooLarge,
+    SceneUnreadable,
+    UnsafeReference,
+)
 
 # Without a file beside them only these say where they lie; pictures come second.
 _PLACED = (".tif", ".tiff", ".gtiff", ".jp2", ".j2k")
@@ -24,7 +34,9 @@ SUSPICIOUS_BYTES, MAX_RATIO = 64 * 2**20, 200
 # What GDAL unpacks; the others need other programs.
 _METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
 _LISTED = 10
-_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError)
+# The list of members is read into memory: more than this is not one of at most 10,000 names.
+MAX_LIST_BYTES = 16 * 2**20
+_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError)
 
 
 def raster_in(shown: str, archive: Path, inner: str | None) -> str:
@@ -64,23 +76,43 @@ def head_of(shown: str, archive: Path, member: str, size: int) -> bytes:
     Raises:
         NotARaster: it cannot be unpacked.
     """
-    try:
-        with zipfile.ZipFile(archive) as file, file.open(member) as content:
-            return content.read(size)
-    except _DAMAGE as error:
-        raise _damaged(shown) from error
+    with _opened(shown, archive) as file, file.open(member) as content:
+        return content.read(size)
 
 
 def _members(shown: str, archive: Path) -> list[zipfile.ZipInfo]:
+    with _opened(shown, archive) as file:
+        return [member for member in file.infolist() if not member.is_dir()]
+
+
+@contextmanager
+def _opened(shown: str, archive: Path) -> Iterator[zipfile.ZipFile]:
     try:
-        with zipfile.ZipFile(archive) as file:
-            return [member for member in file.infolist() if not member.is_dir()]
+        with _ShortReads(io.FileIO(archive)) as content, zipfile.ZipFile(content) as file:
+            yield file
+    except _ListTooLong as error:
+        raise SceneTooLarge(f"{shown}: the archive has too many members; unpack what you need") from error
+    except OSError as error:
+        raise SceneUnreadable(
+            f"{shown}: it cannot be opened ({error.strerror}); check its permissions"
+        ) from error
     except _DAMAGE as error:
-        raise _damaged(shown) from error
+        raise NotARaster(
+            f"{shown}: this zip archive cannot be read; get a sound copy or unpack it"
+        ) from error
 
 
-def _damaged(shown: str) -> NotARaster:
-    return NotARaster(f"{shown}: this zip archive cannot be read; get a sound copy, or unpack it")
+class _ListTooLong(Exception):
+    """The list of members is longer than that of an archive that is read."""
+
+
+class _ShortReads(io.BufferedReader):
+    """A file of which no large part is read at once; Python reads the list of members, and only it, so."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is not None and size > MAX_LIST_BYTES:
+            raise _ListTooLong
+        return super().read(size)
 
 
 def _check_name(shown: str, name: str) -> None:

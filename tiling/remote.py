@@ -81,9 +81,9 @@ def read_error(shown: str, source: str, error: BaseException) -> TilingError:
     return SceneDamaged(f"{shown}: some of its pixels cannot be decoded; get a sound copy of the file")
 
 
-def not_a_raster(shown: str, formats: str) -> NotARaster:
+def not_a_raster(shown: str) -> NotARaster:
     """Return the error of a file on a server that no driver takes."""
     return NotARaster(
-        f"{shown}: what the server sends is not a raster that can be read in parts; give a {formats}, or "
-        "download it"
+        f"{shown}: what the server sends is not a raster that can be read in parts; give a GeoTIFF (a COG is "
+        "quickest), JPEG 2000, PNG or JPEG, or download it"
     )

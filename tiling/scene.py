@@ -188,7 +188,7 @@ def _open_remote(shown: str, source: str) -> DatasetReader:
             failure = network_error(shown, error)
             if failure is not None:
                 raise failure from error
-    raise not_a_raster(shown, FORMATS)
+    raise not_a_raster(shown)
 
 
 def _open_member(shown: str, archive: Path, member: str, source: str) -> DatasetReader:

@@ -278,6 +278,25 @@ def test_too_many_members_are_refused(tmp_path, monkeypatch):
     refused(SceneTooLarge, write_zip(tmp_path / "a.zip", {f"{n}.txt": b"" for n in range(4)}), "4 members")
 
 
+def test_a_list_of_members_is_not_read_if_it_is_too_long(tmp_path, tiff, monkeypatch):
+    path = write_zip(
+        tmp_path / "a.zip", {"a.tif": tiff, **{f"{number:0200}.txt": b"" for number in range(200)}}
+    )
+    describe(path)
+    monkeypatch.setattr(tiling.archives, "MAX_LIST_BYTES", 30_000)
+    refused(SceneTooLarge, path, "too many")
+
+
+def test_an_archive_that_may_not_be_opened(tmp_path, tiff, monkeypatch):
+    path = write_zip(tmp_path / "a.zip", {"a.tif": tiff})
+
+    def deny(*_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(tiling.archives.io, "FileIO", deny)
+    refused(SceneUnreadable, path, "Permission denied")
+
+
 def test_a_damaged_archive_is_refused(tmp_path, tiff):
     path = write_zip(tmp_path / "a.zip", {"a.tif": tiff})
     content = path.read_bytes()
