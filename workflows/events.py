@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import compress
 from typing import TYPE_CHECKING
 
 import numpy as np
 import shapely
+from shapely.affinity import affine_transform
 from shapely.geometry import MultiPolygon, Polygon
 
-from tiling import ChangeRegion, ScenePair, TileGrid, Window, geodesic_area_m2, to_wgs84
-from tiling.grouping import group_regions
+from tiling import (
+    ChangeRegion,
+    ScenePair,
+    TileGrid,
+    Window,
+    geodesic_area_m2,
+    group_regions,
+    regularized,
+    to_wgs84,
+)
 from workflows.detecting import find_regions, grown, tile_grid, touching
 from workflows.geojson import rounded
 from workflows.memory import AHEAD, Batches
@@ -25,6 +34,8 @@ if TYPE_CHECKING:
     from rscc.captioner import Captioner
     from workflows.tile_cache import TileCache
 
+# Pixels: what is smaller is straightened where outlines get right angles.
+REGULAR_TOLERANCE = 2.0
 # A change that leaves the pixels looked at is followed so many times, each time twice as far.
 MOST_STEPS = 4
 
@@ -80,7 +91,7 @@ class Found:
     """What a search found.
 
     Attributes:
-        events: from north to south, then from west to east: the same input gives the same ids.
+        events: the changes that touch what was asked for.
         others: what lies near those but not in what was asked for.
         counts: how many of the tiles were ``blank`` and how many the model calls ``changed``.
         warnings: what is not as it should be, one line each.
@@ -126,7 +137,6 @@ class Search:
             # Two parts of one change may each have left the area: it is one change then.
             if followed is event or all(other.geometry != followed.geometry for other in whole):
                 whole.append(followed)
-        whole.sort(key=lambda event: (-event.geometry.bounds[3], event.geometry.bounds[0]))
         return Found(whole, others, counts, warnings)
 
     def _events_of(self, regions: Iterable[ChangeRegion]) -> tuple[list[Event], list[Event]]:
@@ -172,6 +182,29 @@ class Search:
     @property
     def _distance(self) -> int:
         return math.ceil(self.options.group_distance / self.pair.grid.gsd)
+
+
+def in_order(events: Iterable[Event]) -> list[Event]:
+    """Return events from north to south, then from west to east: the same input gives the same ids."""
+    return sorted(events, key=lambda event: (-event.geometry.bounds[3], event.geometry.bounds[0]))
+
+
+def right_angled(pair: ScenePair, events: Iterable[Event], min_area: float) -> list[Event]:
+    """Give outlines right angles where that hardly changes them, see :func:`tiling.regularized`.
+
+    An outline that would fall below ``min_area`` square metres stays as it was.
+    """
+
+    def redrawn(place: Place) -> Place:
+        outline = regularized(place.region.pixel_polygon, REGULAR_TOLERANCE)
+        if outline is place.region.pixel_polygon:
+            return place
+        to_map = pair.grid.transform
+        matrix = [to_map.a, to_map.b, to_map.d, to_map.e, to_map.c, to_map.f]
+        region = replace(place.region, pixel_polygon=outline, polygon=affine_transform(outline, matrix))
+        return (places_of([region], pair, min_area) or [place])[0]
+
+    return [Event(tuple(redrawn(place) for place in event.places)) for event in events]
 
 
 def places_of(regions: Iterable[ChangeRegion], pair: ScenePair, min_area: float) -> list[Place]:

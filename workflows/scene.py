@@ -13,7 +13,7 @@ from tiling import NothingValid, describe
 from workflows.dates import SceneDate
 from workflows.describing import describe_regions
 from workflows.detecting import search_area, tile_grid
-from workflows.events import Event, Search
+from workflows.events import Event, Search, in_order, right_angled
 from workflows.memory import Batches, bounded_cache, plan
 from workflows.opening import open_pair, pair_warnings, scene_dates
 from workflows.options import SceneOptions
@@ -27,6 +27,7 @@ from workflows.record import (
     settings_record,
     versions,
 )
+from workflows.refining import open_segmenter, refine_events
 from workflows.report import Change, ChangeReport
 from workflows.tile_cache import TileCache
 
@@ -59,22 +60,36 @@ def caption_scene(
     dates = scene_dates(infos, options)
     with bounded_cache(), ExitStack() as stack:
         pair = stack.enter_context(open_pair(before, after, infos, card, options))
+        scene_grid = tile_grid(pair, card, options)
         grid = tile_grid(pair, card, options, search_area(pair, card, options))
-        memory = plan(options.memory, grid, card, batch_size=options.batch_size, on_cpu=_on_cpu(captioner))
+        memory = plan(
+            options.memory, grid, card, batch_size=options.batch_size, on_cpu=_device(captioner) == "cpu"
+        )
         stack.enter_context(bounded_cache(memory.gdal_cache))
         cache = None
         if options.tile_cache is not None:
             known = identity(pair, grid, captioner, options)
             cache = stack.enter_context(TileCache(options.tile_cache, known, options.threshold_for(card)))
             memory = replace(memory, batch_size=cache.batch_size(memory.batch_size))
+        # Before the work: what cannot be loaded is said at once.
+        segmenter = options.refine and open_segmenter(options.refine, _device(captioner))
         search = Search(pair, captioner, options, Batches(memory.batch_size), memory.ahead)
         found = search.run(grid, progress, cache)
         if found.counts["blank"] == len(grid):
-            raise NothingValid(f"{before} and {after}: every pixel is nodata on one date or the other")
+            raise NothingValid(
+                f"{infos[0].path} and {infos[1].path}: every pixel is nodata on one date or the other"
+            )
+        refinement = None
+        if segmenter:
+            found, refinement = refine_events(pair, scene_grid, found, segmenter, options, progress)
+        events = found.events
+        if options.regularize:
+            events = right_angled(pair, events, options.min_area)
+        events = in_order(events)
         described = describe_regions(
             pair,
-            tile_grid(pair, card, options),
-            [event.regions for event in found.events],
+            scene_grid,
+            [event.regions for event in events],
             captioner,
             options,
             progress,
@@ -84,7 +99,7 @@ def caption_scene(
         names = (PurePath(infos[0].path).name, PurePath(infos[1].path).name)
         changes = [
             _change(number, event, words, card, names, dates)
-            for number, (event, words) in enumerate(zip(found.events, described, strict=True), start=1)
+            for number, (event, words) in enumerate(zip(events, described, strict=True), start=1)
         ]
         run = {
             "inputs": {
@@ -95,6 +110,7 @@ def caption_scene(
             "settings": settings_record(options, card),
             "tiling": {**grid_record(pair, grid), **found.counts},
             **pair_record(pair),
+            "refinement": refinement.as_dict() if refinement else None,
             "memory": memory.as_dict(),
             "resumed_tiles": cache.resumed_tiles if cache else 0,
             "warnings": [*pair_warnings(pair, dates, card), *found.warnings, *search.sizes.warnings],
@@ -105,9 +121,9 @@ def caption_scene(
     return ChangeReport(changes, run, finished=cache.remove if cache else None)
 
 
-def _on_cpu(captioner: Captioner) -> bool:
-    """Tell whether the model computes in the memory of this process."""
-    return str(getattr(captioner, "device", "cpu")) == "cpu"
+def _device(captioner: Captioner) -> str:
+    """Return where the model computes; a captioner that does not say so is taken for one on the CPU."""
+    return str(getattr(captioner, "device", "cpu"))
 
 
 def _change(

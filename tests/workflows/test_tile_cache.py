@@ -1,0 +1,235 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fakes import BrightnessCaptioner
+from scene_pairs import make_pair
+
+from tiling import Band
+from workflows import SceneOptions, caption_scene
+from workflows.errors import TileCacheBusy, TileCacheUnusable
+from workflows.tile_cache import TileCache
+
+# Over the seams of the rows of tiles, and far apart.
+SPOTS = [(row, 20 + (row * 7) % 130, 20, 30, 180 + row % 70) for row in range(15, 560, 45)]
+SIZE = (600, 210)
+
+
+class Stopped(Exception):
+    pass
+
+
+class Counting(BrightnessCaptioner):
+    """Counts the tiles it was shown, and stops the run after ``most`` of them."""
+
+    def __init__(self, most=10**9, **values):
+        super().__init__(**values)
+        self.most = most
+
+    @property
+    def seen(self):
+        return sum(shape[0] for shape in self.shapes)
+
+    def predict_change(self, before, after):
+        if self.seen + len(before) > self.most:
+            raise Stopped
+        return super().predict_change(before, after)
+
+
+def lasting(run):
+    """Leave out of a run record what two runs may differ in."""
+    return {key: run[key] for key in run.keys() - {"started", "seconds", "resumed_tiles"}}
+
+
+def files(folder):
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def stopped_after(pair, folder, tiles, **options):
+    with pytest.raises(Stopped):
+        caption_scene(pair.before, pair.after, Counting(tiles), SceneOptions(tile_cache=folder, **options))
+
+
+def test_a_stopped_run_goes_on_with_the_finished_rows(tmp_path):
+    pair = make_pair(tmp_path, SPOTS, size=SIZE)
+    for overlap in (None, 31):
+        calm = caption_scene(pair.before, pair.after, Counting(), SceneOptions(overlap=overlap, batch_size=4))
+        total = calm.run["tiling"]["tiles"]
+        assert len(calm.changes) == len(SPOTS)
+        for tiles in (1, 13, total - 1):
+            folder = tmp_path / f"{overlap}_{tiles}"
+            stopped_after(pair, folder, tiles, overlap=overlap, batch_size=4)
+            model = Counting()
+            options = SceneOptions(overlap=overlap, batch_size=4, tile_cache=folder)
+            report = caption_scene(pair.before, pair.after, model, options)
+            assert report.changes == calm.changes
+            assert lasting(report.run) == lasting(calm.run)
+            assert report.run["resumed_tiles"] == total - model.seen
+            assert (report.run["resumed_tiles"] > 0) == (tiles > 12)
+            written = report.write(tmp_path / "report.geojson", overwrite=True)
+            assert files(folder) == [] and written.exists()
+
+
+def test_a_finished_search_is_not_repeated_until_the_report_is_written(tmp_path):
+    pair = make_pair(tmp_path, SPOTS, size=SIZE)
+    options = SceneOptions(tile_cache=tmp_path / "cache")
+    first = caption_scene(pair.before, pair.after, Counting(), options)
+    model = Counting()
+    second = caption_scene(pair.before, pair.after, model, options)
+    assert model.seen == 0 and second.changes == first.changes
+    assert second.run["resumed_tiles"] == second.run["tiling"]["tiles"]
+    second.write(tmp_path / "report.geojson")
+    first.write(tmp_path / "first.geojson")  # there is nothing left to take away
+    assert files(tmp_path / "cache") == []
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"threshold": 0.7},
+        {"overlap": 20, "bands": (3, 2, 1)},
+        {"batch_size": 5},
+        {"normalize": True},
+    ],
+)
+def test_other_settings_start_anew(tmp_path, other):
+    pair = make_pair(tmp_path, SPOTS, size=SIZE)
+    stopped_after(pair, tmp_path / "cache", 60)
+    options = {"tile_cache": tmp_path / "cache", **other}
+    report = caption_scene(pair.before, pair.after, Counting(), SceneOptions(**options))
+    assert report.run["resumed_tiles"] == 0
+    same = caption_scene(pair.before, pair.after, Counting(), SceneOptions(tile_cache=tmp_path / "cache"))
+    assert same.run["resumed_tiles"] > 0
+
+
+def test_settings_of_the_outlines_and_words_go_on(tmp_path):
+    pair = make_pair(tmp_path, SPOTS, size=SIZE)
+    stopped_after(pair, tmp_path / "cache", 60)
+    options = SceneOptions(min_area=120, simplify=0, beams=1, tile_cache=tmp_path / "cache")
+    report = caption_scene(pair.before, pair.after, Counting(), options)
+    assert report.run["resumed_tiles"] > 0
+    calm = caption_scene(pair.before, pair.after, Counting(), dataclasses.replace(options, tile_cache=None))
+    assert report.changes == calm.changes
+
+
+def test_changed_inputs_and_another_model_start_anew(tmp_path):
+    pair = make_pair(tmp_path, SPOTS, size=SIZE)
+    stopped_after(pair, tmp_path / "cache", 60)
+    options = SceneOptions(tile_cache=tmp_path / "cache")
+    other = Counting(weights_sha256="1" * 64)
+    assert caption_scene(pair.before, pair.after, other, options).run["resumed_tiles"] == 0
+    os.utime(pair.after, ns=(1, 1))
+    assert caption_scene(pair.before, pair.after, Counting(), options).run["resumed_tiles"] == 0
+
+
+def test_a_damaged_file_is_computed_again(tmp_path):
+    pair = make_pair(tmp_path, SPOTS, size=SIZE)
+    calm = caption_scene(pair.before, pair.after, Counting(), SceneOptions(batch_size=4))
+    stopped_after(pair, tmp_path / "cache", 50, batch_size=4)
+    kept = sorted((tmp_path / "cache").rglob("row_*.npz"))
+    assert len(kept) > 3
+    kept[2].write_bytes(kept[2].read_bytes()[:-30])
+    kept[3].write_bytes(b"nonsense")
+    options = SceneOptions(batch_size=4, tile_cache=tmp_path / "cache")
+    report = caption_scene(pair.before, pair.after, Counting(), options)
+    assert 0 < report.run["resumed_tiles"] < 20
+    assert report.changes == calm.changes
+
+
+def test_two_runs_on_one_cache_are_refused(tmp_path):
+    pair = make_pair(tmp_path, SPOTS, size=SIZE)
+    options = SceneOptions(tile_cache=tmp_path / "cache")
+
+    class Nested(BrightnessCaptioner):
+        def predict_change(self, before, after):
+            with pytest.raises(TileCacheBusy, match=r"cache: another run .*; wait for it"):
+                caption_scene(pair.before, pair.after, BrightnessCaptioner(), options)
+            return super().predict_change(before, after)
+
+    report = caption_scene(pair.before, pair.after, Nested(), options)
+    assert len(report.changes) == len(SPOTS)
+
+
+def test_a_cache_that_cannot_be_written_is_said_in_one_line(tmp_path):
+    pair = make_pair(tmp_path, SPOTS, size=SIZE)
+    (tmp_path / "file").write_text("")
+    options = SceneOptions(tile_cache=tmp_path / "file")
+    with pytest.raises(TileCacheUnusable, match=r"file: finished tiles cannot be kept there") as caught:
+        caption_scene(pair.before, pair.after, BrightnessCaptioner(), options)
+    assert caught.value.exit_code == 1
+
+
+def test_only_changed_pixels_are_kept(tmp_path):
+    probability = np.array([[0.2, 0.5, 0.9], [0.7, 0.1, 1.0]], np.float32)
+    valid = np.array([[True, True, True], [True, True, False]])
+    with TileCache(tmp_path, {"a": 1}, 0.5) as cache:
+        bands = [Band(7, probability[:1], valid[:1], 3), Band(8, probability[1:], valid[1:], 3)]
+        assert list(cache.keep(iter(bands), {"tiles": 4})) == bands
+        [(kept, counts)] = cache.finished(7)
+        first, second = kept
+    assert counts == {"tiles": 4}
+    assert (first.row_off, second.row_off, first.col_off) == (7, 8, 3)
+    assert first.probability.tolist() == [[0, 0.5, np.float32(0.9)]]
+    assert second.probability.tolist() == [[np.float32(0.7), 0, 0]]
+    assert second.valid.tolist() == [[True, False, False]]
+
+
+def text_without_times(path: Path) -> str:
+    text = path.read_text(encoding="utf-8")
+    text, found = re.subn(r'"(started|seconds|resumed_tiles)": ("[^"]*"|[0-9.]+)', r'"\1": 0', text)
+    assert found == 3
+    return text
+
+
+@pytest.mark.slow
+def test_killed_again_and_again_it_writes_what_an_undisturbed_run_writes(tmp_path, repository):
+    pair = make_pair(tmp_path, SPOTS, size=SIZE)
+    chance = random.Random(11)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (repository, repository / "tests")))}
+
+    def start(output, *options, seconds=0.08):
+        words = ["caption", str(pair.before), str(pair.after), "-o", str(output), "-q", "--batch-size", "4"]
+        script = str(repository / "tests" / "slow_captioner.py")
+        return subprocess.Popen([sys.executable, script, str(seconds), *words, *options], env=environment)
+
+    calm = tmp_path / "calm.geojson"
+    assert start(calm, seconds=0).wait(timeout=200) == 0
+    output, cache = tmp_path / "output.geojson", tmp_path / "cache"
+    total = json.loads(calm.read_text())["rscc"]["tiling"]["tiles"]
+    reached = 0
+    for rows in (0, 2, 4, 9):
+        run = start(output, "--tile-cache", str(cache))
+        while len(list(cache.rglob("row_*.npz"))) < rows and run.poll() is None:
+            time.sleep(0.005)
+        time.sleep(chance.uniform(0, 0.3))
+        run.send_signal(signal.SIGKILL)
+        assert run.wait(timeout=60) == -signal.SIGKILL, "it ended before it was killed"
+        now = len(list(cache.rglob("row_*.npz")))
+        assert now >= max(rows, reached)
+        reached = now
+        assert not output.exists()
+    assert start(output, "--tile-cache", str(cache)).wait(timeout=200) == 0
+    assert text_without_times(output) == text_without_times(calm)
+    assert 0 < json.loads(output.read_text())["rscc"]["resumed_tiles"] < total
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {
+        "before.tif",
+        "after.tif",
+        "calm.geojson",
+        "calm.qml",
+        "output.geojson",
+        "output.qml",
+        "cache",
+    }
+    assert files(cache) == []
