@@ -1,0 +1,93 @@
+import numpy as np
+import pytest
+import rasterio
+from rasterio.shutil import copy
+from rasters import UTM, north_up, textured, write_scene
+
+from tiling import describe
+from tiling.scene import open_scene
+
+IMAGE = textured(300, 400)
+COPIES = {
+    "striped": {"driver": "GTiff", "TILED": "NO", "BLOCKYSIZE": 16},
+    "tiled": {"driver": "GTiff", "TILED": "YES", "BLOCKXSIZE": 128, "BLOCKYSIZE": 64, "COMPRESS": "DEFLATE"},
+    "planes": {"driver": "GTiff", "INTERLEAVE": "BAND", "COMPRESS": "LZW", "PREDICTOR": 2},
+    "big": {"driver": "GTiff", "BIGTIFF": "YES"},
+    "big-endian": {"driver": "GTiff", "ENDIANNESS": "BIG"},
+    "cog": {"driver": "COG", "COMPRESS": "ZSTD", "BLOCKSIZE": 128},
+    "jpeg 2000": {"driver": "JP2OpenJPEG", "QUALITY": 100, "REVERSIBLE": "YES", "BLOCKXSIZE": 128},
+    "png": {"driver": "PNG", "WORLDFILE": "YES"},
+}
+ENDINGS = {"GTiff": "tif", "COG": "tif", "JP2OpenJPEG": "jp2", "PNG": "png"}
+
+
+@pytest.mark.parametrize("kind", COPIES)
+def test_every_layout_of_a_file_is_opened_with_its_pixels(tmp_path, kind):
+    options = COPIES[kind]
+    path = tmp_path / f"b.{ENDINGS[options['driver']]}"
+    copy(write_scene(tmp_path / "a.tif", IMAGE), path, **options)
+    info = describe(path)
+    assert info.driver == options["driver"].replace("COG", "GTiff")
+    assert (info.width, info.height, info.count) == (400, 300, 3) and info.crs.to_string() == UTM
+    assert info.transform == north_up() and info.north_up
+    with open_scene(info) as file:
+        assert np.array_equal(file.read(), IMAGE)
+
+
+@pytest.mark.parametrize("kind", ["complex64", "complex_int16"])
+def test_complex_pixels_are_described(tmp_path, kind):
+    path = tmp_path / "a.tif"
+    options = {"crs": UTM, "transform": north_up(), "width": 8, "height": 8, "count": 1, "dtype": kind}
+    with rasterio.open(path, "w", driver="GTiff", **options):
+        pass
+    assert describe(path).dtype == kind
+
+
+def test_bands_of_several_types(tmp_path):
+    for name, dtype in (("a", "uint8"), ("b", "int16")):
+        write_scene(tmp_path / f"{name}.tif", IMAGE[:1].astype(dtype))
+    bands = "".join(
+        f'<VRTRasterBand dataType="{kind}" band="{number}"><SimpleSource><SourceFilename relativeToVRT="1">'
+        f"{name}.tif</SourceFilename><SourceBand>1</SourceBand></SimpleSource></VRTRasterBand>"
+        for number, (name, kind) in enumerate((("a", "Byte"), ("b", "Int16")), start=1)
+    )
+    path = tmp_path / "a.vrt"
+    path.write_text(
+        f'<VRTDataset rasterXSize="400" rasterYSize="300"><SRS>{UTM}</SRS><GeoTransform>500000, 0.5, 0, '
+        f"5600000, 0, -0.5</GeoTransform>{bands}</VRTDataset>"
+    )
+    info = describe(path)
+    assert info.dtypes == ("uint8", "int16") and info.dtype == "int16"
+
+
+def test_a_mosaic_with_a_gap(tmp_path):
+    """Two scenes side by side, as gdalbuildvrt writes them, with ground between that nobody saw."""
+    for name, west in (("a", 0), ("b", 450)):
+        write_scene(tmp_path / f"{name}.tif", IMAGE, transform=north_up(500_000 + west / 2), nodata=0)
+
+    def source(name, band, col):
+        return (
+            f'<ComplexSource><SourceFilename relativeToVRT="1">{name}.tif</SourceFilename>'
+            f"<SourceBand>{band}</SourceBand>"
+            '<SourceProperties RasterXSize="400" RasterYSize="300" DataType="Byte" BlockXSize="400" '
+            'BlockYSize="6" /><SrcRect xOff="0" yOff="0" xSize="400" ySize="300" />'
+            f'<DstRect xOff="{col}" yOff="0" xSize="400" ySize="300" /><NODATA>0</NODATA></ComplexSource>'
+        )
+
+    bands = "".join(
+        f'<VRTRasterBand dataType="Byte" band="{band}"><NoDataValue>0</NoDataValue>'
+        f"{source('a', band, 0)}{source('b', band, 450)}</VRTRasterBand>"
+        for band in (1, 2, 3)
+    )
+    path = tmp_path / "a.vrt"
+    path.write_text(
+        f'<VRTDataset rasterXSize="850" rasterYSize="300"><SRS dataAxisToSRSAxisMapping="1,2">{UTM}</SRS>'
+        f"<GeoTransform>500000, 0.5, 0, 5600000, 0, -0.5</GeoTransform>{bands}"
+        '<OverviewList resampling="average">2 4</OverviewList></VRTDataset>'
+    )
+    info = describe(path)
+    assert (info.driver, info.width, info.nodata, info.masked_by) == ("VRT", 850, 0, "nodata")
+    with open_scene(info) as file:
+        pixels = file.read()
+    assert np.array_equal(pixels[:, :, :400], IMAGE) and np.array_equal(pixels[:, :, 450:], IMAGE)
+    assert not pixels[:, :, 400:450].any()
