@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import shapely
@@ -19,6 +20,10 @@ LEAST_AGREEMENT = 0.5
 # What a result must keep of the outline, else the outline is left as it is.
 MOST_AREA_CHANGE = 0.1
 LEAST_IOU = 0.8
+# A direction is better than one tried before if the IoU grows by this much; less may be rounding.
+BETTER_IOU = 0.01
+# No corner lies farther from the outline than this many tolerances: a box around an oval has such corners.
+MOST_OFF = 3.0
 # Sides shorter than this many tolerances are jogs.
 JOG = 2.0
 # With more vertices than this after simplifying it is no building.
@@ -30,8 +35,9 @@ def regularized(polygon: Polygon | MultiPolygon, tolerance_px: float) -> Polygon
 
     What is smaller than about ``tolerance_px`` pixels is straightened; below 1.5 some steps of pixels stay.
     The outline comes back as it is where its sides have no common direction (a pond, a bend of a road), or
-    where right angles would change its area by more than 10 percent or leave an IoU of 0.8 or less. The
-    result is valid if the outline is, and the same on every call.
+    where right angles would change its area by more than 10 percent, leave an IoU of 0.8 or less, or put a
+    corner farther off than three times the tolerance. The result is valid if the outline is, and the same
+    on every call.
 
     Raises:
         ValueError: ``tolerance_px`` is not above 0.
@@ -44,16 +50,26 @@ def regularized(polygon: Polygon | MultiPolygon, tolerance_px: float) -> Polygon
     direction, agreement = _direction(simple)
     if agreement < LEAST_AGREEMENT:
         return polygon
-    best, best_iou = polygon, LEAST_IOU
+    best, to_beat = polygon, LEAST_IOU
     # Along the pixels first: what lies so is kept to the pixel.
     for angle in (0.0, direction, _direction(shapely.minimum_rotated_rectangle(polygon))[0]):
         found = _along(polygon, simple, angle, tolerance_px)
-        if not (found.is_valid and found.geom_type in ("Polygon", "MultiPolygon") and not found.is_empty):
-            continue
-        iou = found.intersection(polygon).area / found.union(polygon).area
-        if iou > best_iou and abs(found.area / polygon.area - 1) <= MOST_AREA_CHANGE:
-            best, best_iou = found, iou
+        iou = _likeness(found, polygon, MOST_OFF * tolerance_px)
+        if iou > to_beat:
+            best, to_beat = found, iou + BETTER_IOU
     return best
+
+
+def _likeness(found: Any, polygon: Polygon | MultiPolygon, most_off: float) -> float:
+    """Return the IoU of an outline with what was made of it; 0 where that is of no use."""
+    if found.is_empty or not found.is_valid or found.geom_type not in ("Polygon", "MultiPolygon"):
+        return 0.0
+    corners = shapely.points(shapely.get_coordinates(found))
+    if abs(found.area / polygon.area - 1) > MOST_AREA_CHANGE:
+        return 0.0
+    if shapely.distance(corners, polygon.boundary).max() > most_off:
+        return 0.0
+    return found.intersection(polygon).area / found.union(polygon).area
 
 
 def _direction(polygon: Polygon | MultiPolygon) -> tuple[float, float]:
