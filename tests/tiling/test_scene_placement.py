@@ -100,14 +100,6 @@ def test_points_that_span_no_area_are_refused(tmp_path, places):
 
 
 @pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
-def test_a_transform_goes_before_ground_control_points(tmp_path):
-    with open_scene(write_with_points(tmp_path / "a.tif", points_on(ROTATED, CORNERS), UTM)) as file:
-        assert file.transform.is_identity and len(file.gcps[0]) == 4
-    info = describe(write_scene(tmp_path / "b.tif", IMAGE, transform=ROTATED))
-    assert info.gcps == ()
-
-
-@pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
 def test_a_camera_model_alone_is_refused_with_the_remedy(tmp_path):
     model = RPC(
         height_off=100, height_scale=500, lat_off=50, lat_scale=0.1, line_off=20, line_scale=20,
@@ -199,6 +191,16 @@ def test_a_virtual_raster_may_hold_control_points(tmp_path):
     info = describe(write_vrt(tmp_path / "a.vrt", f'<GCPList Projection="{UTM}">{points}</GCPList>'))
     assert len(info.gcps) == 4 and info.crs.to_string() == UTM
     np.testing.assert_allclose(info.transform[:6], ROTATED[:6], atol=1e-6)
+
+
+def test_a_transform_goes_before_ground_control_points(tmp_path):
+    point = '<GCP Id="1" Pixel="0" Line="0" X="3" Y="4"/>'
+    place = f"<SRS>{UTM}</SRS><GeoTransform>500000, 0.5, 0, 5600000, 0, -0.5</GeoTransform>"
+    path = write_vrt(tmp_path / "a.vrt", f'{place}<GCPList Projection="EPSG:4326">{point * 4}</GCPList>')
+    with open_scene(path) as file:
+        assert len(file.gcps[0]) == 4
+    info = describe(path)
+    assert info.gcps == () and info.transform == north_up() and info.crs.to_string() == UTM
 
 
 @pytest.mark.parametrize("number", ["nan", "inf", "1e308"])
