@@ -67,7 +67,9 @@ def caption(
     ] = False,
     refine: Annotated[
         str | None,
-        typer.Option(metavar="SEGMENTER", help="Promptable segmenter that redraws the outlines."),
+        typer.Option(
+            metavar="SEGMENTER", help="Redraw outlines by a segmenter: sam:FOLDER or mobile_sam:FILE."
+        ),
     ] = None,
     focus_captions: Annotated[
         Focus,
@@ -141,7 +143,11 @@ def caption(
 
 
 def _default_output(after: str) -> Path:
-    """Name the report after the scene, without what only its address has: server, password, query."""
-    from workflows.record import public_path
+    """Name the report after the scene, be it a file, one in an archive, or one on a server.
 
-    return Path(f"{Path(public_path(after)).stem}_changes.geojson")
+    Raises:
+        TilingError: the scene is named in a way that is not read.
+    """
+    from tiling.location import locate
+
+    return Path(f"{Path(locate(after).shown).stem}_changes.geojson")

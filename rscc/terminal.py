@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import typer
+
+# Working pixels from which the summary tells of a shift.
+NOTABLE_SHIFT = 0.5
 
 
 @contextmanager
@@ -39,21 +42,47 @@ def show_warnings(warnings: Iterable[str]) -> None:
 
 def summary(run: dict[str, Any], count: int, area: float, target: Path) -> str:
     """Say in a few lines what a run found; ``run`` is the run record, ``area`` in square metres."""
-    grid, model = run["tiling"], run["model"]
+    grid, model, shift = run["tiling"], run["model"], run["registration"]
     scenes = " -> ".join(
         f"{scene['path']} ({scene['date'] or 'no date'})"
         for scene in (run["inputs"]["before"], run["inputs"]["after"])
     )
-    return "\n".join(
-        (
-            f"{count} change{'' if count == 1 else 's'}, {area:,.0f} m2 ({area / 10_000:,.2f} ha), "
-            f"in {run['seconds']:.1f} s",
-            f"scenes  {scenes}",
-            f"grid    {grid['width']} x {grid['height']} px at {grid['gsd']:.3g} m, {grid['tiles']} tiles",
-            f"model   {model['name']} {model['version']}",
-            f"report  {target} (open it in QGIS; the style lies beside it)",
-        )
-    )
+    lines = [
+        f"{count} change{'' if count == 1 else 's'}, {area:,.0f} m2 ({area / 10_000:,.2f} ha), "
+        f"in {run['seconds']:.1f} s",
+        f"scenes  {scenes}",
+        f"grid    {grid['width']} x {grid['height']} px at {grid['gsd']:.3g} m, {grid['tiles']} tiles",
+        f"model   {model['name']} {model['version']}",
+    ]
+    if shift["cols"] is not None and (shift["applied"] or _length(shift) >= NOTABLE_SHIFT):
+        lines.append(f"shift   {shift_words(shift)}")
+    if run["normalization"] is not None:
+        lines.append(f"light   {light_words(run['normalization'])}")
+    if run["resumed_tiles"]:
+        lines.append(f"resumed {run['resumed_tiles']:,} of the tiles were finished by an earlier run")
+    return "\n".join([*lines, f"report  {target} (open it in QGIS; the style lies beside it)"])
+
+
+def shift_words(registration: Mapping[str, Any]) -> str:
+    """Say how far the dates lie off each other; ``registration`` as in the run record."""
+    if registration["cols"] is None:
+        return "not measurable: too little texture, or the dates differ too much"
+    cols, rows, pixels = registration["cols"], registration["rows"], _length(registration)
+    across, along = "right" if cols > 0 else "left", "down" if rows > 0 else "up"
+    text = f"after lies {pixels:.1f} pixels ({registration['metres']:.2g} m) off"
+    text += f" ({abs(cols):.1f} {across}, {abs(rows):.1f} {along})" if pixels >= 0.05 else ""
+    told = f"{registration['windows']} of {registration['measured']} windows agree"
+    return f"{text}, {told}{'; corrected by --align' if registration['applied'] else ''}"
+
+
+def light_words(normalization: Mapping[str, Any]) -> str:
+    """Say what was done to the light of the scene after; ``normalization`` as in the run record."""
+    gains = ", ".join(f"{gain:.2f}" for gain in normalization["gain"])
+    return f"after brought to the light of before by --normalize (gains {gains})"
+
+
+def _length(registration: Mapping[str, Any]) -> float:
+    return float((registration["cols"] ** 2 + registration["rows"] ** 2) ** 0.5)
 
 
 def explanation_summary(found: dict[str, Any], target: Path) -> str:

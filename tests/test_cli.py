@@ -6,11 +6,13 @@ import signal
 import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from fakes import BrightnessCaptioner
+from file_server import serving
 from rfc7946 import load_valid
 from scene_pairs import make_pair
 
@@ -40,7 +42,11 @@ def rscc_command(capfd):
             return captioner or BrightnessCaptioner()
 
         with pytest.raises(SystemExit) as ended:
-            main([str(argument) for argument in arguments], captioner_factory=factory)
+            main(
+                [str(argument) for argument in arguments],
+                captioner_factory=factory,
+                card_factory=lambda model: BrightnessCaptioner().card,
+            )
         out, err = capfd.readouterr()
         run.chosen = chosen
         return ended.value.code or 0, out, err
@@ -63,6 +69,59 @@ def test_a_report_in_the_current_folder_by_default(pair, rscc_command, tmp_path)
     assert "210 x 150 px at 0.5 m" in out
     assert "brightness 1.2.3" in out
     assert "b_2019_changes.geojson" in out
+
+
+def test_scenes_in_archives_and_on_servers(pair, rscc_command, tmp_path):
+    with zipfile.ZipFile("town_2020.zip", "w") as archive:
+        archive.write("b_2019.tif", "inner.tif")
+    with serving() as server:
+        server.files["/x/c_2018.tif"] = pair.after.read_bytes()
+        for after, name, date in (
+            ("town_2020.zip", "inner", "2020"),
+            ("town_2020.zip/inner.tif", "inner", "2020"),
+            (f"{server.address}/x/c_2018.tif?sig=secret&date=2011-01-01", "c_2018", "2018"),
+        ):
+            code, out, err = rscc_command("caption", pair.before.name, after, "--overwrite")
+            assert (code, err) == (0, "")
+            report = load_valid(tmp_path / f"{name}_changes.geojson")
+            assert report["rscc"]["inputs"]["after"]["date"] == date
+            assert len(report["features"]) == 3
+            assert "secret" not in out and "secret" not in json.dumps(report)
+            code, out, err = rscc_command("inspect", pair.before.name, after)
+            assert (code, err) == (0, "")
+            assert after.partition("?")[0] in out and "secret" not in out and f"taken {date}" in out
+        code, out, err = rscc_command("caption", pair.before.name, f"{server.address}/none.tif?sig=secret")
+        assert (code, out) == (2, "")
+        assert err.startswith(f"rscc: error: {server.address}/none.tif: ") and "secret" not in err
+
+
+def test_an_inspection_says_what_the_run_would_meet(pair, rscc_command, tmp_path):
+    files = {path.name for path in tmp_path.iterdir()}
+    code, out, err = rscc_command("inspect", pair.before.name, pair.after.name)
+    assert (code, err) == (0, "")
+    assert out.startswith("before    a_2009-08-18.tif\n") and out.endswith("ready for rscc caption\n")
+    assert rscc_command.chosen == [], "no weights are loaded"
+    code, out, err = rscc_command("inspect", pair.before.name, pair.after.name, "--json", "--time")
+    assert (code, err) == (0, "")
+    found = json.loads(out)
+    assert found["expected"]["rate"]["source"] == "measured" and found["exit_code"] == 0
+    assert rscc_command.chosen == [("rscc-base", "auto")]
+    assert {path.name for path in tmp_path.iterdir()} == files
+
+
+def test_the_options_of_reading_reach_an_inspection(pair, rscc_command):
+    code, out, err = rscc_command(
+        "inspect", pair.before, pair.after, "--bands", "3,2,1", "--bbox", "14.9,50,15.1,51", "--gsd", "1",
+        "--scale", "10,200", "--normalize", "--align", "--group-distance", "5", "--memory", "3GB",
+        "--batch-size", "4", "--date-before", "2001", "--date-after", "2002-02", "--force", "--json",
+    )  # fmt: skip
+    assert (code, err) == (0, "")
+    found = json.loads(out)
+    assert found["before"]["shown"] == [3, 2, 1] and found["tiling"]["gsd"] == 1.0
+    assert (found["before"]["date"], found["after"]["date"]) == ("2001", "2002-02")
+    assert found["expected"]["memory"]["limit"] == 3_000_000_000
+    assert found["expected"]["memory"]["batch_size"] <= 4
+    assert found["pair"]["stretch"]["kind"] == "given"
 
 
 def test_options_reach_the_run(pair, rscc_command, tmp_path):
@@ -237,7 +296,7 @@ def test_models_lists_what_is_shipped(rscc_command):
     ]
 
 
-@pytest.mark.parametrize("command", ["caption", "explain", "models", "train", "evaluate"])
+@pytest.mark.parametrize("command", ["caption", "inspect", "explain", "models", "train", "evaluate"])
 def test_every_command_explains_itself(rscc_command, command):
     code, out, err = rscc_command(command, "--help")
     assert (code, err) == (0, "")

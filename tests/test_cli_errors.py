@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 
 import numpy as np
 import pytest
@@ -41,7 +42,11 @@ def content(folder):
 
 def run(capfd, *arguments, captioner=None):
     with pytest.raises(SystemExit) as ended:
-        main([str(a) for a in arguments], captioner_factory=lambda *_: captioner or BrightnessCaptioner())
+        main(
+            [str(a) for a in arguments],
+            captioner_factory=lambda *_: captioner or BrightnessCaptioner(),
+            card_factory=lambda model: BrightnessCaptioner().card,
+        )
     out, err = capfd.readouterr()
     return ended.value.code, out, err
 
@@ -138,6 +143,35 @@ def test_what_cannot_be_explained(scenes, capfd, arguments, code, words):
     assert err.count("\n") == 1 and err.endswith("\n")
     for word in words:
         assert word in err
+    assert content(scenes) == files
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["missing.tif", "after.tif"],
+        ["before.tif", "elsewhere.tif"],
+        ["all_nodata.tif", "after.tif"],
+        ["coarse.tif", "coarse.tif"],
+        ["before.tif", "after.tif", "--bands", "red,nir,blue"],
+        ["before.tif", "after.tif", "--bbox", "100,10,101,11"],
+        ["before.tif", "after.tif", "--gsd", "0"],
+        ["before.tif", "after.tif", "--memory", "1MB"],
+        ["gopher://host/before.tif", "after.tif"],
+    ],
+)
+def test_an_inspection_refuses_what_the_run_refuses(scenes, capfd, arguments):
+    files = content(scenes)
+    code, _, err = run(capfd, "caption", *arguments)
+    found, out, first = run(capfd, "inspect", *arguments)
+    assert found == code == 2
+    assert first.startswith(err), "the run's own error comes first"
+    assert err.count("\n") == 1
+    assert "would refuse this with exit code 2" in out or "--gsd" in arguments
+    if "--gsd" not in arguments:
+        found, out, _ = run(capfd, "inspect", *arguments, "--json")
+        assert found == code
+        assert err == f"rscc: error: {json.loads(out)['refusals'][0]['message']}\n"
     assert content(scenes) == files
 
 

@@ -55,7 +55,7 @@ def parse_date(text: str) -> str:
 
 
 def scene_date(path: str, tags: Mapping[str, str], option: str | None = None) -> SceneDate:
-    """Find the date of one scene.
+    """Find the date of one scene; ``path`` is its name without what an address may hold beside it.
 
     The first that is known wins: the option, an acquisition tag, a day in the file name, ``TIFFTAG_DATETIME``
     (many programs put the time of saving there), a lone year in the file name.
@@ -66,18 +66,26 @@ def scene_date(path: str, tags: Mapping[str, str], option: str | None = None) ->
     if option is not None:
         return SceneDate(parse_date(option), "option")
     upper = {key.upper(): str(value) for key, value in tags.items()}
-    name = PurePath(path).stem
+    names = _names(PurePath(path))
     for text, source in (
         *((upper.get(tag, ""), "tag") for tag in ACQUISITION_TAGS),
-        (name, "file name"),
+        *((name, "file name") for name in names),
         (upper.get("TIFFTAG_DATETIME", ""), "tag"),
     ):
         day = _find_day(text)
         if day:
             return SceneDate(day, source)
-    years = {year for year in _BARE_YEAR.findall(name) if int(year) <= date.today().year}
-    # Two different years in one name say nothing about which is meant.
-    return SceneDate(years.pop(), "file name") if len(years) == 1 else SceneDate(None, None)
+    for name in names:
+        years = {year for year in _BARE_YEAR.findall(name) if int(year) <= date.today().year}
+        # Two different years in one name say nothing about which is meant.
+        if len(years) == 1:
+            return SceneDate(years.pop(), "file name")
+    return SceneDate(None, None)
+
+
+def _names(path: PurePath) -> list[str]:
+    """Return the names that may hold a date: the raster's own and that of the archive it lies in."""
+    return [path.stem, *(folder.stem for folder in path.parents if folder.suffix.lower() == ".zip")]
 
 
 def _find_day(text: str) -> str | None:

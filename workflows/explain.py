@@ -22,6 +22,7 @@ from tiling import (
     to_wgs84,
 )
 from tiling.geodesy import on_map, transformer
+from tiling.location import locate
 from tiling.scene import open_scene, safe_environment
 from workflows.crops import CropPlanner, centred
 from workflows.dates import scene_date
@@ -205,7 +206,9 @@ def scene_crop(
             place = "the largest change" if changed else "the middle: no change was found"
         first, second, valid = pair.read(window)
         if not valid.any():
-            raise NothingValid(f"{before} and {after}: no pixel has data on both dates at {place}")
+            raise NothingValid(
+                f"{infos[0].path} and {infos[1].path}: no pixel has data on both dates at {place}"
+            )
         return Crop(
             first,
             second,
@@ -282,20 +285,23 @@ def picture_crop(before: str | Path, after: str | Path, card: ModelCard, options
         PicturesDiffer: they have different sizes.
         TilingError: one cannot be read, has too few bands or more than 8 bits.
     """
+    names = [locate(path).shown for path in (before, after)]
     if options.bounds is not None or options.at is not None:
-        raise OptionInvalid(f"{before}: it does not say where it lies in degrees; give a place with --window")
+        raise OptionInvalid(
+            f"{names[0]}: it does not say where it lies in degrees; give a place with --window"
+        )
     bands = options.bands or (1, 2, 3)
     if not all(isinstance(band, int) for band in bands):
-        raise OptionInvalid(f"{before}: the bands of a picture have no names; give --bands by number")
+        raise OptionInvalid(f"{names[0]}: the bands of a picture have no names; give --bands by number")
     first, second = (_read_picture(path, [int(band) for band in bands]) for path in (before, after))
     if first.shape != second.shape:
         sizes = [f"{image.shape[2]} x {image.shape[1]}" for image in (first, second)]
         raise PicturesDiffer(
-            f"{before} and {after}: {sizes[0]} and {sizes[1]} pixels; give two pictures of one size"
+            f"{names[0]} and {names[1]}: {sizes[0]} and {sizes[1]} pixels; give two pictures of one size"
         )
     dates = (
-        scene_date(str(before), {}, options.date_before).value,
-        scene_date(str(after), {}, options.date_after).value,
+        scene_date(names[0], {}, options.date_before).value,
+        scene_date(names[1], {}, options.date_after).value,
     )
     side = card.tile_size
     if options.pixel is None:
@@ -305,10 +311,11 @@ def picture_crop(before: str | Path, after: str | Path, card: ModelCard, options
         return Crop(whole[0], whole[1], False, "the whole picture", dates=dates)
     (col, row), (height, width) = options.pixel, first.shape[1:]
     if not (0 <= col < width and 0 <= row < height):
-        raise OptionInvalid(f"{before}: column {col}, row {row} is outside its {width} x {height} pixels")
+        raise OptionInvalid(f"{names[0]}: column {col}, row {row} is outside its {width} x {height} pixels")
     if min(height, width) < side:
         raise OptionInvalid(
-            f"{before}: {width} x {height} pixels hold no crop of {side}; leave --window out to see it whole"
+            f"{names[0]}: {width} x {height} pixels hold no crop of {side}; leave --window out to see "
+            "it whole"
         )
     top, left = centred(row, row, side, height), centred(col, col, side, width)
     cut = (..., slice(top, top + side), slice(left, left + side))
@@ -317,12 +324,13 @@ def picture_crop(before: str | Path, after: str | Path, card: ModelCard, options
 
 def _read_picture(path: str | Path, bands: list[int]) -> np.ndarray:
     """Return (3, H, W) uint8."""
+    name = locate(path).shown
     with open_scene(path) as file, safe_environment():
         if file.count < max(bands):
             raise TooFewBands(
-                f"{path}: it has {file.count} band{'' if file.count == 1 else 's'}, not a band {max(bands)}; "
+                f"{name}: it has {file.count} band{'' if file.count == 1 else 's'}, not a band {max(bands)}; "
                 "give a picture in red, green and blue"
             )
         if any(dtype != "uint8" for dtype in file.dtypes):
-            raise PixelTypeUnsupported(f"{path}: its pixels are {file.dtypes[0]}; save it with 8 bits")
+            raise PixelTypeUnsupported(f"{name}: its pixels are {file.dtypes[0]}; save it with 8 bits")
         return file.read(bands)

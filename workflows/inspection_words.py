@@ -6,6 +6,8 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from rscc.terminal import light_words, shift_words
+
 WIDTH = 100
 INDENT = 10
 _FORMATS = {"GTiff": "GeoTIFF", "JP2OpenJPEG": "JPEG 2000"}
@@ -147,21 +149,6 @@ def _way(way: Mapping[str, Any], own: str, grid: str) -> str:
     return f"resampled: {', '.join(words)}, {_METHODS.get(way['method'], way['method'])}"
 
 
-def shift_words(registration: Mapping[str, Any]) -> str:
-    """Say how far the dates lie off each other; ``registration`` as in the run record."""
-    if registration["cols"] is None:
-        return "not measurable: too little texture, or the dates differ too much"
-    cols, rows = registration["cols"], registration["rows"]
-    pixels = (cols**2 + rows**2) ** 0.5
-    across, along = "right" if cols > 0 else "left", "down" if rows > 0 else "up"
-    sides = f"{abs(cols):.1f} {across}, {abs(rows):.1f} {along}"
-    text = f"after lies {pixels:.1f} pixels ({registration['metres']:.2g} m) off"
-    text += f" ({sides})" if pixels >= 0.05 else ""
-    told = f"{registration['windows']} of {registration['measured']} windows agree"
-    done = "; corrected by --align" if registration["applied"] else ""
-    return f"{text}, {told}{done}"
-
-
 def _light(pair: Mapping[str, Any]) -> str:
     stretch = pair["stretch"]
     text = _STRETCHES.get(stretch["kind"], stretch["kind"])
@@ -173,8 +160,7 @@ def _light(pair: Mapping[str, Any]) -> str:
             )
             text += f"; {role if table != stretch.get('after') or role == 'after' else 'shown'}: {ranges}"
     if pair["normalization"] is not None:
-        gains = ", ".join(f"{gain:.2f}" for gain in pair["normalization"]["gain"])
-        text += f"; after brought to the light of before by --normalize (gains {gains})"
+        text += f"; {light_words(pair['normalization'])}"
     return text
 
 

@@ -25,6 +25,12 @@ from workflows.errors import DateInvalid
         ("from_1985_to_2020.tif", None),
         ("scene120090818.tif", None),
         ("before.tif", None),
+        ("scenes/S2_20190818.zip/rgb.tif", "2019-08-18"),
+        ("/vsizip/town_2019.zip/rgb.tif", "2019"),
+        ("town_2019.zip/rgb_2018.tif", "2018"),
+        ("town_20190101.zip/rgb_2018.tif", "2019-01-01"),
+        ("2018/town_2019.zip", "2019"),
+        ("https://host.org/2016/b_2019.tif", "2019"),
     ],
 )
 def test_dates_in_file_names(name, date):

@@ -19,7 +19,7 @@ from workflows import SceneOptions, caption_scene
 from workflows.expected import CORE_SECONDS, stated_rate
 from workflows.inspection import inspect_pair
 from workflows.inspection_facts import placement_words
-from workflows.inspection_words import duration, inspection_text, shift_words
+from workflows.inspection_words import duration, inspection_text
 
 CARD = card()
 
@@ -232,15 +232,6 @@ def test_every_shipped_model_has_a_rate():
     from rscc.weights import available_models
 
     assert {model.name for model in available_models()} == set(CORE_SECONDS)
-
-
-def test_a_shift_in_words():
-    shift = {"cols": 3.0, "rows": -4.0, "metres": 2.5, "windows": 7, "measured": 9, "applied": False}
-    assert shift_words(shift) == (
-        "after lies 5.0 pixels (2.5 m) off (3.0 right, 4.0 up), 7 of 9 windows agree"
-    )
-    assert shift_words({**shift, "applied": True}).endswith("; corrected by --align")
-    assert "not measurable" in shift_words({**shift, "cols": None})
 
 
 @pytest.mark.parametrize(
