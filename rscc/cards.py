@@ -46,6 +46,7 @@ def _page(card: ModelCard, settings: str) -> str:
 | meant for | scenes of {card.gsd_range[0]:g} to {card.gsd_range[1]:g} m per pixel |
 | polygons from | {card.localisation}; threshold {card.threshold:g} |
 | changed or not | P(changed) of at least {card.changed_threshold:.3f} |
+| captions chosen by | {_choice(card)} |
 | trained on | {card.data} |
 | trained by | {card.trained} |
 | licence | {card.licence} |
@@ -68,6 +69,12 @@ figures of the untouched test split stand in the README.
 {limits or "None were written down."}
 
 {_SETTINGS}{settings}{_END}"""
+
+
+def _choice(card: ModelCard) -> str:
+    if not card.draws:
+        return "likelihood"
+    return f"agreement with {card.draws} sentences that stand for all the model may say, objects above all"
 
 
 def confidence_text(card: ModelCard) -> str:

@@ -23,9 +23,9 @@ from rscc.models.decoder import CaptionDecoder, Decoder, DecoderLayer
 from rscc.models.generation import (
     ForbiddenPrefixes,
     Hypothesis,
-    arithmetic_search,
     beam_search,
     greedy_search,
+    stratified_search,
 )
 from rscc.models.grounding import Grounding
 from rscc.models.losses import caption_cross_entropy, change_mask_loss, changed_loss
@@ -355,7 +355,7 @@ class ChangeCaptioner(nn.Module, ABC):
         found = beam_search(self.decoder, memory, beams=beams, **settings)
         if not draws:
             return found
-        drawn = arithmetic_search(self.decoder, memory, samples=draws, **settings)
+        drawn = stratified_search(self.decoder, memory, samples=draws, **settings)
         return [self._agreed(*both, beams) for both in zip(found, drawn, strict=True)]
 
     def _agreed(self, found: list[Hypothesis], drawn: list[Hypothesis], most: int) -> list[Hypothesis]:

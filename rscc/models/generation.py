@@ -1,4 +1,4 @@
-"""Greedy search, beam search, sampling, evenly spread or by chance; sentence beginnings may be forbidden."""
+"""Greedy search, beam search, sampling, evenly or by chance; sentence beginnings may be forbidden."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def sample_search(
     return [found[start : start + samples] for start in range(0, len(found), samples)]
 
 
-def arithmetic_search(
+def stratified_search(
     decoder: Decoder,
     memory: Tensor,
     *,
@@ -141,26 +141,26 @@ def arithmetic_search(
     banned: Sequence[int] = (),
     forbidden: ForbiddenPrefixes | None = None,
 ) -> list[list[Hypothesis]]:
-    """Take ``samples`` sentences of every row that stand for all that the decoder may say; nothing is drawn.
+    """Take ``samples`` sentences of every row that stand for all that the decoder may say.
 
-    All sentences in alphabetic order divide 0..1 into intervals as long as they are probable (arithmetic
-    coding); taken are those at evenly spaced points (Vilnis et al. 2023, "Arithmetic sampling"). A sentence
-    comes as often as it is probable, to within one, and a row's sentences do not depend on its batch.
+    They are drawn as by :func:`sample_search`, but with the same numbers for every row, whatever its batch
+    and whenever it is asked for, and those of each place lie evenly in 0..1 (a Latin hypercube, McKay et al.
+    1979): of the first word, each comes as often as it is probable, to within one. The numbers of later
+    places do not follow from what is left of the first, as in arithmetic coding: after a few words that
+    would be nothing but rounding.
 
     Other arguments as :func:`greedy_search`.
     """
-    rows = memory.shape[0] * samples
-    points = ((torch.arange(samples, dtype=torch.float64) + 0.5) / samples).repeat(memory.shape[0])
-    points = points.to(memory.device)
+    rows = memory.shape[0]
+    generator = torch.Generator().manual_seed(0)
+    order = torch.rand(max_words, samples, generator=generator, dtype=torch.float64).argsort(dim=1)
+    within = torch.rand(max_words, samples, generator=generator, dtype=torch.float64)
+    places = iter(((order + within) / samples).repeat(1, rows).to(memory.device))
 
     def next_words(log_probabilities: Tensor) -> Tensor:
-        nonlocal points
         ends = log_probabilities.double().exp().cumsum(dim=1)
-        at = points.unsqueeze(1) * ends[:, -1:]
-        words = torch.searchsorted(ends, at, right=True).clamp(max=ends.shape[1] - 1)
-        high, low = ends.gather(1, words), ends.gather(1, (words - 1).clamp(min=0)) * (words > 0)
-        points = ((at - low) / (high - low)).squeeze(1).clamp(0, 1)
-        return words.squeeze(1)
+        at = next(places).unsqueeze(1) * ends[:, -1:]
+        return torch.searchsorted(ends, at, right=True).clamp(max=ends.shape[1] - 1).squeeze(1)
 
     found = _search(
         decoder,
@@ -171,9 +171,9 @@ def arithmetic_search(
         max_words=max_words,
         banned=banned,
         forbidden=forbidden,
-        rows=rows,
+        rows=rows * samples,
     )
-    return [found[start : start + samples] for start in range(0, rows, samples)]
+    return [found[start : start + samples] for start in range(0, rows * samples, samples)]
 
 
 def _search(

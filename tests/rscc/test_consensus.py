@@ -8,7 +8,7 @@ from tiny_models import random_images, tiny_backbone, tiny_model
 from rscc.captioner import Captioner
 from rscc.consensus import PENALTY, consensus_order
 from rscc.models import MODELS, backbone
-from rscc.models.generation import arithmetic_search
+from rscc.models.generation import stratified_search
 from rscc.rewards import CiderD
 from rscc.weights import save_model_folder
 
@@ -56,7 +56,7 @@ def test_every_model_can_choose_by_agreement(paper) -> None:
     features = model.encode(*random_images(3), extracted=EXTRACTED)
     plain, agreed = (model.generate_from(features, beams=3, draws=draws) for draws in (0, 40))
     settings = model.search_settings()
-    drawn = arithmetic_search(model.decoder, model.memory(features), samples=40, **settings)
+    drawn = stratified_search(model.decoder, model.memory(features), samples=40, **settings)
     for beams, draws, found in zip(plain, drawn, agreed, strict=True):
         candidates = list({one.ids: one for one in (*beams, *draws)}.values())
         texts, said = ([model.vocabulary.decode(one.ids) for one in some] for some in (candidates, draws))

@@ -11,11 +11,11 @@ from tiny_models import random_images, tiny_model
 from rscc.models import MODELS
 from rscc.models.generation import (
     ForbiddenPrefixes,
-    arithmetic_search,
     beam_search,
     greedy_search,
     sample_search,
     sentence_log_probabilities,
+    stratified_search,
 )
 
 PAD, BOS, EOS, UNK, A, B, C = range(7)
@@ -224,7 +224,7 @@ def test_drawn_sentences_have_the_same_probability_by_teacher_forcing(paper) -> 
 
 
 def spread(table, kinds, samples, *, forbidden=(), max_words=4):
-    return arithmetic_search(
+    return stratified_search(
         MarkovDecoder(table),
         memory(*kinds),
         samples=samples,
@@ -236,16 +236,36 @@ def spread(table, kinds, samples, *, forbidden=(), max_words=4):
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("forbidden", [(), ((A,),), ((B, A), (C,))])
-def test_spread_sentences_come_as_often_as_they_are_probable_to_within_one(seed, forbidden) -> None:
-    table, count = random_table(seed), 400
+def test_spread_sentences_come_as_often_as_they_are_probable(seed, forbidden) -> None:
+    table, count = random_table(seed), 2000
     for kind, hypotheses in zip((0, 2), spread(table, (0, 2), count, forbidden=forbidden), strict=True):
         expected = dict(exhaustive(table[kind], 3, forbidden))
         counts = Counter(one.ids for one in hypotheses)
         for ids, mean in expected.items():
-            assert abs(counts[ids] - count * math.exp(mean * (len(ids) + 1))) <= 1 + 1e-6
+            share = math.exp(mean * (len(ids) + 1))
+            assert counts[ids] / count == pytest.approx(share, abs=4 * math.sqrt(share / count) + 1e-3)
         for one in hypotheses:
             if one.ids in expected:
                 assert one.mean_log_probability == pytest.approx(expected[one.ids], abs=1e-5)
+
+
+def test_first_words_come_as_often_as_they_are_probable_to_within_one() -> None:
+    table = random_table(4)
+    (found,) = spread(table, (1,), 50)
+    logits = table[1, BOS].clone()
+    logits[[PAD, BOS, UNK, EOS]] = -math.inf
+    counts = Counter(one.ids[0] for one in found)
+    for word, share in enumerate(logits.softmax(-1).tolist()):
+        assert abs(counts[word] - 50 * share) <= 1 + 1e-6
+
+
+def test_a_little_noise_in_the_logits_changes_no_spread_sentence() -> None:
+    """As another size of batch makes it; the last word of a long sentence is as firm as its first."""
+    table = random_table(9, kinds=1) / 4  # so flat that sentences are long
+    noisy = table + 1e-6 * torch.randn(table.shape, generator=torch.Generator().manual_seed(1))
+    one, other = (spread(some, (0,), 64, max_words=40)[0] for some in (table, noisy))
+    assert max(len(sentence.ids) for sentence in one) > 15
+    assert [sentence.ids for sentence in one] == [sentence.ids for sentence in other]
 
 
 def test_spread_sentences_of_a_row_do_not_depend_on_its_batch() -> None:
