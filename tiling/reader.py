@@ -41,10 +41,12 @@ def read_tiles(
     tile they belong to.
 
     Raises:
-        ValueError: ``threads`` or ``ahead`` is below 1.
+        ValueError: ``threads`` or ``ahead`` is below 1, or ``first`` below 0.
     """
     if threads < 1 or ahead < 1:
         raise ValueError(f"threads and ahead must be at least 1, got {threads} and {ahead}")
+    if first < 0:
+        raise ValueError(f"the first tile must be at least 0, got {first}")
     return _read_tiles(pair, grid, threads, ahead, first)
 
 
@@ -52,7 +54,7 @@ def _read_tiles(pair: ScenePair, grid: TileGrid, threads: int, ahead: int, first
     def read(tile: Tile) -> PairTile:
         return PairTile(*pair.read(tile.window), tile)
 
-    tiles = islice(iter(grid), first, None)
+    tiles = (grid[index] for index in range(first, len(grid)))
     waiting: deque[Future[PairTile]] = deque()
     pool = ThreadPoolExecutor(threads, thread_name_prefix="read-tiles")
     try:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from rasters import textured, write_scene
 
-from tiling import SceneDamaged, ScenePair, TileGrid, read_tiles
+from tiling import SceneDamaged, ScenePair, TileGrid, Window, read_tiles
 
 
 @pytest.fixture
@@ -107,7 +107,27 @@ def test_a_closed_pair_cannot_be_read(pair):
         pair.read(grid_of(pair)[0].window)
 
 
-@pytest.mark.parametrize("wrong", [{"threads": 0}, {"ahead": 0}])
+@pytest.mark.parametrize("first", [0, 7, 27, 28, 40])
+def test_reading_may_begin_at_any_tile(pair, first):
+    grid = grid_of(pair)
+    assert len(grid) == 28
+    assert [tile.tile for tile in read_tiles(pair, grid, first=first)] == list(grid)[first:]
+
+
+def test_an_area_is_read_as_it_is_in_the_whole(pair):
+    size = {"tile": 64, "overlap": 16, "anchor": (13, 29)}
+    grid = TileGrid(pair.grid.width, pair.grid.height, **size)
+    area = TileGrid(pair.grid.width, pair.grid.height, **size, area=Window(150, 90, 60, 20))
+    whole = {tile.tile.window: tile for tile in read_tiles(pair, grid)}
+    tiles = list(read_tiles(pair, area))
+    assert 1 < len(tiles) < len(whole)
+    for tile in tiles:
+        same = whole[tile.tile.window]
+        assert np.array_equal(tile.before, same.before) and np.array_equal(tile.after, same.after)
+        assert np.array_equal(tile.valid, same.valid)
+
+
+@pytest.mark.parametrize("wrong", [{"threads": 0}, {"ahead": 0}, {"first": -1}])
 def test_at_least_one_thread_and_one_tile(pair, wrong):
-    with pytest.raises(ValueError, match="at least 1"):
+    with pytest.raises(ValueError, match="at least"):
         read_tiles(pair, grid_of(pair), **wrong)
