@@ -91,3 +91,7 @@ class BoundsInvalid(TilingError):
 
 class ResolutionInvalid(TilingError):
     """The ground sampling distance is not a number of metres above zero."""
+
+
+class ScaleInvalid(TilingError):
+    """The scale is not two numbers in order, or a scene has no reflectances."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
@@ -11,18 +12,19 @@ import numpy as np
 
 from tiling.bands import Numbers, Wanted, choose_bands
 from tiling.errors import NothingValid
-from tiling.frame import Bounds, Grid, plan_grid
-from tiling.grid import TileGrid, Window, lattice
+from tiling.frame import Bounds, Grid, focus_window, plan_grid
+from tiling.grid import Window
 from tiling.layer import Layer, LayerReader, is_mask
 from tiling.normalization import Normalization
-from tiling.radiometry import Scale, Stretch
-from tiling.registration import Registration, measure
+from tiling.radiometry import Scale, Stretch, Table, checked_scale
+from tiling.registration import NOTICEABLE, Registration, measure
+from tiling.sampling import everywhere, sample_cells, sample_pixels
 from tiling.scene import SceneInfo, describe, safe_environment
 
-# The stretch is fitted on small windows spread over the scene. With fewer valid pixels than this in them the
-# scene is searched through for more.
-ENOUGH = 4096
-SEARCH = 512
+# A shift this near to whole pixels is corrected by whole pixels: nothing is interpolated then.
+WHOLE_PX = 0.2
+# More of the sample than this at the ends of a scale that was asked for is worth a warning.
+CLIPPED = 0.2
 
 
 class ScenePair:
@@ -50,6 +52,7 @@ class ScenePair:
         self._handles: list[tuple[threading.Thread, ExitStack]] = []
         self._closed = False
         self.stretch = Stretch("none")
+        self._tables: tuple[Table | None, Table | None] = (None, None)
         self.focus = Window(0, 0, grid.width, grid.height)
         self.registration = Registration()
         self.normalization: Normalization | None = None
@@ -88,20 +91,23 @@ class ScenePair:
         Raises:
             TilingError: a scene cannot be read, or the two cannot be compared; the message says why.
         """
+        scale = checked_scale(scale)
         infos = describe(before), describe(after)
-        chosen = [choose_bands(info, bands).numbers for info in infos]
-        grid = plan_grid(*infos, gsd, bounds)
+        choices = [choose_bands(info, bands) for info in infos]
+        grid = plan_grid(*infos, gsd)
+        focus = None if bounds is None else focus_window(grid, bounds, infos[0])
         first, second = (
-            Layer.of(info, own, grid, _alpha_masks(info, own))
-            for info, own in zip(infos, chosen, strict=True)
+            Layer.of(info, choice.numbers, grid, _alpha_masks(info, choice.numbers))
+            for info, choice in zip(infos, choices, strict=True)
         )
         pair = cls(first, second, grid)
+        pair.focus = focus or pair.focus
+        pair.notes = tuple(choice.warning for choice in choices if choice.warning is not None)
         try:
-            sample = pair._sample()
-            pair.stretch = Stretch.fit(*sample, scale=scale)
-            pair.registration = measure(pair._read_raw, grid.width, grid.height, grid.gsd)
+            pair._fit_stretch(scale)
+            pair._register(align)
             if normalize:
-                pair.normalization = Normalization.fit(*pair.stretch.apply(*sample))
+                pair._normalize()
         except BaseException:
             pair.close()
             raise
@@ -121,9 +127,7 @@ class ScenePair:
         if inside:
             rows, cols = inside.slices(window)
             before, after, seen = self._read_raw(inside)
-            for date, values, table in zip(
-                dates, (before, after), (self.stretch.before, self.stretch.after), strict=True
-            ):
+            for date, values, table in zip(dates, (before, after), self._tables, strict=True):
                 pixels = values if table is None else table.apply(values)
                 date[:, rows, cols] = np.where(seen, pixels, 0)
             valid[rows, cols] = seen
@@ -131,8 +135,11 @@ class ScenePair:
 
     def close(self) -> None:
         """Close all files; no thread may be reading."""
+        self._closed = True
+        self._close_files()
+
+    def _close_files(self) -> None:
         with self._lock:
-            self._closed = True
             handles, self._handles = self._handles, []
         for _, stack in handles:
             stack.close()
@@ -181,29 +188,116 @@ class ScenePair:
             self._local.readers = readers
         return readers
 
-    def _sample(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return pixels (3, n) of both dates, from where both are valid."""
-        found = _Sample()
-        for window in lattice(self.grid.width, self.grid.height):
-            found.add(*self._read_raw(window))
-            if found.count and found.is_uint8:
-                break  # there is nothing to fit; it is enough to know that something is valid
-        if found.count < (1 if found.is_uint8 else ENOUGH):
-            for tile in TileGrid(self.grid.width, self.grid.height, SEARCH, 0):
-                found.add(*self._read_raw(tile.core))
-                if found.count >= ENOUGH:
-                    break
-        if found.count == 0:
+    def _fit_stretch(self, scale: Scale | None) -> None:
+        size = (self.grid.width, self.grid.height)
+        sample = sample_pixels(self._read_raw, *size, for_nothing=scale is None)
+        if sample is None:
             raise NothingValid(self._empty_scene())
-        return found.pixels()
+        if scale is None:
+            self.stretch = Stretch.fit(*sample)
+        elif scale == "reflectance":
+            self.stretch = Stretch.reflectance((self.before, self.after), self.bands)
+        else:
+            self.stretch = Stretch.given(*scale)
+        self._tables = (self.stretch.before, self.stretch.after)
+        if scale is not None:
+            for info, table, pixels in zip((self.before, self.after), self._tables, sample, strict=True):
+                self._note_clipped(info, table, pixels)
+
+    def _note_clipped(self, info: SceneInfo, table: Table | None, pixels: np.ndarray) -> None:
+        if table is None:
+            return
+        shown = table.apply(pixels[:, None])
+        clipped = max(float((shown == end).mean()) for end in (0, 255))
+        if clipped > CLIPPED:
+            self._note(
+                f"{info.path}: {clipped:.0%} of its pixels are wholly black or white on this scale; "
+                "say another --scale, or none"
+            )
+
+    def _register(self, align: bool) -> None:
+        """Measure the shift; move the scene after when that makes it smaller and is wanted."""
+        found = self.registration = self._measured()
+        size = found.pixels
+        if size is not None and size > NOTICEABLE and align:
+            self.registration = self._aligned(found)
+        self._note_shift(align)
+
+    def _aligned(self, found: Registration) -> Registration:
+        """Move the scene after, measure again and mend what is left; undo it if that is not much less."""
+        best, aim = found, np.zeros(2)
+        left = np.array([found.cols, found.rows], np.float64)
+        for _ in range(2):
+            aim -= left
+            shift = _whole(aim[0]), _whole(aim[1])
+            self._displace(shift)
+            again = self._measured()
+            if again.cols is None or again.rows is None or best.remaining is None:
+                break
+            left = np.array([again.cols, again.rows])
+            if np.hypot(*left) > best.remaining / 2:
+                break
+            best = replace(found, applied=shift, left=(again.cols, again.rows))
+            if np.hypot(*left) <= NOTICEABLE / 2:
+                break
+        wanted = best.applied or (0.0, 0.0)
+        if self._layers[1].shift != wanted:
+            self._displace(wanted)
+        return best
+
+    def _note_shift(self, align: bool) -> None:
+        remaining = self.registration.remaining
+        if remaining is None:
+            if align:
+                self._note(
+                    f"{self.after.path}: how far it lies off {self.before.path} cannot be told (they show "
+                    "too little alike); it was left in its place"
+                )
+        elif remaining > NOTICEABLE:
+            remedy = "it could not be corrected" if align else "--align corrects that"
+            self._note(
+                f"{self.after.path}: it lies {remaining:.1f} pixels ({remaining * self.grid.gsd:.2g} m) off "
+                f"{self.before.path}; {remedy}"
+            )
+
+    def _normalize(self) -> None:
+        cells = sample_cells(self._read_raw, self.grid.width, self.grid.height)
+        shown = [
+            values if table is None else table.grey(values)
+            for values, table in zip(cells, self._tables, strict=True)
+        ]
+        self.normalization = Normalization.fit(*shown)
+        if self.normalization is None:
+            self._note(
+                f"{self.after.path}: its light cannot be brought to that of {self.before.path} (their pixels "
+                "do not go together); it was left as it is"
+            )
+        else:
+            self._tables = (self._tables[0], self.normalization.table(self._tables[1]))
+
+    def _measured(self) -> Registration:
+        return measure(self._read_raw, self.grid.width, self.grid.height, self.grid.gsd)
+
+    def _displace(self, shift: tuple[float, float]) -> None:
+        """Move the scene after; no other thread may be reading."""
+        self._close_files()
+        self._local = threading.local()
+        first, second = self._layers
+        moved = Layer.of(
+            second.info, second.bands, self.grid, _alpha_masks(second.info, second.bands), shift=shift
+        )
+        self._layers = (first, moved)
+
+    def _note(self, text: str) -> None:
+        self.notes = (*self.notes, text)
 
     def _empty_scene(self) -> str:
         """Say which date has no data on the common ground, or that each has where the other has none."""
         has_data = [False, False]
-        for tile in TileGrid(self.grid.width, self.grid.height, SEARCH, 0):
+        for window in everywhere(self.grid.width, self.grid.height):
             with safe_environment():
                 for number, reader in enumerate(self._readers()):
-                    has_data[number] |= bool(reader.read(tile.core)[1].any())
+                    has_data[number] |= bool(reader.read(window)[1].any())
         remedy = "give a scene with data there, or correct its nodata value with gdal_edit -a_nodata"
         for has, info in zip(has_data, (self.before, self.after), strict=True):
             if not has:
@@ -211,26 +305,10 @@ class ScenePair:
         return f"{self.before.path} and {self.after.path}: no pixel has data on both dates; {remedy}"
 
 
-class _Sample:
-    """Collects pixels that are valid on both dates."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._parts: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
-
-    def add(self, before: np.ndarray, after: np.ndarray, valid: np.ndarray) -> None:
-        self.count += int(valid.sum())
-        for parts, values in zip(self._parts, (before, after), strict=True):
-            parts.append(values[:, valid])
-
-    @property
-    def is_uint8(self) -> bool:
-        """Whether both dates are."""
-        return all(parts[0].dtype == np.uint8 for parts in self._parts)
-
-    def pixels(self) -> tuple[np.ndarray, np.ndarray]:
-        before, after = (np.concatenate(parts, axis=1) for parts in self._parts)
-        return before, after
+def _whole(shift: float) -> float:
+    """Return whole pixels where the shift is nearly that."""
+    nearest = float(round(shift))
+    return nearest if abs(shift - nearest) <= WHOLE_PX else float(shift)
 
 
 def _alpha_masks(info: SceneInfo, bands: Numbers) -> bool:

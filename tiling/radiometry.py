@@ -5,19 +5,34 @@ per tile or per date would turn haze, season or a large change into a difference
 different types have no common unit, so one table cannot serve both; each type gets its own, fitted on the
 same ground, so that its 2nd and 98th percentile land on the same brightness: those of the uint8 scene if
 one is, 0 and 255 else.
+
+A scale that is asked for replaces all that: two pixel values that become black and white on both dates, or
+"reflectance": pixels become reflectances, and 0 to 0.3 of them black to white.
 """
 
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
+from tiling.errors import ScaleInvalid
+from tiling.scene import SceneInfo
+
 PERCENTILES = (2.0, 98.0)
 _Triple = tuple[float, ...]
 # Pixel values that become black and white, or "reflectance".
 Scale = tuple[float, float] | Literal["reflectance"]
+# The reflectance that becomes white; only clouds, snow and some roofs are brighter.
+WHITE = 0.3
+# What 16-bit products of surface reflectance hold where the file does not say: ten-thousandths...
+TEN_THOUSANDTHS = (1e-4, 0.0)
+# ...but for the bands that Landsat's Collection 2 calls SR_B1 to SR_B7.
+LANDSAT_BAND, LANDSAT = re.compile(r"sr_b\d\b", re.IGNORECASE), (2.75e-5, -0.2)
 
 
 @dataclass(frozen=True)
@@ -30,16 +45,18 @@ class Table:
     bright: _Triple = (255.0, 255.0, 255.0)
 
     def apply(self, values: np.ndarray) -> np.ndarray:
-        """Return (3, h, w) uint8 of (3, h, w) of any real type; what is not finite becomes 0."""
+        """Return (3, ...) uint8 of (3, ...) of any real type; what is not finite becomes 0."""
+        return np.rint(self.grey(values)).astype(np.uint8)
+
+    def grey(self, values: np.ndarray) -> np.ndarray:
+        """Return (3, ...) float64 in 0..255 of (3, ...) of any real type; what is not finite becomes 0."""
         low, high, dark, bright = (
-            np.array(part, np.float64)[:, None, None]
+            np.array(part, np.float64).reshape(3, *[1] * (values.ndim - 1))
             for part in (self.low, self.high, self.dark, self.bright)
         )
         gain = (bright - dark) / np.where(high > low, high - low, 1.0)
         stretched = (values.astype(np.float64) - low) * gain + dark
-        return np.rint(np.nan_to_num(stretched, nan=0.0, posinf=0.0, neginf=0.0).clip(0, 255)).astype(
-            np.uint8
-        )
+        return np.nan_to_num(stretched, nan=0.0, posinf=0.0, neginf=0.0).clip(0, 255)
 
     def as_dict(self) -> dict[str, list[float]]:
         """Return the four rows of the table."""
@@ -51,7 +68,8 @@ class Stretch:
     """The radiometry of a pair.
 
     Attributes:
-        kind: "none" (uint8 as it is), "shared" (one table for both dates) or "per type" (one for each type).
+        kind: "none" (uint8 as it is), "shared" (one table for both dates), "per type" (one for each type),
+            "given" (the limits that were asked for) or "reflectance".
         before, after: the table of each date; None leaves its uint8 pixels as they are.
     """
 
@@ -60,11 +78,8 @@ class Stretch:
     after: Table | None = None
 
     @classmethod
-    def fit(cls, before: np.ndarray, after: np.ndarray, scale: Scale | None = None) -> Stretch:
+    def fit(cls, before: np.ndarray, after: np.ndarray) -> Stretch:
         """Fit on samples (3, n) of the pixels that are valid on both dates, in the types of the files."""
-        if isinstance(scale, tuple):
-            table = Table((scale[0],) * 3, (scale[1],) * 3)
-            return cls("given", table, table)
         if before.dtype == after.dtype:
             if before.dtype == np.uint8:
                 return cls("none")
@@ -80,14 +95,24 @@ class Stretch:
         ]
         return cls("per type", *tables)
 
-    def apply(self, before: np.ndarray, after: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return samples (3, n) of both dates as uint8."""
-        tables = (self.before, self.after)
-        first, second = (
-            values if table is None else table.apply(values[:, None])[:, 0]
-            for values, table in zip((before, after), tables, strict=True)
-        )
-        return first, second
+    @classmethod
+    def given(cls, low: float, high: float) -> Stretch:
+        """Return the stretch that makes ``low`` black and ``high`` white in every band of both dates."""
+        table = Table((low,) * 3, (high,) * 3)
+        return cls("given", table, table)
+
+    @classmethod
+    def reflectance(cls, infos: Sequence[SceneInfo], bands: Sequence[Sequence[int]]) -> Stretch:
+        """Return the stretch of the reflectances of two scenes, each by its own scale.
+
+        The scale and offset of a band are those that the file states, else what is usual: Collection 2's for
+        bands named as Landsat's, ten-thousandths for other pixels of 16 bits, 1 for fractions.
+
+        Raises:
+            ScaleInvalid: the pixels of a scene are no reflectances.
+        """
+        before, after = (_reflectances(info, own) for info, own in zip(infos, bands, strict=True))
+        return cls("reflectance", before, after)
 
     def as_dict(self) -> dict[str, Any]:
         """Return what is needed to repeat the stretch, as plain values."""
@@ -96,7 +121,7 @@ class Stretch:
         dates = (("before", self.before), ("after", self.after))
         return {
             "kind": self.kind,
-            "percentiles": list(PERCENTILES),
+            **({"percentiles": list(PERCENTILES)} if self.kind in ("shared", "per type") else {}),
             **{name: table.as_dict() if table else None for name, table in dates},
         }
 
@@ -104,3 +129,41 @@ class Stretch:
 def _percentiles(sample: np.ndarray) -> tuple[_Triple, _Triple]:
     low, high = np.percentile(sample.astype(np.float64), PERCENTILES, axis=1)
     return tuple(low.tolist()), tuple(high.tolist())
+
+
+def checked_scale(scale: Scale | None) -> Scale | None:
+    """Return the scale that was asked for.
+
+    Raises:
+        ScaleInvalid: it is not two numbers of which the second is larger, or "reflectance".
+    """
+    if scale is None or scale == "reflectance":
+        return scale
+    if isinstance(scale, tuple) and len(scale) == 2 and all(math.isfinite(v) for v in scale):
+        low, high = scale
+        if low < high:
+            return float(low), float(high)
+    raise ScaleInvalid(f"the scale is {scale}; give two pixel values, the lower one first, or reflectance")
+
+
+def _reflectances(info: SceneInfo, bands: Sequence[int]) -> Table:
+    units = [_unit(info, band) for band in bands]
+    low, high = (tuple((limit - offset) / scale for scale, offset in units) for limit in (0.0, WHITE))
+    return Table(low, high)
+
+
+def _unit(info: SceneInfo, band: int) -> tuple[float, float]:
+    """Return scale and offset that make a pixel of a band a reflectance."""
+    stated = info.scales[band - 1], info.offsets[band - 1]
+    if stated != (1.0, 0.0) and stated[0] > 0 and all(map(math.isfinite, stated)):
+        return stated
+    dtype = info.dtypes[band - 1]
+    if info.palette is None and dtype in ("uint16", "int16"):
+        named = LANDSAT_BAND.match(info.descriptions[band - 1] or "")
+        return LANDSAT if named and dtype == "uint16" else TEN_THOUSANDTHS
+    if dtype.startswith("float"):
+        return 1.0, 0.0
+    raise ScaleInvalid(
+        f"{info.path}: nothing says how its {dtype} pixels become reflectances; give two pixel values as "
+        "--scale, or none"
+    )

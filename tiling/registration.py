@@ -1,13 +1,15 @@
-"""How far one date lies off the other: measured on a few textured windows, believed where they agree.
+"""How far one date lies off the other: phase correlation on textured windows, believed where they agree.
 
-Phase correlation (scikit-image) of one window can be misled by what was built, by shadows that moved or by
-rows of like houses. Windows that were misled disagree with each other, so a shift is believed only when most
-windows tell the same, and only up to a limit.
+What was built, shadows that moved and rows of like houses mislead single windows, and real scenes are a
+little bent against each other. So the windows are dealt out to a few groups, each spread over the scene; the
+spectra of a group are added up before scikit-image looks for the peak, and a shift is believed only when most
+groups tell it. Before that the spectra are flattened, not all the way: wholly flat ones hear the noise of
+real scenes, raw ones follow the shadows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -17,15 +19,22 @@ from tiling.grid import Window, lattice
 
 Read = Callable[[Window], tuple[np.ndarray, np.ndarray, np.ndarray]]
 
-# At most MOST x MOST windows of SIZE pixels a side are looked at; a smaller scene is one window.
-SIZE, MOST = 256, 6
-SMALLEST = 48
+# At most MOST x MOST windows are looked at, of the largest of these sizes that fits twice along a side.
+SIZES, MOST = (256, 128, 64), 6
 # A window needs this share of valid pixels.
-VALID = 0.75
-# Shifts are looked for in steps of a twentieth of a pixel, up to this many pixels.
-STEPS, FARTHEST = 20, 32.0
-# Windows agree within this many pixels, and so many of them must.
-AGREE_PX, AGREE_SHARE, FEWEST = 1.0, 0.5, 3
+VALID = 0.6
+GROUPS = 5
+# Groups agree within so many pixels and this part of the shift: real scenes are bent. So many of them must.
+AGREE_PX, AGREE_PART = 1.0, 0.25
+AGREE_SHARE, FEWEST = 0.6, 3
+# Shifts are looked for in steps of a twentieth of a pixel and believed up to an eighth of a window.
+STEPS, FARTHEST = 20, 1 / 8
+# Power to which the amplitudes of a spectrum are divided out: 0 leaves them, 1 leaves only phases.
+FLATTENED = 0.75
+# Structures between these standard deviations, in pixels, count; contrast is made even over so many pixels.
+FINE, COARSE, LIGHT = 1.0, 8.0, 49
+# A shift of more than this is worth a warning, and a correction.
+NOTICEABLE = 0.5
 
 
 @dataclass(frozen=True)
@@ -35,20 +44,22 @@ class Registration:
     Attributes:
         cols, rows: positive to the right and down; None where it could not be measured.
         metres: its length on the ground, None like ``cols``.
-        windows: how many windows tell this shift.
-        measured: how many windows had enough texture and data to tell one.
-        spread: median distance in pixels of those windows from the shift, None like ``cols``.
-        applied: whether the scene after is displaced to make up for it.
-        left: the shift (columns, rows) measured again after that, None where it was not or could not be.
+        windows: how many windows had enough data and texture to be used.
+        groups: into how many groups they were dealt.
+        agreeing: how many of the groups tell the shift.
+        spread: median distance of their shifts from it in pixels, None like ``cols``.
+        applied: columns and rows by which the scene after was moved to make up for it, None when it was not.
+        left: the shift (columns, rows) that was measured after that, None when there is none.
     """
 
     cols: float | None = None
     rows: float | None = None
     metres: float | None = None
     windows: int = 0
-    measured: int = 0
+    groups: int = 0
+    agreeing: int = 0
     spread: float | None = None
-    applied: bool = False
+    applied: tuple[float, float] | None = None
     left: tuple[float, float] | None = None
 
     @property
@@ -56,16 +67,14 @@ class Registration:
         """The length of the shift in working pixels, None where it could not be measured."""
         return None if self.cols is None or self.rows is None else float(np.hypot(self.cols, self.rows))
 
+    @property
+    def remaining(self) -> float | None:
+        """What of that length is left, None where it could not be measured."""
+        return self.pixels if self.left is None else float(np.hypot(*self.left))
+
     def as_dict(self) -> dict[str, Any]:
-        """Return all fields as plain values, rounded to what was measured."""
-        return {
-            name: round(value, 3)
-            if isinstance(value, float)
-            else [round(v, 3) for v in value]
-            if isinstance(value, tuple)
-            else value
-            for name, value in asdict(self).items()
-        }
+        """Return all fields as plain values, rounded to a thousandth."""
+        return {name: _plain(value) for name, value in asdict(self).items()}
 
 
 def measure(read: Read, width: int, height: int, gsd: float) -> Registration:
@@ -76,54 +85,92 @@ def measure(read: Read, width: int, height: int, gsd: float) -> Registration:
         width, height: of the working grid in pixels.
         gsd: metres per pixel.
     """
-    found = []
-    for window in lattice(width, height, MOST, SIZE):
-        shift = _shift_in(*read(window))
-        if shift is not None:
-            found.append(shift)
-    return _agreed(np.array(found, np.float64).reshape(-1, 2), gsd)
-
-
-def _agreed(shifts: np.ndarray, gsd: float) -> Registration:
-    """Return the shift (n, 2) that most windows tell, or one without values."""
-    measured = len(shifts)
-    if not measured:
+    size = next((size for size in SIZES if 2 * size <= min(width, height)), 0)
+    if not size:
         return Registration()
-    distance = np.hypot(*(shifts[:, None] - shifts[None]).transpose(2, 0, 1))
-    alike = shifts[(distance <= AGREE_PX)[np.argmax((distance <= AGREE_PX).sum(1))]]
-    needed = max(AGREE_SHARE * measured, min(FEWEST, measured))
+    spectra = [np.zeros((size, size), np.complex64) for _ in range(GROUPS)]
+    windows = 0
+    for spectrum in _spectra(read, width, height, size):
+        spectra[windows % GROUPS] += spectrum
+        windows += 1
+    groups = min(windows, GROUPS)
+    shifts = [_peak(spectrum) for spectrum in spectra[:groups]]
+    return _agreed(np.array(shifts).reshape(-1, 2), windows, FARTHEST * size, gsd)
+
+
+def _agreed(shifts: np.ndarray, windows: int, farthest: float, gsd: float) -> Registration:
+    """Return the shift that most of the groups (n, 2) tell, or a registration without one."""
+    unknown = Registration(windows=windows, groups=len(shifts))
+    if len(shifts) < FEWEST:
+        return unknown
+    apart = np.hypot(*(shifts[:, None] - shifts[None]).transpose(2, 0, 1))
+    near = apart <= AGREE_PX + AGREE_PART * np.hypot(*shifts.T)[:, None]
+    near &= near.T
+    alike = shifts[near[near.sum(1).argmax()]]
     cols, rows = np.median(alike, axis=0).tolist()
     length = float(np.hypot(cols, rows))
-    if len(alike) < needed or length > FARTHEST:
-        return Registration(windows=0, measured=measured)
+    if len(alike) < max(FEWEST, AGREE_SHARE * len(shifts)) or length > farthest:
+        return unknown
     spread = float(np.median(np.hypot(*(alike - (cols, rows)).T)))
-    return Registration(cols, rows, length * gsd, len(alike), measured, spread)
+    return Registration(cols, rows, length * gsd, windows, len(shifts), len(alike), spread)
 
 
-def _shift_in(before: np.ndarray, after: np.ndarray, valid: np.ndarray) -> tuple[float, float] | None:
-    """Return the shift (columns, rows) that one window tells, None where it has no data or no texture."""
-    if min(valid.shape) < SMALLEST or valid.mean() < VALID:
-        return None
-    from skimage.registration import phase_cross_correlation
+def _spectra(read: Read, width: int, height: int, size: int) -> Iterator[np.ndarray]:
+    """Yield the cross spectrum (size, size) of every window that has data and texture, all of one weight."""
+    from scipy import fft
 
-    images = [_structure(image, valid) for image in (before, after)]
-    if any(image is None for image in images):
-        return None
-    back, _, _ = phase_cross_correlation(*images, upsample_factor=STEPS, normalization=None)
-    return -float(back[1]), -float(back[0])
+    taper = np.hanning(size + 2)[1:-1].astype(np.float32)
+    for window in lattice(width, height, MOST, size):
+        before, after, valid = read(window)
+        if valid.mean() < VALID:
+            continue
+        pair = []
+        for image in (before, after):
+            detail = _detail(image, valid)
+            if detail is None:
+                break
+            spectrum = fft.fft2(detail * taper[:, None] * taper[None])
+            spectrum /= np.maximum(np.abs(spectrum), 1e-6) ** FLATTENED
+            pair.append(spectrum / np.sqrt((np.abs(spectrum) ** 2).sum()))
+        if len(pair) == 2:
+            yield pair[0] * pair[1].conj()
 
 
-def _structure(image: np.ndarray, valid: np.ndarray) -> np.ndarray | None:
-    """Return what is left of (3, h, w) without light and haze: edges and grain of middle size, tapered."""
+def _detail(image: np.ndarray, valid: np.ndarray) -> np.ndarray | None:
+    """Return (h, w) float32 of (3, h, w): edges and grain, however strong the light; None if it is flat."""
     from scipy import ndimage
 
-    grey = image.astype(np.float64).mean(axis=0)
+    grey = image.astype(np.float32).mean(axis=0)
     low, high = np.percentile(grey[valid], (1, 99))
     if high <= low:
         return None
-    grey = np.where(valid, np.clip(grey, low, high), np.median(grey[valid]))
-    detail = ndimage.gaussian_filter(grey, 1.0) - ndimage.gaussian_filter(grey, 8.0)
-    power = np.sqrt(ndimage.gaussian_filter(detail**2, 16.0))
-    detail /= power + 0.1 * (high - low)
-    rows, cols = (np.hanning(size + 2)[1:-1] for size in valid.shape)
-    return np.asarray(detail * rows[:, None] * cols[None])
+    grey = np.where(valid, (np.clip(grey, low, high) - low) / (high - low), 0).astype(np.float32)
+    inside = None if valid.all() else valid.astype(np.float32)
+
+    def mean(smooth: Callable[..., np.ndarray], values: np.ndarray, size: float) -> np.ndarray:
+        # What has no data is no part of the mean, so that its outline is no structure that both dates share.
+        means = smooth(values, size)
+        return means if inside is None else means / np.maximum(smooth(inside, size), 0.05)
+
+    detail = mean(ndimage.gaussian_filter, grey, FINE) - mean(ndimage.gaussian_filter, grey, COARSE)
+    if inside is not None:
+        detail *= inside
+    contrast = np.sqrt(np.maximum(mean(ndimage.uniform_filter, detail**2, LIGHT), 0))
+    return np.asarray(detail / (contrast + 0.1))
+
+
+def _peak(spectrum: np.ndarray) -> tuple[float, float]:
+    """Return the shift (columns, rows) that a sum of cross spectra tells."""
+    from skimage.registration import phase_cross_correlation
+
+    # The product of both images is there already, so the other image is one whose spectrum is 1.
+    back, _, _ = phase_cross_correlation(
+        spectrum, np.ones_like(spectrum), upsample_factor=STEPS, space="fourier", normalization=None
+    )
+    return -float(back[1]), -float(back[0])
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [round(part, 3) for part in value]
+    return round(value, 3) if isinstance(value, float) else value

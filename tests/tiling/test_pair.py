@@ -320,25 +320,24 @@ def test_a_grid_beyond_the_limit(scenes):
     refused(SceneTooLarge, *scenes[:2], "before.tif", gsd=1e-5)
 
 
-def test_bounds_cut_the_grid(scenes):
+def test_bounds_are_the_focus_and_change_no_pixel(scenes):
     corners = [lonlat(ORIGIN[0] + x, ORIGIN[1] - y) for x, y in product((10, 25), (5, 20))]
     lons, lats = zip(*corners, strict=True)
+    with ScenePair.open(*scenes[:2]) as pair:
+        everything = whole(pair)
+        assert pair.focus == Window(0, 0, 90, 60)
     with ScenePair.open(*scenes[:2], bounds=(min(lons), min(lats), max(lons), max(lats))) as pair:
-        before, after, valid = whole(pair)
-    grid = pair.grid
-    assert abs(grid.transform.c - (ORIGIN[0] + 10)) <= 0.5 and abs(grid.transform.f - (ORIGIN[1] - 5)) <= 0.5
-    assert abs(grid.width - 30) <= 1 and abs(grid.height - 30) <= 1
-    col, row = round((grid.transform.c - ORIGIN[0]) / 0.5), round((ORIGIN[1] - grid.transform.f) / 0.5)
-    assert valid.all() and np.array_equal(
-        before, scenes[2][:, row : row + grid.height, col : col + grid.width]
-    )
-    assert np.array_equal(after, scenes[3][:, row : row + grid.height, col : col + grid.width])
+        focus = pair.focus
+        assert all(np.array_equal(*images) for images in zip(everything, whole(pair), strict=True))
+    assert abs(focus.col_off - 20) <= 1 and abs(focus.row_off - 10) <= 1
+    assert abs(focus.width - 30) <= 1 and abs(focus.height - 30) <= 1
 
 
 def test_bounds_larger_than_the_scene_change_nothing(scenes):
     for bounds in ((14, 49, 17, 52), (-180, -90, 180, 90)):
         with ScenePair.open(*scenes[:2], bounds=bounds) as pair:
             assert (pair.grid.width, pair.grid.height, pair.grid.transform) == (90, 60, north_up())
+            assert pair.focus == Window(0, 0, 90, 60)
 
 
 @pytest.mark.parametrize(
@@ -368,7 +367,7 @@ def test_bounds_across_the_antimeridian(tmp_path):
         tmp_path / "a.tif", textured(60, 90), crs="EPSG:32601", transform=north_up(x - 22, y + 15)
     )
     with ScenePair.open(path, path, bounds=(179.9999, 59.9, -179.9999, 60.1)) as pair:
-        assert 20 < pair.grid.width < 40 and pair.grid.height == 60
+        assert 20 < pair.focus.width < 40 and pair.focus.height == 60
 
 
 # --- bands
