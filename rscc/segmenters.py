@@ -183,6 +183,10 @@ def load_segmenter(kind: str) -> SamSegmenter:
         ) from error
     if family == "mobile_sam":
         return _load_mobile_sam(Path(place), SamConfig, SamModel)
+    if not Path(place).is_dir():
+        raise WeightsNotFound(
+            f"{place}: no such folder; give one that holds Segment Anything in the format of transformers"
+        )
     try:
         sam = SamModel.from_pretrained(place, local_files_only=True, use_safetensors=True)
     except (OSError, ValueError) as error:

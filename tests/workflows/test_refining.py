@@ -4,12 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from fakes import BrightnessCaptioner
 from scene_pairs import make_pair
 from shapely.geometry import box
 from tiny_sam import tiny_sam
 
 from rscc.errors import WeightsNotFound
 from tiling import ChangeRegion, ScenePair, TileGrid
+from workflows import caption_scene
 from workflows.errors import OptionInvalid
 from workflows.events import Event, Found, places_of
 from workflows.options import SceneOptions
@@ -183,3 +185,26 @@ def test_a_real_segmenter_opens_by_its_name(tmp_path):
         rough = region(41, 48, 12, 16, pair)
         found = refine_regions(pair, grid, [rough], segmenter, least=0.01)
     assert found.redrawn in (0, 1) and found.regions[0].pixel_polygon.is_valid
+
+
+def test_a_run_redraws_what_it_found_and_records_it(tmp_path):
+    tiny_sam().save_pretrained(tmp_path / "sam")
+    made = make_pair(tmp_path, [HOUSE, FAR])
+    name = f"sam:{tmp_path / 'sam'}"
+    report = caption_scene(made.before, made.after, BrightnessCaptioner(), SceneOptions(refine=name))
+    plain = caption_scene(made.before, made.after, BrightnessCaptioner())
+    assert report.run["settings"]["refine"] == name
+    assert report.run["refinement"]["regions"] == len(report.changes) == 2
+    assert plain.run["refinement"] is None
+    same = [
+        one.geometry.equals(other.geometry) for one, other in zip(report.changes, plain.changes, strict=True)
+    ]
+    assert same.count(False) <= report.run["refinement"]["redrawn"]
+
+
+def test_a_run_without_the_weights_ends_before_the_work(tmp_path):
+    made = make_pair(tmp_path, [HOUSE])
+    captioner = BrightnessCaptioner()
+    with pytest.raises(WeightsNotFound, match="no such file"):
+        caption_scene(made.before, made.after, captioner, SceneOptions(refine="mobile_sam:none.pt"))
+    assert captioner.shapes == []
