@@ -39,7 +39,7 @@ def test_building_needs_no_torch_and_no_uv_lock_is_kept(project, repository):
 def test_the_extras_and_the_command_are_there(project):
     extras = set(project["project"]["optional-dependencies"])
     assert {"train", "davir", "dev", "distributed", "openvino"} <= extras
-    assert project["project"]["scripts"] == {"rscc": "rscc.cli:main"}
+    assert project["project"]["scripts"] == {"rscc": "rscc.__main__:main"}
     assert project["project"]["license"] == "Apache-2.0"
 
 
