@@ -176,8 +176,7 @@ def test_only_changed_pixels_are_kept(tmp_path):
     with TileCache(tmp_path, {"a": 1}, 0.5) as cache:
         bands = [Band(7, probability[:1], valid[:1], 3), Band(8, probability[1:], valid[1:], 3)]
         assert list(cache.keep(iter(bands), {"tiles": 4})) == bands
-        [(kept, counts)] = cache.finished(7)
-        first, second = kept
+        [(first, second, counts)] = [(*kept, counts) for kept, counts in cache.finished(7)]
     assert counts == {"tiles": 4}
     assert (first.row_off, second.row_off, first.col_off) == (7, 8, 3)
     assert first.probability.tolist() == [[0, 0.5, np.float32(0.9)]]
