@@ -119,9 +119,9 @@ def _found(info: SceneInfo, band: int | str) -> int:
         ([_short(name) for name in names], _short(text)),
         (colors, text.casefold()),
     ):
-        if known.count(key) > 1:
+        if key and known.count(key) > 1:
             raise BandNotFound(f"{info.path}: several bands are called {text}; give the number of one")
-        if key in known:
+        if key and key in known:
             return known.index(key) + 1
     meant = _by_name(names)
     if meant is not None and text.casefold() in COLORS:

@@ -69,9 +69,7 @@ class _Lattice:
         return Window(col, row, width, height)
 
 
-def plan_grid(
-    before: SceneInfo, after: SceneInfo, gsd: float | None = None, bounds: Bounds | None = None
-) -> Grid:
+def plan_grid(before: SceneInfo, after: SceneInfo, gsd: float | None = None) -> Grid:
     """Return the grid of the scene before, cut to the ground that both scenes show.
 
     A scene whose pixels run along the axes of a projected map keeps them; one in degrees gets a grid in its
@@ -101,8 +99,7 @@ def plan_grid(
     x, y = west + span.col_off * width, north - span.row_off * height
     transform = Affine(width, 0.0, x, 0.0, -height, y)
     anchor = _whole(x / width), _whole(-y / height)
-    grid = Grid(crs, transform, span.width, span.height, pixels.gsd, anchor)
-    return grid if bounds is None else _cut_grid(grid, focus_window(grid, bounds, before))
+    return Grid(crs, transform, span.width, span.height, pixels.gsd, anchor)
 
 
 def focus_window(grid: Grid, bounds: Bounds, before: SceneInfo) -> Window:
@@ -124,14 +121,6 @@ def focus_window(grid: Grid, bounds: Bounds, before: SceneInfo) -> Window:
         )
     touched = _Lattice((to_map.a, -to_map.e), (west, north), grid.gsd).span(ground)
     return touched.intersection(Window(0, 0, grid.width, grid.height))
-
-
-def _cut_grid(grid: Grid, window: Window) -> Grid:
-    own = grid.transform
-    x, y = on_map(own, window.col_off, window.row_off)
-    anchor = grid.anchor[0] + window.col_off, grid.anchor[1] + window.row_off
-    transform = Affine(own.a, own.b, x, own.d, own.e, y)
-    return Grid(grid.crs, transform, window.width, window.height, grid.gsd, anchor)
 
 
 def _own_lattice(before: SceneInfo) -> _Lattice:

@@ -226,7 +226,7 @@ def _picture(info: SceneInfo, bands: Numbers, alpha_masks: bool) -> Picture:
     per_band = any(MaskFlags.nodata in own for own in flags)
     masked = [n for n, own in zip(numbers, flags, strict=True) if MaskFlags.all_valid not in own]
     # A dark pixel may have 0 in one band; a value that no measurement has is nodata wherever it stands.
-    any_band = per_band and (info.nodata == 0 or info.dtype == "uint8")
+    any_band = per_band and len(numbers) > 1 and (info.nodata == 0 or info.dtype == "uint8")
     if not per_band:
         masked = masked[:1] if info.masked_by != "alpha" or alpha_masks else []
     elif any_band and len(masked) < len(numbers):

@@ -1,0 +1,213 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import rasterio
+from PIL import Image
+from rasters import ORIGIN, UTM, north_up, textured, write_scene
+
+from tiling import BandNotFound, PixelTypeUnsupported, ScenePair, TooFewBands, Window, describe
+from tiling.bands import BandChoice, choose_bands
+
+SENTINEL = ["B01", "B02", "B03", "B04", "B05", "B06", "B07", "B08", "B8A", "B09", "B10", "B11", "B12"]
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory):
+    """Write a scene with band names and colours; return what its header says."""
+    folder = tmp_path_factory.mktemp("bands")
+
+    def make(names=None, colors=None, count=None, **options):
+        count = count or len(names or colors)
+        path = write_scene(
+            folder / "scene.tif",
+            textured(8, 8, bands=count),
+            colors=colors or ["gray", *["undefined"] * (count - 1)],
+            photometric="MINISBLACK",
+            **options,
+        )
+        if names:
+            with rasterio.open(path, "r+") as file:
+                file.descriptions = names
+        return describe(path)
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (SENTINEL, (4, 3, 2)),
+        (["B2", "B3", "B4", "B8"], (3, 2, 1)),
+        (["B4", "B3", "B2"], (1, 2, 3)),
+        ([f"SR_B{n}" for n in range(1, 8)], (4, 3, 2)),  # Landsat 8 and 9
+        ([f"SR_B{n}" for n in (1, 2, 3, 4, 5, 7)], (3, 2, 1)),  # Landsat 4 to 7
+        ([f"B{n}" for n in range(1, 12)], (4, 3, 2)),
+        (["B1", "B2", "B3", "B4", "B5", "B7", "B8"], (3, 2, 1)),
+        (["coastal", "Blue", "Green", "Red", "NIR"], (4, 3, 2)),
+        (["B", "G", "R", "N"], (3, 2, 1)),
+        (["B2, central wavelength 490 nm", "B3 (green)", "B4: red", "B8"], (3, 2, 1)),
+    ],
+)
+def test_names_that_tell_the_sensor(scene, names, expected):
+    assert choose_bands(scene(names)) == BandChoice(expected, "name")
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        [f"B{n}" for n in range(1, 8)],  # Landsat 5 or Landsat 8
+        [f"B{n}" for n in range(1, 5)],
+        ["nir", "red", "green"],
+        ["red", "red", "green", "blue"],
+        ["VV", "VH", "ratio"],
+    ],
+)
+def test_names_that_do_not_tell_it_are_warned_about(scene, names):
+    choice = choose_bands(scene(names))
+    assert (choice.numbers, choice.how) == ((1, 2, 3), "order")
+    assert "--bands" in choice.warning and ", ".join(names) in choice.warning and "\n" not in choice.warning
+
+
+def test_colours_come_before_names_and_contradictions_are_told(scene):
+    colors = ["red", "green", "blue", "undefined"]
+    assert choose_bands(scene(["red", "green", "blue", "nir"], colors)) == BandChoice((1, 2, 3), "color")
+    assert choose_bands(scene(None, ["undefined", "blue", "green", "red"])) == BandChoice((4, 3, 2), "color")
+    choice = choose_bands(scene(["B2", "B3", "B4", "B8"], colors))
+    assert (choice.numbers, choice.how) == ((1, 2, 3), "color") and "--bands 3,2,1" in choice.warning
+
+
+@pytest.mark.parametrize(("count", "warned"), [(3, False), (4, False), (5, True), (13, True)])
+def test_without_names_the_order_counts(scene, count, warned):
+    choice = choose_bands(scene(count=count))
+    assert (choice.numbers, choice.how) == ((1, 2, 3), "order")
+    assert (choice.warning is not None) == warned
+    assert not warned or f"{count} bands without names" in choice.warning
+    named = choose_bands(scene([f"Band {n}" for n in range(1, count + 1)]))
+    assert named.numbers == (1, 2, 3) and (named.warning is not None) == warned
+
+
+@pytest.mark.parametrize(
+    ("colors", "expected"),
+    [(["gray"], 1), (["gray", "undefined"], 1), (["gray", "alpha"], 1), (["alpha", "undefined"], 2)],
+)
+def test_few_bands_are_shown_in_grey(scene, colors, expected):
+    choice = choose_bands(scene(None, colors))
+    assert (choice.numbers, choice.how) == ((expected,) * 3, "gray") and "grey" in choice.warning
+
+
+def test_an_alpha_band_alone_is_no_picture(scene):
+    info = replace(scene(None, ["gray"]), colors=("alpha",))
+    with pytest.raises(TooFewBands, match="alpha"):
+        choose_bands(info)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        ((4, 3, 2), (4, 3, 2)),
+        (("4", " 3 ", 2), (4, 3, 2)),
+        (("B04", "b03", "b2"), (4, 3, 2)),
+        (("red", "Green", "BLUE"), (4, 3, 2)),
+        (("B8A", "B12", "b8"), (9, 13, 8)),
+        ((1, 1, 1), (1, 1, 1)),
+    ],
+)
+def test_bands_by_number_and_name(scene, wanted, expected):
+    assert choose_bands(scene(SENTINEL), wanted) == BandChoice(expected, "request")
+
+
+def test_bands_by_the_colour_of_the_file(scene):
+    info = scene(None, ["blue", "green", "red", "undefined"])
+    assert choose_bands(info, ("red", "blue", 4)).numbers == (3, 1, 4)
+
+
+@pytest.mark.parametrize("band", [0, 14, -1, "B13", "nir", "", "undefined"])
+def test_bands_that_are_not_there(scene, band):
+    info = scene(SENTINEL)
+    with pytest.raises(BandNotFound) as caught:
+        choose_bands(info, (1, band, 2))
+    assert str(caught.value).startswith(f"{info.path}: there is no band {band}")
+    assert "1 to 13 (B01, B02, B03" in str(caught.value)
+
+
+def test_a_name_of_two_bands_is_none(scene):
+    info = scene(["swir", "red", "red", "nir"])
+    with pytest.raises(BandNotFound, match="several bands are called red; give the number"):
+        choose_bands(info, ("red", 1, 2))
+    assert choose_bands(info, ("nir", "SWIR", 2)).numbers == (4, 1, 2)
+
+
+def test_complex_pixels_are_refused(tmp_path):
+    pixels = textured(8, 8, bands=2).astype(np.complex64)
+    path = write_scene(tmp_path / "radar.tif", pixels, colors=["gray", "undefined"])
+    with pytest.raises(PixelTypeUnsupported, match=r"radar\.tif: band 1 has complex pixels"):
+        choose_bands(describe(path))
+
+
+# --- palettes
+
+
+def write_palette(path, index, colors, *, x=ORIGIN[0], nodata=None):
+    height, width = index.shape
+    with rasterio.open(
+        path, "w", driver="GTiff", count=1, height=height, width=width, dtype="uint8", crs=UTM,
+        transform=north_up(x), nodata=nodata, photometric="palette",
+    ) as file:  # fmt: skip
+        file.write(index.astype(np.uint8), 1)
+        file.write_colormap(1, dict(enumerate(colors)))
+    return path
+
+
+COLORS = [(200, 10, 30, 255), (20, 180, 40, 255), (10, 20, 220, 255), (250, 250, 250, 255)]
+
+
+def test_a_palette_becomes_its_colours(tmp_path):
+    index = np.random.default_rng(0).integers(0, 4, (30, 40))
+    path = write_palette(tmp_path / "a.tif", index, COLORS, nodata=3)
+    assert choose_bands(describe(path)) == BandChoice((1, 1, 1), "palette")
+    assert choose_bands(describe(path), (1, 1, 1)).how == "palette"
+    with ScenePair.open(path, path) as pair:
+        before, after, valid = pair.read(Window(0, 0, 40, 30))
+    expected = np.array(COLORS)[index][..., :3].transpose(2, 0, 1)
+    assert np.array_equal(valid, index != 3)
+    assert np.array_equal(before[:, valid], expected[:, valid]) and np.array_equal(before, after)
+
+
+def test_a_palette_is_mixed_as_colours_and_not_as_numbers(tmp_path):
+    """Halfway between colours 0 and 2 lies their mean, not colour 1."""
+    index = np.zeros((30, 40), int)
+    index[:, 20:] = 2
+    path = write_palette(tmp_path / "a.tif", index, COLORS)
+    moved = write_palette(tmp_path / "b.tif", index, COLORS, x=ORIGIN[0] + 0.25)
+    with ScenePair.open(path, moved) as pair:
+        _, after, valid = pair.read(Window(0, 0, pair.grid.width, pair.grid.height))
+    assert valid.all()
+    assert after[:, 5, 20].tolist() == [105, 15, 125]
+    assert after[:, 5, 19].tolist() == [200, 10, 30] and after[:, 5, 21].tolist() == [10, 20, 220]
+
+
+def test_clear_colours_of_a_palette_are_no_data(tmp_path):
+    """GDAL calls colour 1 nodata, the first that is clear; colour 3 is half clear."""
+    index = np.random.default_rng(0).integers(0, 4, (30, 40)).astype(np.uint8)
+    image = Image.fromarray(index, "P")
+    image.putpalette([part for color in COLORS for part in color[:3]])
+    image.save(tmp_path / "a.png", transparency=bytes([255, 0, 255, 100]))
+    (tmp_path / "a.pgw").write_text("0.5\n0\n0\n-0.5\n500000.25\n5599999.75\n")
+    with rasterio.open(tmp_path / "a.png", "r+") as file:
+        file.crs = UTM
+    path = tmp_path / "a.png"
+    assert describe(path).palette[1][3] == 0
+    with ScenePair.open(path, path) as pair:
+        before, _, valid = pair.read(Window(0, 0, 40, 30))
+    assert np.array_equal(valid, (index == 0) | (index == 2))
+    assert before[:, index == 2].T.tolist()[0] == [10, 20, 220]
+
+
+def test_a_grey_scene_and_one_in_colour(tmp_path):
+    gray = write_scene(tmp_path / "a.tif", textured(30, 40, bands=1), colors=["gray"])
+    color = write_scene(tmp_path / "b.tif", textured(30, 40), transform=north_up(ORIGIN[0] + 0.2))
+    with ScenePair.open(gray, color) as pair:
+        before, after, _ = pair.read(Window(0, 0, 39, 30))
+    assert np.array_equal(before, np.repeat(textured(30, 40, bands=1)[:, :, :39], 3, axis=0))
+    assert not np.array_equal(after[0], after[1])

@@ -1,0 +1,240 @@
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from affine import Affine
+from grounds import PLACES, Ground, View
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyproj import Transformer
+from rasters import ORIGIN, UTM, north_up, write_scene
+
+from tiling import BoundsInvalid, NoOverlap, ResolutionInvalid, SceneTooLarge, Window, describe
+from tiling.frame import focus_window, plan_grid
+from tiling.geodesy import on_map
+
+
+@pytest.fixture
+def scene(tmp_path):
+    """Write an empty scene and return what its header says."""
+
+    def make(width=90, height=60, name="scene.tif", **options):
+        return describe(write_scene(tmp_path / name, np.zeros((3, height, width), np.uint8), **options))
+
+    return make
+
+
+def seen(tmp_path, place, name="view.tif", **options):
+    ground, view = Ground(*place), View(**options)
+    blank = np.zeros((3, view.height, view.width), np.uint8)
+    return describe(view.write(tmp_path / name, ground, blank))
+
+
+def lonlat(grid, col, row):
+    return Transformer.from_crs(grid.crs.to_wkt(), "EPSG:4326", always_xy=True).transform(
+        *on_map(grid.transform, col, row)
+    )
+
+
+def box_of(grid, window):
+    """West, south, east and north of pixels, a tenth of a pixel inside them."""
+    corners = [
+        lonlat(grid, col, row)
+        for col in (window.col_off + 0.1, window.col_end - 0.1)
+        for row in (window.row_off + 0.1, window.row_end - 0.1)
+    ]
+    lons, lats = zip(*corners, strict=True)
+    return min(lons), min(lats), max(lons), max(lats)
+
+
+# --- the grid
+
+
+@pytest.mark.parametrize(("mirrored", "south_up"), [(False, True), (True, False), (True, True)])
+def test_flipped_scenes_keep_their_pixels(scene, mirrored, south_up):
+    plain = scene()
+    own = plain.transform
+    x, y = own.c + 45 * mirrored, own.f - 30 * south_up
+    flipped = Affine(-own.a if mirrored else own.a, 0, x, 0, -own.e if south_up else own.e, y)
+    turned = scene(transform=flipped)
+    assert plan_grid(turned, turned) == plan_grid(plain, plain)
+    assert plan_grid(plain, turned).transform == own
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("angle", [0.0, 33.0])
+def test_every_scene_gets_a_north_up_grid_in_metres_or_feet(tmp_path, place, angle):
+    for number, crs in enumerate(PLACES[place]):
+        info = seen(tmp_path, place, crs=crs, angle=angle, gsd=0.6, name=f"{number}.tif")
+        grid = plan_grid(info, info)
+        own = grid.transform
+        assert own.a > 0 > own.e and own.b == own.d == 0 and grid.crs.is_projected
+        assert grid.crs == info.crs or info.crs.is_geographic
+        assert grid.gsd == pytest.approx(0.6, rel=0.011)  # maps are true to one percent
+        # The grid holds the whole scene and hardly more.
+        west, south, east, north = info.bounds
+        if not info.crs.is_geographic:
+            assert own.c <= west + 0.06 * own.a and own.f >= north + 0.06 * own.e
+            assert (grid.width - 2) * own.a <= east - west <= (grid.width + 0.1) * own.a
+            assert (grid.height - 2) * -own.e <= north - south <= (grid.height + 0.1) * -own.e
+
+
+@pytest.mark.parametrize(
+    ("place", "crs"),
+    [
+        ((15.0, 50.0), UTM),
+        ((-74.0, -8.4), "EPSG:32718"),
+        ((180.0, -17.0), "EPSG:32701"),
+        ((-45.0, 85.0), "EPSG:5041"),
+    ],
+)
+def test_degrees_get_the_utm_zone_or_the_polar_grid(tmp_path, place, crs):
+    info = seen(tmp_path, place, crs="EPSG:4326")
+    assert plan_grid(info, info).crs.to_string() == crs
+
+
+def test_only_common_ground_is_in_the_grid(scene, tmp_path):
+    """Two strips that cross at right angles, one of them turned by 30 degrees."""
+    wide = seen(tmp_path, (15.0, 50.0), crs=UTM, gsd=0.5, width=400, height=40, name="wide.tif")
+    high = seen(tmp_path, (15.0, 50.0), crs=UTM, gsd=0.5, angle=30.0, width=40, height=400, name="high.tif")
+    grid = plan_grid(wide, high)
+    across = 40 / math.cos(math.radians(30)) + 40 * math.tan(math.radians(30))
+    assert grid.height == 40 and grid.width == pytest.approx(across, abs=2)
+
+
+def test_a_scene_over_the_pole_and_one_of_the_whole_cap(scene):
+    """In degrees the ground around a pole is no polygon; the cap is all longitudes north of 85 degrees."""
+    pole = scene(crs="EPSG:3995", transform=north_up(-20, 15), name="pole.tif")
+    cap = scene(3600, 50, crs="EPSG:4326", transform=Affine(0.1, 0, -180, 0, -0.1, 90), name="cap.tif")
+    assert replace(plan_grid(pole, cap), gsd=0.5) == replace(plan_grid(pole, pole), gsd=0.5)
+    beside = scene(300, 50, crs="EPSG:4326", transform=Affine(0.1, 0, 90, 0, -0.1, 90), name="wedge.tif")
+    # From 90 to 120 degrees east, which is up to 30 degrees above the x axis of this map.
+    grid = plan_grid(pole, beside)
+    assert (grid.width, grid.height) == (50, math.ceil(50 * math.tan(math.radians(30))))
+
+
+def test_a_whole_earth_scene_is_no_hindrance_at_the_antimeridian(scene):
+    x, y = Transformer.from_crs("EPSG:4326", "EPSG:32601", always_xy=True).transform(180.0, 60.0)
+    across = scene(crs="EPSG:32601", transform=north_up(x - 22, y + 15), name="across.tif")
+    for west in (-180, 0, -179.5):
+        whole = Affine(0.5, 0, west, 0, -0.5, 90)
+        world = scene(720, 360, crs="EPSG:4326", transform=whole, name="world.tif")
+        assert plan_grid(across, world) == plan_grid(across, across)
+
+
+def test_before_may_be_the_large_one(scene):
+    """A scene after in a zone where the corners of the scene before have no place."""
+    world = scene(400, 400, crs="EPSG:3857", transform=north_up(-2e7, 2e7, 1e5), name="world.tif")
+    small = scene(name="small.tif", crs="EPSG:2154", transform=north_up(650_000, 6_860_000, 500.0))
+    grid = plan_grid(world, small)
+    assert grid.width <= 3 and grid.height <= 3 and grid.transform.a == 1e5
+
+
+@pytest.mark.parametrize("gsd", [0, -1.0, math.nan, math.inf])
+def test_impossible_resolutions(scene, gsd):
+    with pytest.raises(ResolutionInvalid, match="above 0"):
+        plan_grid(scene(), scene(), gsd)
+
+
+def test_a_grid_beyond_the_limit(scene):
+    with pytest.raises(SceneTooLarge, match="coarser"):
+        plan_grid(scene(), scene(), 1e-5)
+
+
+# --- the anchor
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    cut=st.tuples(st.integers(0, 30), st.integers(0, 20)),
+    place=st.tuples(st.sampled_from([0.0, 0.25, 0.1, 0.15, 1 / 3]), st.sampled_from([0.0, 0.25, -0.1])),
+    gsd=st.sampled_from([None, 0.6, 1.4]),
+    crs=st.sampled_from([UTM, "EPSG:32733"]),
+)
+def test_what_is_cut_off_is_added_to_the_anchor(scene, cut, place, gsd, crs):
+    x, y = ORIGIN[0] + place[0], ORIGIN[1] + place[1]
+    whole = scene(crs=crs, transform=north_up(x, y))
+    rest = scene(90 - cut[0], 60 - cut[1], crs=crs, transform=north_up(x + cut[0] * 0.5, y - cut[1] * 0.5))
+    one, other = plan_grid(whole, whole, gsd), plan_grid(rest, rest, gsd)
+    moved = other.anchor[0] - one.anchor[0], other.anchor[1] - one.anchor[1]
+    if gsd is None:
+        assert moved == cut
+    assert on_map(one.transform, *moved) == pytest.approx((other.transform.c, other.transform.f), abs=1e-6)
+    assert one.transform.a == other.transform.a
+
+
+def test_the_anchor_counts_from_the_origin_of_the_map(scene):
+    grid = plan_grid(scene(), scene())
+    assert grid.anchor == (1_000_000, -11_200_000)
+    assert plan_grid(scene(), scene(), 2.0).anchor == (250_000, -2_800_000)
+
+
+# --- the focus
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_a_box_around_pixels_is_these_pixels(scene, data):
+    info = scene(400, 300)
+    grid = plan_grid(info, info, data.draw(st.sampled_from([None, 0.8])))
+    col, row = data.draw(st.integers(0, grid.width - 1)), data.draw(st.integers(0, grid.height - 1))
+    window = Window(
+        col, row, data.draw(st.integers(1, grid.width - col)), data.draw(st.integers(1, grid.height - row))
+    )
+    found = focus_window(grid, box_of(grid, window), info)
+    # A box in degrees lies aslant on the map, by less than a pixel here.
+    assert found.intersection(window) == window
+    assert found.width <= window.width + 2 and found.height <= window.height + 2
+
+
+def test_a_box_larger_than_the_scene_is_all_of_it(scene):
+    info = scene()
+    grid = plan_grid(info, info)
+    for bounds in ((14, 49, 17, 52), (-180, -90, 180, 90)):
+        assert focus_window(grid, bounds, info) == Window(0, 0, 90, 60)
+
+
+@pytest.mark.parametrize(
+    ("place", "crs", "bounds"),
+    [
+        ((180.0, -17.0), "EPSG:32701", (179.9999, -17.1, -179.9999, -16.9)),
+        ((180.0, -17.0), "EPSG:32760", (179.9999, -17.1, -179.9999, -16.9)),
+        ((180.0, -17.0), "EPSG:4326", (179.9999, -17.1, -179.9999, -16.9)),
+        ((180.0, -17.0), "EPSG:3832", (179.9999, -17.1, -179.9999, -16.9)),
+    ],
+)
+def test_a_box_across_the_antimeridian(tmp_path, place, crs, bounds):
+    info = seen(tmp_path, place, crs=crs)
+    grid = plan_grid(info, info)
+    found = focus_window(grid, bounds, info)
+    # 0.0002 degrees are 21.3 m; the zones lean a little there.
+    assert found.height == grid.height and found.width * grid.gsd == pytest.approx(21.3, abs=3)
+    east = focus_window(grid, (-180, -17.1, -179.9, -16.9), info)
+    west = focus_window(grid, (179.9, -17.1, 180, -16.9), info)
+    assert west.col_off == 0 and east.col_end == grid.width and abs(west.col_end - east.col_off) <= 4
+
+
+def test_a_box_around_the_pole(scene):
+    pole = scene(crs="EPSG:3995", transform=north_up(-20, 15))
+    grid = plan_grid(pole, pole)
+    assert focus_window(grid, (-180, 89, 180, 90), pole) == Window(0, 0, 90, 60)
+    # The quarter between Greenwich (down on this map) and 90 degrees east (to the right).
+    assert focus_window(grid, (0, 89, 90, 90), pole) == Window(40, 30, 50, 30)
+
+
+@pytest.mark.parametrize("bounds", [(100, 10, 101, 11), (-164, -51, -163, -50), (15.01, 50.5, 15.02, 50.6)])
+def test_a_box_elsewhere(scene, bounds):
+    info = scene()
+    with pytest.raises(NoOverlap, match=r"scene\.tif: the box .*around 15\.0") as caught:
+        focus_window(plan_grid(info, info), bounds, info)
+    assert ",".join(f"{value:g}" for value in bounds) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "bounds", [(15.1, 50, 14.9, 51), (14, 51, 15, 50), (14, 50, 14, 51), (-190, 1, 0, 2), (math.nan, 1, 2, 3)]
+)
+def test_an_impossible_box(scene, bounds):
+    info = scene()
+    with pytest.raises(BoundsInvalid, match="the box"):
+        focus_window(plan_grid(info, info), bounds, info)
