@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,7 @@ def summary(run: dict[str, Any], count: int, area: float, target: Path) -> str:
         f"grid    {grid['width']} x {grid['height']} px at {grid['gsd']:.3g} m, {grid['tiles']} tiles",
         f"model   {model['name']} {model['version']}",
     ]
-    if shift["cols"] is not None and (shift["applied"] or _length(shift) >= NOTABLE_SHIFT):
+    if shift["cols"] is not None and _length((shift["cols"], shift["rows"])) >= NOTABLE_SHIFT:
         lines.append(f"shift   {shift_words(shift)}")
     if run["normalization"] is not None:
         lines.append(f"light   {light_words(run['normalization'])}")
@@ -66,13 +67,16 @@ def summary(run: dict[str, Any], count: int, area: float, target: Path) -> str:
 def shift_words(registration: Mapping[str, Any]) -> str:
     """Say how far the dates lie off each other; ``registration`` as in the run record."""
     if registration["cols"] is None:
-        return "not measurable: too little texture, or the dates differ too much"
-    cols, rows, pixels = registration["cols"], registration["rows"], _length(registration)
+        return "cannot be told: the dates show too little alike"
+    cols, rows = registration["cols"], registration["rows"]
+    pixels = _length((cols, rows))
     across, along = "right" if cols > 0 else "left", "down" if rows > 0 else "up"
     text = f"after lies {pixels:.1f} pixels ({registration['metres']:.2g} m) off"
     text += f" ({abs(cols):.1f} {across}, {abs(rows):.1f} {along})" if pixels >= 0.05 else ""
-    told = f"{registration['windows']} of {registration['measured']} windows agree"
-    return f"{text}, {told}{'; corrected by --align' if registration['applied'] else ''}"
+    if registration["applied"] is None:
+        return text
+    rest = "" if registration["left"] is None else f", {_length(registration['left']):.1f} pixels are left"
+    return f"{text}; moved back by --align{rest}"
 
 
 def light_words(normalization: Mapping[str, Any]) -> str:
@@ -81,8 +85,8 @@ def light_words(normalization: Mapping[str, Any]) -> str:
     return f"after brought to the light of before by --normalize (gains {gains})"
 
 
-def _length(registration: Mapping[str, Any]) -> float:
-    return float((registration["cols"] ** 2 + registration["rows"] ** 2) ** 0.5)
+def _length(shift: Sequence[float]) -> float:
+    return math.hypot(*shift)
 
 
 def explanation_summary(found: dict[str, Any], target: Path) -> str:

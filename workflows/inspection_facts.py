@@ -128,4 +128,5 @@ def layer_facts(layer: Layer) -> dict[str, Any]:
         "to_gsd": round(grid.gsd, 4),
         "reprojected": info.crs != grid.crs,
         "turned": not info.north_up,
+        "moved": layer.shift != (0, 0),
     }

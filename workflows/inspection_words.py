@@ -144,7 +144,9 @@ def _way(way: Mapping[str, Any], own: str, grid: str) -> str:
         words.append("turned north-up")
     if abs(way["from_gsd"] / way["to_gsd"] - 1) > 0.005:
         words.append(f"{way['from_gsd']:.3g} m to {way['to_gsd']:.3g} m")
-    elif not words:
+    if way["moved"]:
+        words.append("moved by the shift")
+    if not words:
         words.append("moved by a part of a pixel")
     return f"resampled: {', '.join(words)}, {_METHODS.get(way['method'], way['method'])}"
 
@@ -152,16 +154,19 @@ def _way(way: Mapping[str, Any], own: str, grid: str) -> str:
 def _light(pair: Mapping[str, Any]) -> str:
     stretch = pair["stretch"]
     text = _STRETCHES.get(stretch["kind"], stretch["kind"])
-    for role in ("before", "after"):
-        table = stretch.get(role)
-        if table is not None and (role == "before" or table != stretch.get("before")):
-            ranges = ", ".join(
-                f"{low:.4g}..{high:.4g}" for low, high in zip(table["low"], table["high"], strict=True)
-            )
-            text += f"; {role if table != stretch.get('after') or role == 'after' else 'shown'}: {ranges}"
+    ranges = {role: _ranges(stretch[role]) for role in ("before", "after") if stretch.get(role)}
+    if len(ranges) == 2 and ranges["before"] == ranges["after"]:
+        text += f"; values {ranges['before']}"
+    else:
+        text += "".join(f"; values of {role} {own}" for role, own in ranges.items())
     if pair["normalization"] is not None:
         text += f"; {light_words(pair['normalization'])}"
     return text
+
+
+def _ranges(table: Mapping[str, Any]) -> str:
+    spans = [f"{low:.4g}..{high:.4g}" for low, high in zip(table["low"], table["high"], strict=True)]
+    return spans[0] if len(set(spans)) == 1 else ", ".join(spans)
 
 
 def _model(model: Mapping[str, Any]) -> str:

@@ -159,6 +159,7 @@ def test_how_much_is_shared_and_has_data(scenes):
     assert found.resampling["before"]["method"] is None
     assert found.resampling["after"] == {
         "method": "bilinear", "from_gsd": 0.25, "to_gsd": 0.5, "reprojected": False, "turned": False,
+        "moved": False,
     }  # fmt: skip
 
 
