@@ -33,7 +33,7 @@ TILE_BYTES = 7
 BAND_BYTES = 24
 # Warped blocks of both dates, the changes themselves, and what the allocators keep.
 MARGIN = 96 * MIB
-CACHES = (128 * MIB, 64 * MIB, 32 * MIB)
+CACHES = (96 * MIB, 64 * MIB, 32 * MIB)
 AHEAD = 8
 T = TypeVar("T")
 R = TypeVar("R")
