@@ -346,7 +346,8 @@ def main() -> None:
             for way, said in ask(scene, captioner, options.ways, options.surroundings).items():
                 found.setdefault(way, []).extend(said)
         print(
-            f"### {model}, {len(made)} scenes of the {options.split} split\n\n{report(found)}\n", flush=True
+            f"### {model} {captioner.card.version}, {len(made)} scenes of the {options.split} split\n\n{report(found)}\n",
+            flush=True,
         )
         captions[model] = {way: [vars(one) for one in said] for way, said in found.items()}
     print(f"{platform.processor() or platform.machine()}, 1 thread, torch {torch.__version__}")
