@@ -128,6 +128,11 @@ def bounded_cache(size: int = CACHES[0]) -> Iterator[None]:
         yield
 
 
+def least_cache(limit: int | None) -> int:
+    """Return the bytes of GDAL's cache while there is no plan yet: with a cap as few as a plan may allow."""
+    return CACHES[0] if limit is None else CACHES[-1]
+
+
 class Batches:
     """Gives items to the model at most ``size`` at once; halves that for good when memory runs out."""
 

@@ -14,7 +14,7 @@ from workflows.dates import SceneDate
 from workflows.describing import describe_regions
 from workflows.detecting import search_area, tile_grid
 from workflows.events import Event, Search, in_order, right_angled
-from workflows.memory import Batches, bounded_cache, plan
+from workflows.memory import LOADED, Batches, bounded_cache, least_cache, plan, resident_bytes
 from workflows.opening import open_pair, pair_warnings, scene_dates
 from workflows.options import SceneOptions
 from workflows.progress import Progress
@@ -58,12 +58,19 @@ def caption_scene(
     card = captioner.card
     infos = (describe(before), describe(after))
     dates = scene_dates(infos, options)
-    with bounded_cache(), ExitStack() as stack:
+    # Before the scenes are opened: what GDAL keeps of them from then on is part of the plan.
+    held = max(resident_bytes(), LOADED)
+    with bounded_cache(least_cache(options.memory)), ExitStack() as stack:
         pair = stack.enter_context(open_pair(before, after, infos, card, options))
         scene_grid = tile_grid(pair, card, options)
         grid = tile_grid(pair, card, options, search_area(pair, card, options))
         memory = plan(
-            options.memory, grid, card, batch_size=options.batch_size, on_cpu=_device(captioner) == "cpu"
+            options.memory,
+            grid,
+            card,
+            batch_size=options.batch_size,
+            held=held,
+            on_cpu=_device(captioner) == "cpu",
         )
         stack.enter_context(bounded_cache(memory.gdal_cache))
         cache = None
