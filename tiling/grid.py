@@ -86,14 +86,10 @@ class Axis:
     Attributes:
         starts: where the tiles begin that see the area.
         edges: the edges of their cores, one more than tiles, from the first to the last pixel of the area.
-        all_starts: where all tiles of the scene begin; those of the area are some of them in a row.
-        first: the number of the area's first tile among all.
     """
 
     starts: tuple[int, ...]
     edges: tuple[int, ...]
-    all_starts: tuple[int, ...]
-    first: int
 
     @classmethod
     def cut(cls, size: int, tile: int, overlap: int, anchor: int, low: int, high: int) -> Axis:
@@ -106,7 +102,7 @@ class Axis:
         edges = (0, *((before + tile + after) // 2 for before, after in pairwise(starts)), size)
         first, end = bisect_right(starts, low - tile), bisect_left(starts, high)
         kept = tuple(min(max(edge, low), high) for edge in edges[first : end + 1])
-        return cls(starts[first:end], kept, starts, first)
+        return cls(starts[first:end], kept)
 
 
 class TileGrid:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tiling.grid import Axis, Tile, TileGrid, Window
+from tiling.grid import Tile, TileGrid, Window
 
 # The outermost pixels of a tile still count: at the edge of a scene no other tile sees them.
 LEAST_WEIGHT = 1e-3
@@ -43,8 +43,8 @@ class ChangeMosaic:
 
     def __init__(self, grid: TileGrid) -> None:
         self.grid = grid
-        self._row_weights = _weights(grid.rows, grid.height, grid.tile)
-        self._column_weights = _weights(grid.columns, grid.width, grid.tile)
+        self._row_weights = _weights(grid.rows.starts, grid.tile)
+        self._column_weights = _weights(grid.columns.starts, grid.tile)
         # Sums in float64: then a mean over any number of tiles is right to the last bit of float32.
         # A sum with an invalid pixel in it is NaN.
         self._sum = np.zeros((grid.tile, grid.area.width))
@@ -117,11 +117,15 @@ class ChangeMosaic:
         self._row_off = self._due
 
 
-def _weights(axis: Axis, size: int, tile: int) -> list[np.ndarray]:
-    """Return (tile,) weights for every tile of the area; those of all tiles add up to one at each pixel."""
+def _weights(starts: tuple[int, ...], tile: int) -> list[np.ndarray]:
+    """Return (tile,) weights for every tile along one axis that add up to one at each pixel of the area.
+
+    All tiles that see a pixel of the area are among those of the grid, so no other counts there.
+    """
     position = (np.arange(tile) + 0.5) / tile
     window = LEAST_WEIGHT + np.sin(np.pi * position) ** 2
-    total = np.zeros(max(size, tile))
-    for start in axis.all_starts:
-        total[start : start + tile] += window
-    return [window / total[start : start + tile] for start in axis.starts]
+    first = starts[0]
+    total = np.zeros(starts[-1] + tile - first)
+    for start in starts:
+        total[start - first : start - first + tile] += window
+    return [window / total[start - first : start - first + tile] for start in starts]

@@ -14,6 +14,7 @@ from shapely.geometry import MultiPolygon, Polygon, box
 from tiling import Band, Polygonizer, Window, polygonize, polygons
 
 THRESHOLD = 0.5
+NOISE = np.random.default_rng(0).random((30, 25)).astype(np.float32)
 
 
 def cut(probability, valid=None, seams=(), col_off=0, row_off=0):
@@ -62,6 +63,9 @@ def test_bands_give_exactly_the_polygons_of_the_whole(scene, connectivity, small
 
 @settings(max_examples=100)
 @given(scenes(), st.sampled_from([4, 8]), st.sampled_from([1, 20]), st.sampled_from([1, 10]))
+@example((of_mask("##. #.# #.# #.#"), np.ones((4, 3), bool), []), 8, 1, 1)
+@example((NOISE, np.ones(NOISE.shape, bool), [7, 20]), 8, 1, 1)
+@example((NOISE, np.ones(NOISE.shape, bool), []), 4, 20, 10)
 def test_how_much_is_worked_on_at_once_does_not_matter(scene, connectivity, slice_px, corners):
     probability, valid, seams = scene
     options = {"connectivity": connectivity, "min_area_px": 2}
