@@ -345,10 +345,8 @@ def main() -> None:
         for scene in made:
             for way, said in ask(scene, captioner, options.ways, options.surroundings).items():
                 found.setdefault(way, []).extend(said)
-        print(
-            f"### {model} {captioner.card.version}, {len(made)} scenes of the {options.split} split\n\n{report(found)}\n",
-            flush=True,
-        )
+        title = f"{model} {captioner.card.version}, {len(made)} scenes of the {options.split} split"
+        print(f"### {title}\n\n{report(found)}\n", flush=True)
         captions[model] = {way: [vars(one) for one in said] for way, said in found.items()}
     print(f"{platform.processor() or platform.machine()}, 1 thread, torch {torch.__version__}")
     if options.json:
