@@ -32,7 +32,7 @@ _STRETCHES = {
     "reflectance": "reflectance, by the scale of the files or of the sensor",
 }
 _METHODS = {"average": "averaged", "bilinear": "interpolated"}
-MIB = 2**20
+MB = 10**6
 
 
 def inspection_text(found: Mapping[str, Any], width: int = WIDTH) -> str:
@@ -178,7 +178,7 @@ def _model(model: Mapping[str, Any]) -> str:
 
 
 def _cost(expected: Mapping[str, Any]) -> list[str]:
-    memory = f"about {expected['memory']['expected'] / MIB:,.0f} MB of memory"
+    memory = f"about {expected['memory']['expected'] / MB:,.0f} MB of memory"
     rate = expected["rate"]
     if rate is None:
         return [f"{memory}; the time is not known for this model, --time measures it"]

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from tiling import TileGrid
 
 MIB = 2**20
+# What --memory calls MB.
+MB = 10**6
 # Bytes of a process with the libraries and the default model in it, where it cannot be asked yet.
 LOADED = 520 * MIB
 # Bytes per pixel that a shipped model needs on the CPU while it works on a tile, and what it needs at least.
@@ -98,8 +100,8 @@ def plan(
             return MemoryPlan(limit, size, ahead, cache, expected)
     assert limit is not None
     raise MemoryTooSmall(
-        f"memory is {limit / MIB:.0f} MB; {card.name} on a scene of {grid.width} x {grid.height} pixels "
-        f"needs at least {-(-expected // MIB)} MB; give as much, or cut the scene with --bbox"
+        f"memory is {limit / MB:.0f} MB; {card.name} on a scene of {grid.width} x {grid.height} pixels "
+        f"needs at least {-(-expected // MB)} MB; give as much, or cut the scene with --bbox"
     )
 
 

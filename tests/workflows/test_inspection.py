@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -223,6 +224,14 @@ def test_time_is_measured_with_the_model_or_stated_for_the_shipped_ones(scenes):
     assert base["seconds"] == pytest.approx(base["rate"]["tile"] * measured_tiles(paths), abs=0.1)
     assert stated_rate(CARD) is None
     assert inspected(paths).expected["seconds"] is None
+
+
+def test_the_least_memory_that_is_named_is_enough(scenes):
+    paths = scenes()
+    (refusal,) = inspected(paths, memory=10**6).refusals
+    least = int(re.search(r"needs at least (\d+) MB", refusal.message)[1])
+    assert inspected(paths, memory=least * 10**6 + 5 * 10**6).refusals == ()
+    assert inspected(paths, memory=least * 10**6 - 10**7).refusals != ()
 
 
 def measured_tiles(paths):
