@@ -311,13 +311,13 @@ def test_a_damaged_archive_is_refused(tmp_path, tiff):
 
 def test_an_encrypted_or_unusually_packed_member_is_refused(tmp_path, tiff):
     path = write_zip(tmp_path / "a.zip", {"a.tif": tiff}, compress_type=zipfile.ZIP_BZIP2)
-    refused(NotARaster, path, "packed")
+    refused(NotARaster, path, "packed in a way that is not read")
     path = write_zip(tmp_path / "b.zip", {"a.tif": tiff})
     content = bytearray(path.read_bytes())
     central = content.index(b"PK\x01\x02")
     content[central + 8 : central + 10] = struct.pack("<H", 1)
     path.write_bytes(content)
-    refused(NotARaster, path, "encrypted")
+    refused(NotARaster, path, "it is encrypted; unpack it with its password")
 
 
 # Servers
