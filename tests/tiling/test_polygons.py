@@ -103,6 +103,7 @@ def test_an_area_has_the_regions_of_the_whole_that_lie_in_it(scene, connectivity
 @example((of_mask(".#. #.# .#."), np.ones((3, 3), bool), [1, 2]), 8)
 @example((of_mask("##### #.### ##.## #####"), np.ones((4, 5), bool), [2]), 4)
 @example((of_mask("#### #..# #.## ##.#"), np.ones((4, 4), bool), [3]), 8)
+@example((of_mask("#### #..# ##.# #.##"), np.ones((4, 4), bool), [3]), 8)
 def test_polygons_are_valid_and_cover_exactly_the_changed_pixels(scene, connectivity):
     probability, valid, seams = scene
     regions = polygonize(cut(probability, valid, seams), THRESHOLD, connectivity=connectivity)
