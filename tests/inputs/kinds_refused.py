@@ -1,0 +1,226 @@
+"""Rows about what is refused: in one line that names the file, says what is wrong and what to do."""
+
+from __future__ import annotations
+
+import warnings
+import zipfile
+from pathlib import Path
+
+import rasterio
+from kind import Kind
+from rasterio.errors import NotGeoreferencedWarning
+from rasterio.rpc import RPC
+from scenes import Date
+
+
+def without(path: Path, *what: str, rpcs: RPC | None = None) -> Path:
+    """Write the pixels again without "crs" or "place", perhaps with RPCs."""
+    with rasterio.open(path) as file:
+        pixels, profile = file.read(), file.profile
+    for key in what:
+        profile.pop({"crs": "crs", "place": "transform"}[key])
+    path.unlink()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotGeoreferencedWarning)
+        with rasterio.open(path, "w", **profile) as file:
+            file.write(pixels)
+            if rpcs is not None:
+                file.rpcs = rpcs
+    return path
+
+
+def no_crs(path: Path) -> Path:
+    """Take the reference system away."""
+    return without(path, "crs")
+
+
+def only_rpcs(path: Path) -> Path:
+    """Leave rational polynomial coefficients as the only georeferencing."""
+    ones = [1.0] + [0.0] * 19
+    coefficients = RPC(
+        err_bias=1.0, err_rand=1.0, height_off=100.0, height_scale=500.0, lat_off=50.5, lat_scale=0.001,
+        line_off=75.0, line_scale=75.0, long_off=15.0, long_scale=0.001, samp_off=100.0, samp_scale=100.0,
+        line_num_coeff=[0.0, 0.0, 1.0] + [0.0] * 17, line_den_coeff=ones,
+        samp_num_coeff=[0.0, 1.0] + [0.0] * 18, samp_den_coeff=ones,
+    )  # fmt: skip
+    return without(path, "crs", "place", rpcs=coefficients)
+
+
+def cut_short(path: Path) -> Path:
+    """Keep the first half of the file."""
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+    return path
+
+
+def text(path: Path) -> Path:
+    """Replace the file by a text."""
+    path.write_text("no picture", encoding="utf-8")
+    return path
+
+
+def removed(path: Path) -> Path:
+    """Remove the file."""
+    path.unlink()
+    return path
+
+
+def complex_pixels(path: Path) -> Path:
+    """Write the pixels as complex numbers."""
+    with rasterio.open(path) as file:
+        pixels, profile = file.read(), file.profile
+    with rasterio.open(path, "w", **{**profile, "dtype": "complex64"}) as file:
+        file.write(pixels.astype("complex64"))
+    return path
+
+
+def two_in_a_zip(path: Path) -> Path:
+    """Zip the file twice, under two names."""
+    target = path.with_suffix(".zip")
+    with zipfile.ZipFile(target, "w") as archive:
+        archive.write(path, "june.tif")
+        archive.write(path, "july.tif")
+    return target
+
+
+def vrt_of_elsewhere(path: Path) -> Path:
+    """Let the VRT name a file outside its folder."""
+    content = path.read_text(encoding="utf-8")
+    path.write_text(content.replace("after_parts/part_1.tif", "../part_1.tif"), encoding="utf-8")
+    return path
+
+
+def vrt_of_address(path: Path) -> Path:
+    """Let the VRT name an address."""
+    content = path.read_text(encoding="utf-8")
+    path.write_text(
+        content.replace('"1">after_parts/part_1.tif', '"0">/vsicurl/http://example.org/part_1.tif'),
+        encoding="utf-8",
+    )
+    return path
+
+
+REFUSED = {
+    "Refused": [
+        Kind(
+            "no reference system",
+            "AFTER without a CRS",
+            spoilt=no_crs,
+            refused="after.tif: …no coordinate reference system; …gdal_edit…",
+        ),
+        Kind(
+            "RPC only",
+            "AFTER with nothing but RPCs",
+            spoilt=only_rpcs,
+            refused="after.tif: …RPC…; …gdalwarp -rpc…",
+        ),
+        Kind(
+            "missing",
+            "AFTER is not there",
+            spoilt=removed,
+            refused="after.tif: there is no such file; check the path",
+        ),
+        Kind(
+            "not a raster",
+            "AFTER is a text",
+            spoilt=text,
+            refused="after.tif: this is not a raster that can be read; …",
+        ),
+        Kind(
+            "cut short",
+            "AFTER ends in the middle",
+            spoilt=cut_short,
+            refused="after.tif: some of its pixels cannot be decoded; get a sound copy of the file",
+        ),
+        Kind(
+            "complex pixels",
+            "AFTER of complex64",
+            spoilt=complex_pixels,
+            refused="after.tif: …complex…; give amplitudes…",
+        ),
+        Kind(
+            "other place",
+            "AFTER 5 km away",
+            after=Date(moved=(5000.0, 0.0)),
+            refused="after.tif: it shows no ground of before.tif …; give two scenes of one place",
+        ),
+        Kind(
+            "all nodata",
+            "BEFORE has data only where AFTER has none",
+            before=Date(nodata=0, hide="all but west"),
+            after=Date(nodata=0, hide="west"),
+            refused="…no pixel has data on both dates; …",
+        ),
+        Kind(
+            "too coarse",
+            "both 5 m, far beyond the model's range",
+            before=Date(gsd=5.0, size=(60, 70)),
+            after=Date(gsd=5.0, size=(60, 70)),
+            refused="before.tif: 5 m per pixel is coarser than the 2 m …--force…",
+        ),
+        Kind(
+            "band that is not there",
+            "three bands, `--bands 1,2,7`",
+            options=("--bands", "1,2,7"),
+            refused="before.tif: …band 7…; …",
+        ),
+        Kind(
+            "band name that is not there",
+            "no such name, `--bands B04,B03,B02`",
+            options=("--bands", "B04,B03,B02"),
+            refused="before.tif: …B04…; …",
+        ),
+        Kind(
+            "several files in a zip",
+            "AFTER a `.zip` of two GeoTIFFs",
+            spoilt=two_in_a_zip,
+            refused="after.zip: the archive holds 2 rasters; name one …: july.tif, june.tif",
+        ),
+        Kind(
+            "VRT that reaches out",
+            "AFTER a VRT that names a file above its folder",
+            after=Date(layout="vrt"),
+            spoilt=vrt_of_elsewhere,
+            refused="after.vrt: the VRT names '../part_1.tif', which is not in or under its folder; …",
+        ),
+        Kind(
+            "VRT of an address",
+            "AFTER a VRT that names an address",
+            after=Date(layout="vrt"),
+            spoilt=vrt_of_address,
+            refused="after.vrt: the VRT names …",
+        ),
+        Kind(
+            "address not found",
+            "AFTER by an address that the server does not know (404)",
+            opened=("path", "missing"),
+            refused="http://…/nowhere/after.tif: the server has no such file; check the address",
+        ),
+        Kind(
+            "address forbidden",
+            "AFTER by an address with a wrong token (403)",
+            opened=("path", "wrong token"),
+            refused="http://…/private/after.tif: the server refuses it; check the credentials …",
+        ),
+        Kind(
+            "nobody answers",
+            "AFTER by an address where no server listens",
+            opened=("path", "nobody"),
+            code=1,
+            refused="http://…/after.tif: the server cannot be reached; check the address …",
+        ),
+        Kind(
+            "object not found",
+            "AFTER an `s3://` object that is not there",
+            opened=("path", "missing key"),
+            refused="s3://scenes/nowhere/after.tif: …; …",
+        ),
+        Kind("other protocol", "AFTER named as `ftp://`", opened=("path", "ftp"), refused="ftp://…: …; …"),
+        Kind(
+            "other /vsi",
+            "AFTER named as `/vsisubfile/`",
+            opened=("path", "/vsisubfile/"),
+            refused="/vsisubfile...: scenes are not read through this file system of GDAL; …",
+        ),
+    ]
+}

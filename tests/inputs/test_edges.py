@@ -1,0 +1,146 @@
+"""The edge of what a date shows is never a change: nodata, masks, clouds cut out by alpha, the border.
+
+Under every hidden pixel lies white on one date and black on the other, no polygon is too small to be
+reported, and nothing changed: whatever is reported comes from an edge.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+import rasterio
+import shapely
+from judging import outlines, run_command
+from kind import EUROPE
+from make_demo_scene import make_scene
+from rasterio.enums import ColorInterp
+from rasterio.features import shapes
+from rasterio.warp import transform_geom
+from scenes import Date, Drawing, write
+from shapely.geometry import shape
+
+from rscc.cli import main
+
+RGB = ("red", "green", "blue")
+JPEG = Date(layout="jpeg in tiff", nodata="mask")
+RGBA = (*RGB, "alpha")
+MARKS = {
+    "one value": (Date(nodata=0), Date(nodata=0)),
+    "two values": (Date(nodata=0), Date(nodata=255)),
+    "a value of the other date": (Date(nodata=90), Date(nodata=130)),
+    "masks": (Date(nodata="mask"), Date(nodata="mask")),
+    "alpha": (Date(bands=RGBA, nodata="alpha"), Date(bands=RGBA, nodata="alpha")),
+    "mask and alpha": (Date(nodata="external mask"), Date(bands=RGBA, nodata="alpha")),
+    "NaN": (Date(dtype="float32", nodata="unsaid nan"), Date(dtype="float32", nodata="nan")),
+    "floats": (Date(dtype="float32", nodata=-9999), Date(dtype="float32", nodata="unsaid nan")),
+    "int16": (Date(dtype="int16", nodata=-32768), Date(dtype="int16", nodata=0)),
+    "uint16 and uint8": (Date(dtype="uint16", nodata=0), Date(nodata=255)),
+    "JPEG with masks": (JPEG, JPEG),
+    "palettes": (Date(bands=("palette",), nodata=0), Date(bands=("palette",), nodata=7)),
+    "COG with masks": (Date(layout="cog", nodata="mask"), Date(layout="cog", nodata="mask")),
+    "nothing, the border only": (Date(), Date()),
+}  # fmt: skip
+# How AFTER lies against BEFORE: its border, too, runs through BEFORE.
+LIES = {
+    "on the same pixels": {},
+    "cut, on the same pixels": {"size": (100, 130), "moved": (3.0, -2.0)},
+    "between the pixels": {"size": (120, 150), "moved": (1.13, 0.87)},
+    "finer": {"gsd": 0.17, "size": (380, 480)},
+    "coarser": {"gsd": 0.9, "size": (70, 90)},
+    "turned": {"rotation": 24.0, "size": (150, 190)},
+    "south-up in another zone": {"crs": "EPSG:32634", "flip": "rows", "size": (120, 160)},
+    "in degrees": {"crs": "EPSG:4326", "size": (110, 170)},
+}
+
+
+# Every mark and every way to lie is in a third of the combinations; the rest is slow.
+@pytest.mark.parametrize(
+    ("marks", "lies"),
+    [
+        pytest.param(mark, lie, marks=[pytest.mark.slow] if (row + col) % 3 else [])
+        for row, mark in enumerate(MARKS)
+        for col, lie in enumerate(LIES)
+    ],
+)
+def test_no_edge_is_a_change(marks, lies, tmp_path, capfd):
+    before, after = MARKS[marks]
+    if before.nodata != "":
+        before, after = (dataclasses.replace(d, hide=h) for d, h in ((before, "clouds"), (after, "east")))
+    after = dataclasses.replace(after, **LIES[lies])
+    paths = [
+        write(tmp_path, "before", before, Drawing(EUROPE, after=False)),
+        write(tmp_path, "after", after, Drawing(EUROPE, after=True, full=0)),
+    ]
+    run = run_command(capfd, *paths, tmp_path, ("--min-area", "0"))
+    assert (run.code, run.warnings) == (0, [])
+    assert [str(one) for one in outlines(run, EUROPE)] == []
+
+
+def test_the_same_without_masks_is_a_change(tmp_path, capfd):
+    """The tests above can fail: what is under the masks is seen when the files do not speak of it."""
+    paths = []
+    for name, after, hide in (("before", False, "clouds"), ("after", True, "east")):
+        date = Date(nodata="", hide=hide)
+        paths.append(write(tmp_path, name, date, Drawing(EUROPE, after, full=0)))
+    run = run_command(capfd, *paths, tmp_path, ("--min-area", "0"))
+    assert run.code == 0 and len(outlines(run, EUROPE)) >= 2
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory):
+    return make_scene(tmp_path_factory.mktemp("demo"), seed=5, size=(600, 520))
+
+
+def clouds(height, width, seed):
+    """Where a date is hidden: ragged clouds and one ragged side."""
+    random = np.random.default_rng(seed)
+    rows, cols = np.mgrid[:height, :width]
+    angle_noise = 6 * np.sin(cols / 3.1) + 5 * np.sin(rows / 2.3)
+    covered = cols < 25 + angle_noise if seed % 2 else rows > height - 25 + angle_noise
+    for _ in range(5):
+        row, col, radius = random.uniform(0, height), random.uniform(0, width), random.uniform(20, 55)
+        covered = covered | (np.hypot(rows - row, cols - col) < radius + angle_noise)
+    return covered
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("marks", ["alpha", "mask", "value"])
+def test_the_default_model_sees_no_change_at_a_rim(demo, marks, tmp_path, capfd):
+    """The date before twice, darker the second time; other parts of each hidden, white and black under it."""
+    with rasterio.open(demo.before) as file:
+        image, profile = file.read(), {**file.profile, "photometric": "RGB"}
+    hidden, paths = [], []
+    for name, seed, under in (("before", 1, 255), ("after", 2, 0)):
+        covered = clouds(*image.shape[1:], seed)
+        shown = image if name == "before" else np.rint(image * 0.93 + 4).astype(np.uint8)
+        pixels = np.where(covered, under, np.where(shown == under, abs(under - 1), shown)).astype(np.uint8)
+        fields = dict(profile)
+        if marks == "alpha":
+            pixels = np.concatenate([pixels, np.where(covered, 0, 255)[None].astype(np.uint8)])
+            fields["count"] = 4
+        if marks == "value":
+            fields["nodata"] = under
+        paths.append(tmp_path / f"{name}.tif")
+        with rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True), rasterio.open(paths[-1], "w", **fields) as file:
+            if marks == "alpha":
+                file.colorinterp = [ColorInterp[band] for band in RGBA]
+            file.write(pixels)
+            if marks == "mask":
+                file.write_mask(~covered)
+        hidden.append(covered)
+    target = tmp_path / "report.geojson"
+    with pytest.raises(SystemExit) as ended:
+        main(["caption", *map(str, paths), "-o", str(target), "--min-area", "0", "--quiet"])
+    assert not ended.value.code, capfd.readouterr().err
+    covered = (hidden[0] | hidden[1]).astype(np.uint8)
+    rim = shapely.union_all(
+        [
+            shape(transform_geom(profile["crs"], "OGC:CRS84", geometry))
+            for geometry, value in shapes(covered, mask=covered > 0, transform=profile["transform"])
+        ]
+    ).buffer(3e-5)
+    found = [shape(feature["geometry"]) for feature in json.loads(target.read_text())["features"]]
+    assert not [str(one) for one in found if one.intersects(rim)]
