@@ -120,8 +120,8 @@ def memory_table(pairs: Sequence[LargePair], options: Sequence[str] = ()) -> str
         "changes",
         "seconds",
         "tiles/s",
-        "with the model, MB",
-        "peak, MB",
+        "with the model, MiB",
+        "peak, MiB",
         "beside the first",
     ]
     return table(head, rows)

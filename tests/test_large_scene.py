@@ -103,7 +103,7 @@ def test_memory_is_measured_of_the_real_command(tmp_path, repository, monkeypatc
     monkeypatch.chdir(repository)
     pair = make_pair(tmp_path, 500, cells=cells(), seed=5)
     head, _, line = memory_table([pair], ["--beams", "1"]).splitlines()
-    assert "peak, MB" in head
+    assert "peak, MiB" in head
     values = [part.strip() for part in line.split("|")[1:-1]]
     assert values[0] == "500 x 500" and int(values[1]) == 9
     assert 200 < int(values[5]) < int(values[6]) < 2500

@@ -8,7 +8,7 @@ from scene_pairs import make_pair
 from tiling import TileGrid
 from workflows import SceneOptions, caption_scene
 from workflows.errors import MemoryTooSmall
-from workflows.memory import CACHES, LOADED, MIB, bounded_cache, plan, resident_bytes
+from workflows.memory import CACHES, LOADED, MB, MIB, bounded_cache, plan, resident_bytes
 
 GRID = TileGrid(12_000, 9_000, 256, 64)
 CARD = card(tile_size=256)
@@ -32,11 +32,11 @@ def test_a_smaller_cap_gives_a_smaller_batch_that_keeps_it():
 
 def test_a_cap_that_cannot_be_kept_is_refused_with_the_least_that_can():
     with pytest.raises(MemoryTooSmall, match=r"memory is 100 MB.*at least (\d+) MB") as caught:
-        plan(100 * MIB, GRID, CARD, held=LOADED)
+        plan(100 * MB, GRID, CARD, held=LOADED)
     least = int(str(caught.value).split("at least ")[1].split()[0])
-    assert plan(least * MIB, GRID, CARD, held=LOADED).batch_size == 1
+    assert plan(least * MB, GRID, CARD, held=LOADED).batch_size == 1
     with pytest.raises(MemoryTooSmall):
-        plan((least - 1) * MIB, GRID, CARD, held=LOADED)
+        plan((least - 1) * MB, GRID, CARD, held=LOADED)
     assert caught.value.exit_code == 2
 
 
