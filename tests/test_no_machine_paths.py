@@ -13,6 +13,9 @@ MACHINE_PATH = re.compile(
     r"|\b(?:localhost|127\.0\.0\.1|10\.\d+\.\d+\.\d+|192\.168\.\d+\.\d+)\b"
 )
 
+# Tests serve files to themselves, and ask for what every machine has and nobody may get.
+OF_EVERY_MACHINE = re.compile(r"127\.0\.0\.1|file:///etc/passwd")
+
 
 def shipped_files(repository):
     listed = subprocess.run(
@@ -32,7 +35,8 @@ def test_no_file_holds_a_path_of_a_machine(repository):
         if file.name == "test_no_machine_paths.py":
             continue
         for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
-            if MACHINE_PATH.search(line):
+            own = OF_EVERY_MACHINE.sub("", line) if file.is_relative_to(repository / "tests") else line
+            if MACHINE_PATH.search(own):
                 found.append(f"{file.relative_to(repository)}:{number}: {line.strip()[:80]}")
     assert found == []
 
