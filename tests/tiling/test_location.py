@@ -489,7 +489,7 @@ def test_the_patience_with_servers_is_the_users_if_they_say_so(monkeypatch):
     with safe_environment("/vsis3/bucket/a.tif") as env:
         assert env.options["GDAL_HTTP_MAX_RETRY"] == "3"
         assert env.options["GDAL_DISABLE_READDIR_ON_OPEN"] == "EMPTY_DIR"
-    with safe_environment("/data/a.tif") as env:
+    with safe_environment("/folder/a.tif") as env:
         assert "GDAL_DISABLE_READDIR_ON_OPEN" not in env.options
     monkeypatch.setenv("GDAL_HTTP_MAX_RETRY", "7")
     with rasterio.Env(GDAL_HTTP_CONNECTTIMEOUT="5"), safe_environment("/vsis3/bucket/a.tif") as env:
