@@ -35,6 +35,8 @@ from tiling.virtual import OPAQUE, Picture, Place, Warp, picture_vrt, warped_vrt
 
 # An alpha band with more than a twentieth of its pixels between these shares of full is a picture.
 CLEAR, MOST_BETWEEN = 0.02, 0.05
+# ...unless this share of its pixels is wholly opaque: clouds with soft rims.
+ENOUGH_OPAQUE = 0.25
 # Source pixels per working pixel above which they are averaged, not interpolated.
 AVERAGE_ABOVE = 2.0
 # A block is smaller where it would be made of more source pixels than this along a side.
@@ -44,6 +46,8 @@ MOST_SOURCE_PX = 2048
 KEPT_BYTES = 48 * 2**20
 # The warper's approximation of the map projection is at most this many source pixels off.
 WARP_TOLERANCE = 0.01
+# Less than the full value of a mask by this is what the arithmetic of a warp takes.
+MASK_SLACK = 0.02
 _SAME_PLACE = 1e-3
 
 _Block = tuple[np.ndarray, np.ndarray]
@@ -185,7 +189,7 @@ class LayerReader:
         at = RasterWindow(window.col_off, window.row_off, window.width, window.height)
         *numbers, last = range(1, self._file.count + 1)
         values = np.stack([self._file.read(band, window=at) for band in numbers])
-        valid = self._file.read(last, window=at) >= self.layer.picture.mask[1] - 1
+        valid = self._file.read(last, window=at) > self.layer.picture.mask[1] - MASK_SLACK
         if values.dtype.kind == "f":
             valid &= np.isfinite(values).all(axis=0)
         return values, valid
@@ -195,10 +199,10 @@ def is_mask(info: SceneInfo, band: int) -> bool:
     """Tell whether an alpha band is one.
 
     Many programs call the fourth band of an image alpha though it is near infrared. A mask is nearly all
-    transparent or opaque; a picture is mostly between.
+    transparent or opaque; a picture is mostly between, and hardly anywhere at the highest value.
     """
     most = np.iinfo(info.dtypes[band - 1]).max if np.dtype(info.dtypes[band - 1]).kind in "ui" else 1.0
-    between = seen = 0
+    between = opaque = seen = 0
     with open_scene(info) as file:
         for window in lattice(info.width, info.height):
             at = RasterWindow(window.col_off, window.row_off, window.width, window.height)
@@ -207,8 +211,9 @@ def is_mask(info: SceneInfo, band: int) -> bool:
             except RasterioError as error:
                 raise read_error(info.path, info.source, error) from error
             between += int(((share > CLEAR) & (share < OPAQUE / 255)).sum())
+            opaque += int((share >= 1).sum())
             seen += share.size
-    return between <= MOST_BETWEEN * seen
+    return between <= MOST_BETWEEN * seen or opaque >= ENOUGH_OPAQUE * seen
 
 
 def moved(grid: Grid, shift: tuple[float, float]) -> Affine:

@@ -79,6 +79,32 @@ def test_no_edge_is_a_change(marks, lies, tmp_path, capfd):
     assert [str(one) for one in outlines(run, EUROPE)] == []
 
 
+@pytest.mark.parametrize("lies", ["on the same pixels", "between the pixels", "turned"])
+def test_a_soft_rim_of_clouds_is_no_change(lies, tmp_path, capfd):
+    """Towards the middle of a cloud its pixels are whiter and more transparent."""
+    paths = []
+    for name, after, hide in (("before", False, "clouds"), ("after", True, "other clouds")):
+        date = Date(bands=RGBA, nodata="alpha", hide=hide, **(LIES[lies] if after else {}))
+        paths.append(write(tmp_path, name, date, Drawing(EUROPE, after, full=0)))
+        with rasterio.open(paths[-1], "r+") as file:
+            bands = file.read().astype(float)
+            opaque = bands[3] / 255
+            for _ in range(6):
+                padded = np.pad(opaque, 1, mode="edge")
+                opaque = (
+                    sum(padded[r : r + file.height, c : c + file.width] for r in range(3) for c in range(3))
+                    / 9
+                )
+            white = 255 * (1 - opaque) + bands[:3] * opaque
+            clouded = np.where(opaque < 0.98, white, bands[:3])
+            alpha = np.where(opaque < 0.98, 240 * opaque, 255)
+            file.write(np.rint(np.concatenate([clouded, alpha[None]])).astype(np.uint8))
+            file.colorinterp = [ColorInterp[name] for name in RGBA]
+    run = run_command(capfd, *paths, tmp_path, ("--min-area", "0"))
+    assert (run.code, run.warnings) == (0, [])
+    assert [str(one) for one in outlines(run, EUROPE)] == []
+
+
 def test_the_same_without_masks_is_a_change(tmp_path, capfd):
     """The tests above can fail: what is under the masks is seen when the files do not speak of it."""
     paths = []
