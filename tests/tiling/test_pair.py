@@ -10,6 +10,7 @@ from pyproj import Transformer
 from rasterio.enums import Resampling
 from rasterio.warp import calculate_default_transform, reproject
 from rasters import ORIGIN, UTM, north_up, textured, write_scene
+from scipy import ndimage
 
 from tiling import (
     BandNotFound,
@@ -17,7 +18,9 @@ from tiling import (
     NoOverlap,
     NothingValid,
     PixelTypeUnsupported,
+    Registration,
     ResolutionInvalid,
+    ScaleInvalid,
     ScenePair,
     SceneTooLarge,
     Window,
@@ -591,6 +594,141 @@ def test_the_first_failure_closes_the_files(tmp_path, scenes, monkeypatch):
     with pytest.raises(NothingValid):
         ScenePair.open(scenes[0], empty)
     assert len(opened) == 1 and opened[0].open_handles == 0
+
+
+@pytest.mark.parametrize("scale", [(0, 5000), "reflectance"])
+def test_a_scale_that_was_asked_for(tmp_path, scale):
+    image = textured(60, 90, dtype="uint16") * 10
+    path = write_scene(tmp_path / "a.tif", image)
+    with ScenePair.open(path, path, scale=scale) as pair:
+        top = 5000 if scale != "reflectance" else 3000
+        shown = whole(pair)[1].astype(float)
+        assert np.abs(shown - (image / top * 255).clip(0, 255)).max() <= 0.51
+        assert pair.stretch.kind == ("reflectance" if scale == "reflectance" else "given")
+        assert not pair.notes
+
+
+def test_a_scale_that_hides_the_scene_is_told(tmp_path, scenes):
+    with ScenePair.open(*scenes[:2], scale=(220, 260)) as pair:
+        assert len(pair.notes) == 2 and "before.tif" in pair.notes[0] and "black or white" in pair.notes[0]
+    refused(ScaleInvalid, *scenes[:2], "reflectance", scale=(5, 5))
+    refused(ScaleInvalid, *scenes[:2], "before.tif", "uint8", scale="reflectance")
+
+
+# --- alignment and light
+
+
+def town(height=420, width=520, seed=0):
+    """Pixels (3, height, width) uint8 with detail of a few pixels, 20..235."""
+    rng = np.random.default_rng(seed)
+    noise = ndimage.gaussian_filter(rng.normal(size=(3, height, width)), (0, 1.5, 1.5))
+    return (128 + 30 * noise / noise.std()).clip(20, 235).astype(np.uint8)
+
+
+def displaced(image, cols, rows):
+    moved = ndimage.shift(image.astype(float), (0, rows, cols), order=3, mode="nearest")
+    return moved.clip(0, 255).round().astype(np.uint8)
+
+
+def test_a_shift_is_told_and_with_align_taken_back(tmp_path):
+    image = town()
+    before = write_scene(tmp_path / "before.tif", image)
+    after = write_scene(tmp_path / "after.tif", np.roll(image, (-2, 3), (1, 2)))
+    with ScenePair.open(before, after) as pair:
+        found = pair.registration
+        assert (found.cols, found.rows) == pytest.approx((3, -2), abs=0.1)
+        assert found.applied is None and found.metres == pytest.approx(1.8, abs=0.05)
+        (note,) = pair.notes
+        assert "after.tif" in note and "3.6 pixels (1.8 m)" in note and "--align" in note
+        assert np.abs(whole(pair)[0].astype(int) - whole(pair)[1]).mean() > 20
+    with ScenePair.open(before, after, align=True) as pair:
+        assert pair.registration.applied == (-3, 2) and pair.layers[1].shift == (-3, 2)
+        assert np.hypot(*pair.registration.left) < 0.1 and not pair.notes
+        assert (pair.registration.cols, pair.registration.rows) == pytest.approx((3, -2), abs=0.1)
+        first, second, valid = whole(pair)
+    assert valid.mean() > 0.98 and not valid[:2].any() and not valid[:, -3:].any()
+    # Whole pixels are not interpolated.
+    assert np.array_equal(first[:, 4:-4, 4:-4], second[:, 4:-4, 4:-4])
+
+
+@pytest.mark.parametrize("by", [(0.45, -0.4), (1.5, 0.5), (-9.3, 12.6)])
+def test_parts_of_pixels_are_taken_back(tmp_path, by):
+    image = town()
+    before = write_scene(tmp_path / "before.tif", image)
+    after = write_scene(tmp_path / "after.tif", displaced(image, *by))
+    with ScenePair.open(before, after, align=True) as pair:
+        assert np.hypot(*pair.registration.left) < 0.2
+        first, second, valid = whole(pair)
+    inner = np.s_[:, 20:-20, 20:-20]
+    assert valid[inner[1:]].all()
+    assert np.abs(first[inner].astype(int) - second[inner]).mean() < 6
+
+
+def test_what_cannot_be_aligned_stays_in_its_place(tmp_path):
+    paths = [write_scene(tmp_path / f"{seed}.tif", town(seed=seed)) for seed in (1, 2)]
+    with ScenePair.open(*paths, align=True) as pair:
+        assert pair.layers[1].shift == (0, 0) and pair.registration.applied is None
+        (note,) = pair.notes
+        assert "2.tif" in note and "cannot be told" in note
+    with ScenePair.open(*paths) as pair:
+        assert not pair.notes
+
+
+def test_a_shift_that_does_not_get_smaller_is_not_applied(tmp_path, scenes, monkeypatch):
+    wrong = Registration(5.0, 0.0, 2.5, 9, 5, 5, 0.1)
+    monkeypatch.setattr("tiling.pair.measure", lambda *_: wrong)
+    with ScenePair.open(*scenes[:2], align=True) as pair:
+        assert pair.registration == wrong and pair.layers[1].shift == (0, 0)
+        assert "5.0 pixels" in pair.notes[0] and "could not be corrected" in pair.notes[0]
+        assert np.array_equal(whole(pair)[1], scenes[3])
+
+
+def test_other_light_is_taken_back(tmp_path):
+    image = town()
+    darker = (image * np.array([0.6, 0.7, 0.8])[:, None, None] + 25).astype(np.uint8)
+    darker[:, 100:200, 100:300] = 230  # built
+    before = write_scene(tmp_path / "before.tif", image)
+    after = write_scene(tmp_path / "after.tif", darker)
+    with ScenePair.open(before, after) as pair:
+        assert pair.normalization is None
+    with ScenePair.open(before, after, normalize=True) as pair:
+        first, second, _ = whole(pair)
+        assert pair.normalization.gain == pytest.approx((1 / 0.6, 1 / 0.7, 1 / 0.8), rel=0.05)
+    assert np.abs(first[:, 220:].astype(int) - second[:, 220:]).mean() < 3
+    assert second[:, 110:190, 110:290].min() > 240
+    for dtype in ("uint16", "float32"):
+        images = [(part * 30.0).astype(dtype) for part in (image, darker)]
+        paths = [write_scene(tmp_path / f"{dtype}{n}.tif", part) for n, part in enumerate(images)]
+        with ScenePair.open(*paths, normalize=True) as pair:
+            first, second, _ = whole(pair)
+        assert np.abs(first[:, 220:].astype(int) - second[:, 220:]).mean() < 4
+
+
+def test_light_that_cannot_be_compared_is_left_alone(tmp_path):
+    paths = [write_scene(tmp_path / f"{seed}.tif", town(seed=seed)) for seed in (1, 2)]
+    with ScenePair.open(*paths, normalize=True) as pair:
+        assert pair.normalization is None and "2.tif" in pair.notes[0] and "light" in pair.notes[0]
+        assert np.array_equal(whole(pair)[1], town(seed=2))
+
+
+def test_a_box_has_the_pixels_of_the_whole(tmp_path):
+    image = town()
+    after = (displaced(image, 2.4, -1.2) * 0.7 + 20).astype(np.uint16) * 9
+    paths = [
+        write_scene(tmp_path / "a.tif", image.astype(np.uint16) * 11),
+        write_scene(tmp_path / "b.tif", after),
+    ]
+    west, north = lonlat(ORIGIN[0] + 40, ORIGIN[1] - 30)
+    east, south = lonlat(ORIGIN[0] + 100, ORIGIN[1] - 90)
+    box = (west, south, east, north)
+    with ScenePair.open(*paths, align=True, normalize=True) as pair:
+        everything = whole(pair)
+    with ScenePair.open(*paths, align=True, normalize=True, bounds=box) as pair:
+        focus = pair.focus
+        part = pair.read(focus)
+    assert focus.width < 140 and focus.height < 140
+    for all_, some in zip(everything, part, strict=True):
+        assert np.array_equal(all_[..., focus.row_off : focus.row_end, focus.col_off : focus.col_end], some)
 
 
 # --- real scenes

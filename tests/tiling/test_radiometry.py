@@ -2,11 +2,13 @@ import json
 
 import numpy as np
 import pytest
+import rasterio
 from hypothesis import given
 from hypothesis import strategies as st
+from rasters import textured, write_scene
 
-from tiling import Stretch
-from tiling.radiometry import Table
+from tiling import ScaleInvalid, Stretch, describe
+from tiling.radiometry import Table, checked_scale
 
 
 def samples(dtype, low, high, seed=0):
@@ -75,3 +77,77 @@ def test_the_record_is_plain():
     record = json.loads(json.dumps(stretch.as_dict()))
     assert record["kind"] == "per type" and record["percentiles"] == [2, 98]
     assert record["before"]["low"] == list(stretch.before.low)
+
+
+def test_grey_values_are_those_that_are_rounded():
+    table = Table((0.0,) * 3, (1000.0,) * 3)
+    values = np.linspace(-100, 1200, 40).reshape(1, 40).repeat(3, 0)
+    grey = table.grey(values)
+    assert grey.min() == 0 and grey.max() == 255 and grey[0, 20] % 1
+    assert np.array_equal(np.rint(grey), table.apply(values))
+
+
+# --- a scale that was asked for
+
+
+def test_a_given_scale_is_that_of_both_dates():
+    stretch = Stretch.given(100, 300)
+    assert stretch.before is stretch.after and stretch.kind == "given"
+    assert stretch.before.apply(np.array([[50, 100, 220, 300, 400]] * 3))[1].tolist() == [0, 0, 153, 255, 255]
+    assert "percentiles" not in stretch.as_dict() and stretch.as_dict()["after"]["high"] == [300] * 3
+
+
+@pytest.mark.parametrize("scale", [(3, 3), (4, 1), (1,), (0, float("nan")), (0, float("inf")), "percent"])
+def test_impossible_scales(scale):
+    with pytest.raises(ScaleInvalid, match="lower one first, or reflectance"):
+        checked_scale(scale)
+
+
+def test_possible_scales():
+    assert checked_scale(None) is None and checked_scale("reflectance") == "reflectance"
+    assert checked_scale((-1, 2)) == (-1.0, 2.0)
+
+
+def info_of(path, dtype, *, scale=None, offset=None, names=None):
+    write_scene(path, textured(8, 9, dtype="float64").astype(dtype))
+    with rasterio.open(path, "r+") as file:
+        if scale is not None:
+            file.scales, file.offsets = (scale,) * 3, (offset,) * 3
+        if names is not None:
+            file.descriptions = names
+    return describe(path)
+
+
+REFLECTANCES = {
+    "ten-thousandths": ("uint16", None, None, None, (0, 3000)),
+    "signed": ("int16", None, None, None, (0, 3000)),
+    "fractions": ("float32", None, None, None, (0, 0.3)),
+    "the file's own": ("uint16", 2e-4, -0.1, None, (500, 2000)),
+    "the file's own of 8 bits": ("uint8", 0.002, 0.0, None, (0, 150)),
+    "Landsat's names": ("uint16", None, None, ("SR_B4", "SR_B3", "SR_B2"), (7272.73, 18181.8)),
+    "Sentinel's names": ("uint16", None, None, ("B04", "B03", "B02"), (0, 3000)),
+}
+
+
+@pytest.mark.parametrize("kind", REFLECTANCES)
+def test_reflectances(tmp_path, kind):
+    dtype, scale, offset, names, limits = REFLECTANCES[kind]
+    info = info_of(tmp_path / "a.tif", dtype, scale=scale, offset=offset, names=names)
+    table = Stretch.reflectance((info, info), ((1, 2, 3),) * 2).after
+    assert (table.low[1], table.high[1]) == pytest.approx(limits, rel=1e-5)
+    assert table.dark == (0,) * 3 and table.bright == (255,) * 3
+
+
+def test_each_date_has_its_own_reflectances(tmp_path):
+    infos = info_of(tmp_path / "a.tif", "uint16"), info_of(tmp_path / "b.tif", "float32")
+    stretch = Stretch.reflectance(infos, ((3, 2, 1),) * 2)
+    assert stretch.kind == "reflectance"
+    assert stretch.before.high[0] == pytest.approx(3000) and stretch.after.high[0] == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int32"])
+def test_pixels_that_are_no_reflectances(tmp_path, dtype):
+    info = info_of(tmp_path / "a.tif", dtype)
+    with pytest.raises(ScaleInvalid, match=rf"a.tif: .*{dtype} pixels.*--scale") as caught:
+        Stretch.reflectance((info, info), ((1, 2, 3),) * 2)
+    assert caught.value.exit_code == 2

@@ -1,0 +1,118 @@
+import json
+
+import numpy as np
+import pytest
+from scipy import ndimage
+
+from tiling import Registration
+from tiling.registration import measure
+
+
+def ground(height=640, width=700, seed=0):
+    """Smooth texture (3, height, width) in about 40..215, with detail of a few pixels and larger forms."""
+    rng = np.random.default_rng(seed)
+    noise = rng.normal(size=(3, height, width))
+    fine, broad = (ndimage.gaussian_filter(noise, (0, s, s)) for s in (1.5, 12))
+    return 128 + 22 * fine / fine.std() + 18 * broad / broad.std()
+
+
+def moved(image, cols, rows):
+    return ndimage.shift(image, (0, rows, cols), order=3, mode="nearest")
+
+
+def measured(before, after, valid=None, gsd=0.5):
+    height, width = before.shape[1:]
+    valid = np.ones((height, width), bool) if valid is None else valid
+
+    def read(window):
+        part = window.slices(type(window)(0, 0, width, height))
+        return before[:, *part], after[:, *part], valid[part]
+
+    return measure(read, width, height, gsd)
+
+
+@pytest.mark.parametrize(
+    ("cols", "rows"), [(0, 0), (3, -2), (-0.5, 0.25), (1.3, 0.8), (16, -12), (-2, 17), (-22, -22)]
+)
+def test_a_shift_is_found(cols, rows):
+    before = ground()
+    after = moved(before, cols, rows) + np.random.default_rng(1).normal(0, 4, before.shape)
+    found = measured(before.astype(np.uint8), after.clip(0, 255).astype(np.uint8))
+    assert (found.cols, found.rows) == pytest.approx((cols, rows), abs=0.1)
+    assert found.metres == pytest.approx(0.5 * np.hypot(cols, rows), abs=0.05)
+    assert found.agreeing == found.groups == 5 and found.windows == 9 and found.spread < 0.1
+
+
+@pytest.mark.parametrize("size", [(160, 200), (300, 280)])
+def test_small_scenes_are_cut_into_smaller_windows(size):
+    before = ground(*size)
+    found = measured(before, moved(before, 2, 1))
+    assert (found.cols, found.rows) == pytest.approx((2, 1), abs=0.15)
+
+
+def test_light_haze_and_type_do_not_matter():
+    before = ground()
+    after = moved(before, 2.5, -1.5)
+    veil = np.linspace(0.1, 0.6, before.shape[2])
+    after = (255 * (after.clip(0, 255) / 255) ** 1.4 * (1 - veil) + 210 * veil).astype(np.uint8)
+    found = measured((before * 40).astype(np.uint16), after)
+    assert (found.cols, found.rows) == pytest.approx((2.5, -1.5), abs=0.1)
+
+
+def test_change_in_a_part_of_the_scene_does_not_matter():
+    before = ground()
+    after = moved(before, -4, 2)
+    after[:, :, 420:] = ground(seed=7)[:, :, 420:]
+    found = measured(before, after)
+    assert (found.cols, found.rows) == pytest.approx((-4, 2), abs=0.1)
+
+
+def test_other_ground_has_no_shift():
+    for seed in (1, 2, 3):
+        found = measured(ground(), ground(seed=seed))
+        assert (found.cols, found.rows, found.metres, found.spread) == (None,) * 4
+        assert found.pixels is found.remaining is None and found.windows == 9 and found.agreeing == 0
+
+
+def test_a_shift_beyond_the_limit_is_not_believed():
+    before = ground()
+    assert measured(before, moved(before, 45, 10)).cols is None
+
+
+def test_parts_that_are_displaced_against_each_other_have_no_common_shift():
+    before = ground(800, 800)
+    after = before.copy()
+    for row in range(0, 800, 200):
+        for col in range(0, 800, 200):
+            place = np.s_[:, row : row + 200, col : col + 200]
+            by = np.random.default_rng([row, col]).uniform(-20, 20, 2)
+            after[place] = moved(before, *by)[place]
+    assert measured(before, after).cols is None
+
+
+def test_the_outline_of_nodata_is_no_structure():
+    before = ground()
+    after = moved(before, 4, 3)
+    rows, cols = np.indices(before.shape[1:])
+    valid = (rows // 40 + cols // 60) % 3 > 0
+    for image in (before, after):
+        image[:, ~valid] = 0
+    found = measured(before, after, valid)
+    assert (found.cols, found.rows) == pytest.approx((4, 3), abs=0.25) and found.windows == 9
+
+
+def test_nothing_to_go_by():
+    flat = np.full((3, 600, 600), 90, np.uint8)
+    assert measured(flat, flat) == Registration()
+    tiny = ground(100, 100)
+    assert measured(tiny, tiny) == Registration()
+    before = ground()
+    assert measured(before, before, np.zeros(before.shape[1:], bool)) == Registration()
+
+
+def test_the_record_is_plain():
+    found = Registration(1.23456, -2.0, 1.17, 9, 5, 4, 0.25, (-1.0, 2.0), (0.0123, 0.0))
+    record = json.loads(json.dumps(found.as_dict()))
+    assert record["cols"] == 1.235 and record["applied"] == [-1, 2] and record["left"] == [0.012, 0]
+    assert found.pixels == pytest.approx(2.35, abs=0.01) and found.remaining == pytest.approx(0.0123)
+    assert set(Registration().as_dict().values()) == {None, 0}
