@@ -120,7 +120,9 @@ def find_regions(
         cache: keeps the finished rows.
     """
     sizes = sizes or Batches(options.batch_size)
-    polygons = Polygonizer(options.threshold_for(captioner.card))
+    # Half the area here, all of it once the outline that is reported is known: simplifying moves edges.
+    smallest = 0.5 * options.min_area / pair.grid.gsd**2
+    polygons = Polygonizer(options.threshold_for(captioner.card), min_area_px=smallest)
     counts = Counter(tiles=0, blank=0, changed=0)
     row, area, first = grid.area.row_off, grid.area, len(grid)
     for bands, known in cache.finished(row) if cache else ():
@@ -146,8 +148,6 @@ def find_regions(
                     polygons.add(band)
     if cache:
         cache.resumed_tiles = first
-    # Half the area here, all of it once the outline that is reported is known: simplifying moves edges.
-    smallest = 0.5 * options.min_area / pair.grid.gsd**2
     regions = polygons.finish(
         min_area_px=smallest, simplify_px=options.simplify, transform=pair.grid.transform
     )
