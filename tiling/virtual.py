@@ -49,8 +49,10 @@ class Picture:
         The finer the mask, the surer it is that a pixel that kept its full value when it was warped has
         nothing masked in it; but all is warped in a type that holds them all, which should not grow.
         """
-        signed = any(np.dtype(kind).kind == "i" for _, kind in self.bands)
-        return ("int16", 32767) if signed else ("uint16", 65535)
+        kinds = {np.dtype(kind).kind for _, kind in self.bands}
+        if "f" in kinds:
+            return "float32", 65535
+        return ("int16", 32767) if "i" in kinds else ("uint16", 65535)
 
 
 @dataclass(frozen=True)

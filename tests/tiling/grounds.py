@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,11 @@ def nothing(east: np.ndarray, north: np.ndarray) -> np.ndarray:
     return np.zeros(east.shape, bool)
 
 
+@lru_cache
+def _way(source: str, target: str) -> Transformer:
+    return Transformer.from_crs(source, target, always_xy=True)
+
+
 @dataclass(frozen=True)
 class Ground:
     """The plane around a place: metres to and from degrees and maps."""
@@ -68,16 +74,12 @@ class Ground:
 
     def to_map(self, crs: str, x: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
         """Metres to map coordinates; degrees do not jump."""
-        east, north = Transformer.from_crs(self._plane, crs, always_xy=True).transform(
-            np.asarray(x, float), np.asarray(y, float)
-        )
+        east, north = _way(self._plane, crs).transform(np.asarray(x, float), np.asarray(y, float))
         return (near(east, self.lon), north) if crs == "EPSG:4326" else (east, north)
 
     def of_map(self, crs: str, east: Any, north: Any) -> tuple[np.ndarray, np.ndarray]:
         """Map coordinates to metres."""
-        return Transformer.from_crs(crs, self._plane, always_xy=True).transform(
-            np.asarray(east, float), np.asarray(north, float)
-        )
+        return _way(crs, self._plane).transform(np.asarray(east, float), np.asarray(north, float))
 
     def plane(self, polygon: Any) -> Any:
         """A polygon in degrees, perhaps cut at the antimeridian, in metres and in one piece."""
