@@ -19,6 +19,24 @@ from rscc.models.generation import ForbiddenPrefixes
 from rscc.structures import NO_CHANGE_CAPTION, Caption, ChangePrediction, DifferenceFeatures
 from rscc.weights import DEFAULT_MODEL, ModelCard, ModelFolder, find_model, load_model, open_model_folder
 
+PLACE_WORDS = frozenset(
+    (
+        "corner",
+        "edge",
+        "side",
+        "left",
+        "right",
+        "top",
+        "bottom",
+        "upper",
+        "lower",
+        "middle",
+        "center",
+        "centre",
+    )
+)
+"""Words that say where in the picture something is, which of a crop around a change says nothing."""
+
 
 class Captioner:
     """Captions pairs of images and finds their changed pixels.
@@ -34,6 +52,7 @@ class Captioner:
         self.device = _pick_device(device)
         self._model = model.to(self.device).eval()
         self._forbidden = ForbiddenPrefixes.of_words(folder.no_change_prefixes, model.vocabulary)
+        self._place_words = [i for i, word in enumerate(model.vocabulary.words) if word in PLACE_WORDS]
         self.bf16 = _fast_bf16(self.device)
 
     @classmethod
@@ -72,6 +91,7 @@ class Captioner:
         *,
         beams: int = 3,
         assume_changed: bool = False,
+        placeless: bool = False,
         focus: np.ndarray | None = None,
     ) -> list[Caption]:
         """Describe what changed.
@@ -80,6 +100,8 @@ class Captioner:
             before, after: (B, 3, H, W) uint8 RGB, H and W multiples of 16.
             beams: width of the beam search; its other sentences become the alternatives.
             assume_changed: the caller knows that something changed; no "no change" sentence is given.
+            placeless: where in the pictures something is does not matter, as in crops around what changed:
+                sentences with :data:`PLACE_WORDS` are passed over where the search finds others.
             focus: (B, H, W) in 0..1, how much of what changed at each pixel is to be described: where it is
                 0 the model is shown no difference. Its grid is coarse, 16 pixels. None describes all.
 
@@ -93,7 +115,7 @@ class Captioner:
         with self._inference():
             head = not assume_changed and self._flag is not None and self._flag.reads_evidence
             features = self._encode(before, after, head=head, focus=focus)
-            return self._say(features, beams, assume_changed)
+            return self._say(features, beams, assume_changed, placeless=placeless)
 
     def describe(
         self, before: np.ndarray, after: np.ndarray, *, beams: int = 3, assume_changed: bool = False
@@ -157,11 +179,17 @@ class Captioner:
             changed_probability=changed_probability(features, self._flag).cpu().numpy(),
         )
 
-    def _say(self, features: DifferenceFeatures, beams: int, assume_changed: bool) -> list[Caption]:
+    def _say(
+        self, features: DifferenceFeatures, beams: int, assume_changed: bool, *, placeless: bool = False
+    ) -> list[Caption]:
         decides = assume_changed or self.card.changed_threshold > 0
         forbidden = self._forbidden if decides else None
         hypotheses = self._model.generate_from(
-            features, beams=beams, forbidden=forbidden, draws=self.card.draws
+            features,
+            beams=beams,
+            forbidden=forbidden,
+            draws=self.card.draws,
+            avoided=self._place_words if placeless else (),
         )
         if assume_changed:
             probabilities = [1.0] * len(hypotheses)

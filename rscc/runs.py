@@ -22,7 +22,7 @@ from rscc.models import model_class
 from rscc.models.backbone import build_backbone
 from rscc.models.captioner_base import ChangeCaptioner
 from rscc.self_critical import self_critical
-from rscc.starting import TRUNK_PARTS, Start, keep_start, load_trunk, open_start, take_start
+from rscc.starting import TRUNK_PARTS, Start, load_trunk, mean_with, open_start, take_start
 from rscc.structures import TrainingMaterial
 from rscc.text_encoders import TextEncoder, load_text_encoder
 from rscc.train import Report, Trainer, Validate, load_best
@@ -49,6 +49,7 @@ class RunPaths:
             ``trunk`` is given, that one's trunk and change head win.
         corpus: file of captions without images, for ``train.objective = "language"``.
         also: further folders in the layout of ``data.name``, whose train split joins the training pairs.
+        mean_with: model folder or name that the finished model is the mean with, see ``train.mean_share``.
     """
 
     data: Path
@@ -61,6 +62,7 @@ class RunPaths:
     start: str | None = None
     corpus: Path | None = None
     also: tuple[Path, ...] = ()
+    mean_with: str | None = None
 
 
 def train_model(
@@ -97,7 +99,7 @@ def train_model(
         )
     if paths.corpus is not None:
         raise ConfigInvalid("a corpus is learnt with train.objective 'language' only; leave --corpus out")
-    start = None if paths.start is None else open_start(paths.start)
+    start, other = (None if one is None else open_start(one) for one in (paths.start, paths.mean_with))
     tunes = start is not None and start.whole and not learns_masks_only(config)
     train, val = _read_pairs(config, paths, tunes=tunes, report=report)
     parts = training_parts(config, train, paths.also, captioned=not learns_masks_only(config))
@@ -129,8 +131,8 @@ def train_model(
     )
     result = trainer.run(resume=resume)
     load_best(model, result)
-    if start is not None and config.train.keep_start:
-        keep_start(model, start, config.train.keep_start)
+    if other is not None:
+        mean_with(model, other, config.train.mean_share)
         result = replace(result, best_scores=validate(model))
     made = finish(
         model,

@@ -48,11 +48,18 @@ class BrightnessCaptioner:
         return ChangePrediction(probability, probability.max((1, 2)))
 
     def caption(
-        self, before: np.ndarray, after: np.ndarray, *, beams: int = 3, assume_changed: bool = False
+        self,
+        before: np.ndarray,
+        after: np.ndarray,
+        *,
+        beams: int = 3,
+        assume_changed: bool = False,
+        placeless: bool = False,
     ) -> list[Caption]:
         """Say the brightness of the middle pixel after; the score is the share of changed pixels."""
         assert before.shape == after.shape == (len(before), 3, self.card.tile_size, self.card.tile_size)
         assert assume_changed, "polygons are described because something changed there"
+        assert placeless, "where in its crop a polygon lies says nothing"
         self.crops.append(before.shape)
         middle = self.card.tile_size // 2
         score = (np.abs(after.astype(int) - before).max(1) > 50).mean((1, 2))

@@ -39,7 +39,7 @@ def describe_regions(
     An event that fits into a crop is described from the crop centred on it, a larger one from crops centred
     on its parts. Where another event shares a crop, ``options.focus_captions`` says how the words are kept
     to this one. The captioner is told that something changed: a region exists because the model saw a
-    change there.
+    change there; and that where in a crop it lies does not matter.
 
     ``others`` are events that are not described, but may share a crop with one that is. ``sizes`` says how
     many crops the model gets at once, by default as the options say.
@@ -64,6 +64,7 @@ def describe_regions(
             np.stack([view.after for view in views]),
             beams=options.beams,
             assume_changed=True,
+            placeless=True,
             **_focus(views),
         )
 

@@ -72,7 +72,7 @@ def measured_rate(
         captioner.predict_change(*_read(pair, batch))
 
     def describe(batch: Sequence[Tile]) -> None:
-        captioner.caption(*_read(pair, batch), beams=beams, assume_changed=True)
+        captioner.caption(*_read(pair, batch), beams=beams, assume_changed=True, placeless=True)
 
     find(batches[0])
     tile = sum(_seconds(find, batch) for batch in batches) / len(tiles)

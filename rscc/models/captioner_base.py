@@ -6,7 +6,7 @@ A paper's model subclasses :class:`ChangeCaptioner` and brings ``encode_pair`` a
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -337,6 +337,7 @@ class ChangeCaptioner(nn.Module, ABC):
         beams: int = 1,
         forbidden: ForbiddenPrefixes | None = None,
         draws: int = 0,
+        avoided: Collection[int] = (),
     ) -> list[list[Hypothesis]]:
         """Decode captions from encoded pairs; per pair the hypotheses, best first.
 
@@ -347,22 +348,24 @@ class ChangeCaptioner(nn.Module, ABC):
             draws: with more than one beam, so many sentences that stand for all that may be said choose the
                 ``beams`` hypotheses among themselves and those found, see :mod:`rscc.consensus`; with 0 their
                 likelihood chooses.
+            avoided: words; sentences with one of them come after all that were found without.
         """
         settings = self.search_settings(forbidden)
         memory = self.memory(features)
         if beams == 1:
             return [[one] for one in greedy_search(self.decoder, memory, **settings)]
-        found = beam_search(self.decoder, memory, beams=beams, **settings)
-        if not draws:
-            return found
-        drawn = stratified_search(self.decoder, memory, samples=draws, **settings)
-        return [self._agreed(*both, beams) for both in zip(found, drawn, strict=True)]
+        ranked = beam_search(self.decoder, memory, beams=beams, **settings)
+        if draws:
+            drawn = stratified_search(self.decoder, memory, samples=draws, **settings)
+            ranked = [self._agreed(*both) for both in zip(ranked, drawn, strict=True)]
+        unwanted = frozenset(avoided)
+        return [sorted(row, key=lambda one: not unwanted.isdisjoint(one.ids))[:beams] for row in ranked]
 
-    def _agreed(self, found: list[Hypothesis], drawn: list[Hypothesis], most: int) -> list[Hypothesis]:
+    def _agreed(self, found: list[Hypothesis], drawn: list[Hypothesis]) -> list[Hypothesis]:
         candidates = list({one.ids: one for one in (*found, *drawn)}.values())
         texts = [self.vocabulary.decode(one.ids) for one in candidates]
         order = consensus_order(texts, [self.vocabulary.decode(one.ids) for one in drawn])
-        return [candidates[place] for place in order[:most]]
+        return [candidates[place] for place in order]
 
     @torch.no_grad()
     def generate(self, before: Tensor, after: Tensor, *, beams: int = 1) -> list[list[Hypothesis]]:

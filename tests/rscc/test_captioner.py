@@ -238,3 +238,22 @@ def test_a_model_that_never_learnt_the_flag_says_itself_that_nothing_changed(cap
     assert {(c.text.split()[0], c.changed) for c in unflagged.caption(*images())} == {("no", False)}
     found = unflagged.caption(*images(), assume_changed=True)
     assert all(c.changed and not c.text.startswith("no") for c in found)
+
+
+def test_words_of_place_are_passed_over_where_they_say_nothing(captioner) -> None:
+    """A word of the best sentence, if it stood for a place: no sentence with it comes before one without."""
+    before, after = images(4)
+    plain = captioner.caption(before, after, beams=4, assume_changed=True)
+    (word, *_) = set(plain[0].text.split()) - set(plain[0].alternatives[0].split())
+    captioner._place_words = [captioner._model.vocabulary.words.index(word)]
+    assert captioner.caption(before, after, beams=4, assume_changed=True) == plain
+    placeless = captioner.caption(before, after, beams=4, assume_changed=True, placeless=True)
+    assert placeless != plain
+    for one in placeless:
+        has = [word in text.split() for text in (one.text, *one.alternatives)]
+        assert has == sorted(has)
+
+
+def test_the_words_of_place_are_those_of_the_vocabulary(captioner) -> None:
+    words = captioner._model.vocabulary.words
+    assert {words[place] for place in captioner._place_words} == {"left", "right", "top", "bottom", "side"}

@@ -62,6 +62,12 @@ def test_every_model_can_choose_by_agreement(paper) -> None:
         texts, said = ([model.vocabulary.decode(one.ids) for one in some] for some in (candidates, draws))
         assert found == [candidates[place] for place in consensus_order(texts, said)[:3]]
     assert [one[0].ids for one in plain] != [one[0].ids for one in agreed]
+    # What is avoided comes last.
+    unwanted = agreed[0][0].ids[0]
+    for draws in (0, 40):
+        for found in model.generate_from(features, beams=3, draws=draws, avoided=[unwanted]):
+            has = [unwanted in one.ids for one in found]
+            assert has == sorted(has)
     greedy = model.generate_from(features, beams=1)
     assert model.generate_from(features, beams=1, draws=40) == greedy
 

@@ -119,7 +119,7 @@ def test_the_number_of_the_first_subject():
 class Majority(BrightnessCaptioner):
     """Says what most of the changed pixels of a crop do, weighed by the focus."""
 
-    def caption(self, before, after, *, beams=3, assume_changed=False, focus=None):
+    def caption(self, before, after, *, beams=3, assume_changed=False, placeless=False, focus=None):
         moved = after.astype(int).mean(1) - before.astype(int).mean(1)
         moved = np.where(np.abs(moved) > 60, moved, 0) * (1 if focus is None else focus)
         words = ["a house is built" if total > 0 else "a house is removed" for total in moved.sum((1, 2))]

@@ -27,7 +27,7 @@ class Looker:
     batches: list[int] = field(default_factory=list)
     card: object = field(default_factory=lambda: card(tile_size=TILE))
 
-    def caption(self, before, after, *, beams=3, assume_changed=False, focus=None):
+    def caption(self, before, after, *, beams=3, assume_changed=False, placeless=False, focus=None):
         assert assume_changed and before.dtype == after.dtype == np.uint8
         self.batches.append(len(before))
         self.shown += list(zip(before, after, strict=True))
@@ -137,7 +137,7 @@ def test_no_change_asks_for_no_words(tmp_path):
 
 def test_a_captioner_that_knows_no_focus_does_for_the_other_ways(tmp_path):
     class Simple(Looker):
-        def caption(self, before, after, *, beams=3, assume_changed=False):
+        def caption(self, before, after, *, beams=3, assume_changed=False, placeless=False):
             return super().caption(before, after, beams=beams, assume_changed=assume_changed)
 
     for way in ("mask", "others", "zoom", "none"):
