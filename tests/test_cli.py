@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import zipfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -342,7 +341,7 @@ from fakes import BrightnessCaptioner
 from rscc.cli import main
 class Slow(BrightnessCaptioner):
     def predict_change(self, before, after):
-        print('working', flush=True); time.sleep(60)
+        print('working', flush=True); time.sleep(900)
     def import_slowly(self):
         import slow_module
 def load(model, device):
@@ -357,7 +356,7 @@ main(captioner_factory=load)
 def test_an_interrupt_ends_with_130_one_line_and_nothing_left(pair, repository, tmp_path, model):
     # What a compiled module may do with the interrupt while it is imported.
     (tmp_path / "slow_module.py").write_text(
-        "import time\ntry:\n    print('working', flush=True); time.sleep(60)\n"
+        "import time\ntry:\n    print('working', flush=True); time.sleep(900)\n"
         "except KeyboardInterrupt:\n    raise ImportError('half a module')\n"
     )
     files = {path.name for path in tmp_path.iterdir()}
@@ -371,11 +370,10 @@ def test_an_interrupt_ends_with_130_one_line_and_nothing_left(pair, repository, 
         text=True,
     ) as process:
         assert process.stdout.readline() == "working\n"
-        started = time.monotonic()
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=30)
+        # Long before it would have woken up, however busy the machine is.
+        _, err = process.communicate(timeout=300)
     assert process.returncode == 130
-    assert time.monotonic() - started < 20
     assert err == "rscc: interrupted\n"
     assert {path.name for path in tmp_path.iterdir()} == files
 
