@@ -16,9 +16,12 @@ FEWEST = 256
 ROUNDS = 30
 # Residuals beyond this many robust standard deviations have no say (Tukey's biweight).
 TUKEY = 3.5
-# Bands that go together less than this among the stable pixels are left alone.
-CORRELATION = 0.5
-GAINS = (0.4, 2.5)
+# Dates whose bands, taken together, go together less than this on the stable pixels are left alone.
+CORRELATION = 0.35
+# A line that moves no grey value further than this does nothing.
+NOTICEABLE = 4.0
+# A gain beyond these would show noise, or hide everything.
+GAINS = (1 / 3, 3.0)
 # Grey values at the ends of the range may be clipped and tell nothing of the light.
 DARKEST, BRIGHTEST = 2.0, 253.0
 
@@ -31,12 +34,14 @@ class Normalization:
         gain, offset: red, green, blue.
         correlation: of both dates on the stable pixels, per band.
         stable: share of the sample that lies on the line, 0..1.
+        applied: whether it was: dates in nearly the same light keep their pixels.
     """
 
     gain: tuple[float, ...]
     offset: tuple[float, ...]
     correlation: tuple[float, ...]
     stable: float
+    applied: bool = True
 
     @classmethod
     def fit(cls, before: np.ndarray, after: np.ndarray) -> Normalization | None:
@@ -45,7 +50,11 @@ class Normalization:
         if any(line is None for line in lines):
             return None
         gain, offset, correlation, stable = zip(*(line for line in lines if line), strict=True)
-        return cls(gain, offset, correlation, float(np.mean(stable)))
+        if np.mean(correlation) < CORRELATION:
+            return None
+        ends = np.array([offset, 255 * (np.array(gain) - 1) + np.array(offset)])
+        applied = bool(np.abs(ends).max() > NOTICEABLE)
+        return cls(gain, offset, correlation, round(float(np.mean(stable)), 4), applied)
 
     def table(self, stretch: Table | None) -> Table:
         """Return the table that stretches the scene after (None: it is uint8) and normalises it at once."""
@@ -59,7 +68,7 @@ class Normalization:
     def as_dict(self) -> dict[str, Any]:
         """Return all fields as plain values."""
         return {
-            name: [round(v, 4) for v in value] if isinstance(value, tuple) else round(value, 4)
+            name: [round(v, 4) for v in value] if isinstance(value, tuple) else value
             for name, value in asdict(self).items()
         }
 
@@ -89,6 +98,6 @@ def _line(before: np.ndarray, after: np.ndarray) -> tuple[float, float, float, f
         offset = my - gain * mx
         if abs(gain - old) < 1e-5:
             break
-    if correlation < CORRELATION or not GAINS[0] <= gain <= GAINS[1]:
+    if not GAINS[0] <= gain <= GAINS[1]:
         return None
     return float(gain), float(offset), float(correlation), float((weight > 0).mean())

@@ -272,7 +272,7 @@ class ScenePair:
                 f"{self.after.path}: its light cannot be brought to that of {self.before.path} (their pixels "
                 "do not go together); it was left as it is"
             )
-        else:
+        elif self.normalization.applied:
             self._tables = (self._tables[0], self.normalization.table(self._tables[1]))
 
     def _measured(self) -> Registration:

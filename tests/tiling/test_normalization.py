@@ -31,6 +31,20 @@ def test_the_same_light_is_left_alone():
     found = Normalization.fit(before, before + np.random.default_rng(1).normal(0, 8, before.shape))
     # Noise on one date must not pull the line towards it.
     assert found.gain == pytest.approx((1, 1, 1), abs=0.08)
+    assert not Normalization.fit(before, before * 1.005 + 1).applied
+    assert Normalization.fit(before, before * 1.005 + 8).applied
+    assert Normalization.fit(before, before * 0.95).applied
+
+
+def test_a_veil_of_uneven_thickness_is_matched_on_the_whole():
+    before = cells()
+    veil = np.random.default_rng(1).uniform(0.2, 0.6, before.shape[1])
+    after = before * (1 - veil) + 205 * veil
+    found = Normalization.fit(before, after)
+    back = after * np.array(found.gain)[:, None] + np.array(found.offset)[:, None]
+    assert min(found.correlation) < 0.9
+    assert np.abs(back.mean(1) - before.mean(1)).max() < 5
+    assert back.std() == pytest.approx(before.std(), rel=0.15)
 
 
 @pytest.mark.parametrize("share", [0.1, 0.25])
