@@ -30,7 +30,7 @@ def test_sizes_have_units(text, size):
     "text", ["", "2", "GB", "2 XB", "0GB", "0.0000001kb", "-2GB", "2GBB", "nan GB", "1e3MB"]
 )
 def test_what_is_no_size_is_refused(text):
-    with pytest.raises(OptionInvalid, match="--memory .*: give a size with its unit, such as 2GB"):
+    with pytest.raises(OptionInvalid, match=r"--memory .*: give a size with its unit, such as 2GB"):
         read_memory(text)
 
 
