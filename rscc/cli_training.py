@@ -52,10 +52,6 @@ def train(
     corpus: Annotated[
         Path | None, typer.Option(help="File of captions without images, for the objective language.")
     ] = None,
-    mean_with: Annotated[
-        str | None,
-        typer.Option(metavar="MODEL", help="Model of the same words that the finished one is the mean with."),
-    ] = None,
     backbone_weights: Annotated[Path | None, typer.Option(help="File of pretrained trunk weights.")] = None,
     text_encoder: Annotated[str, typer.Option(help="Text encoder of the auxiliary losses.")] = "sentence",
     epochs: Annotated[int | None, typer.Option(help="Instead of the config's.")] = None,
@@ -99,7 +95,6 @@ def train(
                 start=start,
                 corpus=corpus,
                 also=tuple(also or ()),
-                mean_with=mean_with,
             ),
             name=name or output.resolve().name,
             command=shlex.join(["rscc", *sys.argv[1:]]),

@@ -141,7 +141,6 @@ class TrainConfig:
         reward: weights of the scores of a drawn caption: ``cider`` (CIDEr-D) and ``bleu4`` (smoothed).
         hallucination: what a drawn caption loses when no reference names any of its objects; a share of that
             when some are named.
-        mean_share: what the other model counts in the mean of both (``rscc train --mean-with``).
     """
 
     objective: str = "likelihood"
@@ -166,7 +165,6 @@ class TrainConfig:
     samples: int = 5
     reward: dict[str, float] = field(default_factory=lambda: {"cider": 1.0})
     hallucination: float = 0.0
-    mean_share: float = 0.5
 
     def __post_init__(self) -> None:
         _check(
@@ -195,7 +193,6 @@ class TrainConfig:
             _check(_is_finite(weight) and weight >= 0, f"train.reward.{name} is {weight!r}, no number from 0")
         _check(any(self.reward.values()), "train.reward: no score has a weight above 0")
         _check(0 <= self.label_smoothing < 1, f"train.label_smoothing {self.label_smoothing} is not in 0..1")
-        _check(0 < self.mean_share < 1, f"train.mean_share {self.mean_share} is not between 0 and 1")
         _check(0 <= self.ema < 1, f"train.ema {self.ema} is not in 0..1")
         _check(
             not self.cache_features or "backbone" in self.frozen,

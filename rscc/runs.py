@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +22,7 @@ from rscc.models import model_class
 from rscc.models.backbone import build_backbone
 from rscc.models.captioner_base import ChangeCaptioner
 from rscc.self_critical import self_critical
-from rscc.starting import TRUNK_PARTS, Start, load_trunk, mean_with, open_start, take_start
+from rscc.starting import TRUNK_PARTS, Start, load_trunk, open_start, take_start
 from rscc.structures import TrainingMaterial
 from rscc.text_encoders import TextEncoder, load_text_encoder
 from rscc.train import Report, Trainer, Validate, load_best
@@ -49,7 +49,6 @@ class RunPaths:
             ``trunk`` is given, that one's trunk and change head win.
         corpus: file of captions without images, for ``train.objective = "language"``.
         also: further folders in the layout of ``data.name``, whose train split joins the training pairs.
-        mean_with: model folder or name that the finished model is the mean with, see ``train.mean_share``.
     """
 
     data: Path
@@ -62,7 +61,6 @@ class RunPaths:
     start: str | None = None
     corpus: Path | None = None
     also: tuple[Path, ...] = ()
-    mean_with: str | None = None
 
 
 def train_model(
@@ -99,7 +97,7 @@ def train_model(
         )
     if paths.corpus is not None:
         raise ConfigInvalid("a corpus is learnt with train.objective 'language' only; leave --corpus out")
-    start, other = (None if one is None else open_start(one) for one in (paths.start, paths.mean_with))
+    start = None if paths.start is None else open_start(paths.start)
     tunes = start is not None and start.whole and not learns_masks_only(config)
     train, val = _read_pairs(config, paths, tunes=tunes, report=report)
     parts = training_parts(config, train, paths.also, captioned=not learns_masks_only(config))
@@ -119,23 +117,18 @@ def train_model(
     every = [record for part in parts for record in part]
     source = batch_source(config, paths, every, vocabulary, Kept.join(kept))
     critical = config.train.objective == "self_critical"
-    validate = _validation(config, paths, train, val, val_kept)
     trainer = Trainer(
         model,
         source,
-        validate,
+        _validation(config, paths, train, val, val_kept),
         config=config,
         folder=paths.output,
         report=report,
         objective=self_critical(config, model, train) if critical else None,
     )
     result = trainer.run(resume=resume)
-    load_best(model, result)
-    if other is not None:
-        mean_with(model, other, config.train.mean_share)
-        result = replace(result, best_scores=validate(model))
     made = finish(
-        model,
+        load_best(model, result),
         result,
         config,
         val=val,

@@ -109,35 +109,6 @@ def take_start(model: ChangeCaptioner, start: Start, *, without: tuple[str, ...]
             own[name][: len(value)].copy_(value) if value.ndim else own[name].copy_(value)
 
 
-def mean_with(model: ChangeCaptioner, other: Start, share: float) -> None:
-    """Make every weight the mean of its own and another model's (Wortsman et al. 2022).
-
-    Two models that went on from the same weights in two ways, as for likelihood and for a reward, mostly have
-    a good model between them.
-
-    Args:
-        model: the one whose weights change.
-        other: of the same sizes and words.
-        share: what the other counts, between 0 and 1.
-
-    Raises:
-        ModelFolderInvalid: the other has other words, weights or sizes.
-    """
-    path, own, found = other.folder.path, model.state_dict(), _read(other.folder.path)
-    if other.vocabulary.words != model.vocabulary.words:
-        raise ModelFolderInvalid(f"{path}: has other words than this model; both must start from one model")
-    shared = {name for name in own if not name.startswith(model.training_only)}
-    for name in sorted(set(found) ^ {name for name in shared if not name.endswith("num_batches_tracked")}):
-        raise ModelFolderInvalid(f"{path}: {name} is not in both models; both must start from one model")
-    for name, value in found.items():
-        if own[name].shape != value.shape:
-            raise ModelFolderInvalid(f"{path}: {name} has another size; both must start from one model")
-    with torch.no_grad():
-        for name, value in found.items():
-            if own[name].is_floating_point():
-                own[name].lerp_(value.to(own[name]), share)
-
-
 def load_trunk(model: ChangeCaptioner, folder: Path) -> None:
     """Take trunk and change head from another model folder.
 

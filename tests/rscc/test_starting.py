@@ -1,6 +1,5 @@
 """Training that starts from another model's weights and words."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from rscc.config import Config, DataConfig, ModelConfig, TrainConfig, load_confi
 from rscc.errors import ConfigInvalid, ModelFolderInvalid
 from rscc.models import MODELS, backbone
 from rscc.runs import RunPaths, build_model, train_model
-from rscc.starting import finetuning_config, mean_with, open_start, take_start
+from rscc.starting import finetuning_config, open_start, take_start
 from rscc.vocabulary import SPECIAL, Vocabulary
 from rscc.weights import ModelCard, load_model, open_model_folder, save_model_folder
 
@@ -274,62 +273,3 @@ def test_the_command_takes_the_settings_of_the_start_unless_told_others(
     ((config, paths),) = taken
     assert (config.model.paper, paths.start) == (paper, str(folder))
     assert config.train.learning_rate == (rate or load_config("rscc_base").train.learning_rate)
-
-
-def test_every_weight_becomes_the_mean_with_another_model(tmp_path) -> None:
-    model = tiny_model(seed=4)
-    own = {name: value.clone() for name, value in model.state_dict().items()}
-    mean_with(model, open_start(save(tmp_path / "one", tiny_model(seed=3))), 0.25)
-    other = load_file(tmp_path / "one" / "model.safetensors")
-    assert len(other) > 20 and not torch.equal(other["project.weight"].float(), own["project.weight"])
-    for name, value in model.state_dict().items():
-        expected = own[name] if name not in other else 0.25 * other[name].float() + 0.75 * own[name]
-        torch.testing.assert_close(value, expected)
-
-
-@pytest.mark.parametrize(
-    ("other", "reason"),
-    [
-        ({"paper": "dirl"}, "is not in both models"),
-        ({"decoder_layers": 3}, "is not in both models"),
-        ({"word_width": 20}, "has another size"),
-    ],
-)
-def test_models_of_other_sizes_have_no_mean(other, reason, tmp_path) -> None:
-    folder = save(tmp_path / "one", tiny_model(**{"paper": "rdd", **other}))
-    with pytest.raises(ModelFolderInvalid, match=reason):
-        mean_with(tiny_model("rdd"), open_start(folder), 0.5)
-
-
-def test_models_of_other_words_have_no_mean(tmp_path) -> None:
-    one = tiny_model(seed=3)
-    config, paths = config_of(one), paths_of(tmp_path, save(tmp_path / "one", one))
-    longer = build(config, paths, ["a crane"])
-    with pytest.raises(ModelFolderInvalid, match="other words"):
-        mean_with(longer, open_start(tmp_path / "one"), 0.5)
-
-
-def test_a_run_can_end_in_the_mean_with_another_model_and_has_its_scores(tmp_path, capsys) -> None:
-    pytest.importorskip("pycocoevalcap")
-    write_levir_cc(tmp_path / "data", train=10)
-    start = save(tmp_path / "one", tiny_model(seed=3))
-    config = finetuning_config(load_config("finetune"), open_start(start))
-    config = replace(
-        config, train=replace(config.train, epochs=1, learning_rate=0.05, warmup_steps=0, mean_share=0.75)
-    )
-    made = {}
-    for name in ("first", "second"):
-        paths = replace(paths_of(tmp_path, start), output=tmp_path / name)
-        if name == "second":
-            paths = replace(paths, mean_with=str(tmp_path / "first" / "model"))
-            config = replace(config, train=replace(config.train, seed=7))
-        made[name] = train_model(config, paths, name=name, command="x", report=lambda line: None)
-    trained = load_file(tmp_path / "second" / "best.safetensors")["project.weight"].float()
-    weights = {
-        name: load_file(folder.path / "model.safetensors")["project.weight"].float()
-        for name, folder in made.items()
-    }
-    torch.testing.assert_close(weights["second"], 0.75 * weights["first"] + 0.25 * trained, atol=2e-3, rtol=0)
-    assert not torch.allclose(weights["second"], trained, atol=1e-2)
-    logged = json.loads((tmp_path / "second" / "log.jsonl").read_text().splitlines()[-1])["validation"]
-    assert set(logged) <= set(made["second"].card.scores)
