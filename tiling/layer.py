@@ -20,7 +20,6 @@ from affine import Affine
 from rasterio.control import GroundControlPoint
 from rasterio.enums import MaskFlags, Resampling
 from rasterio.errors import RasterioError
-from rasterio.io import DatasetReader
 from rasterio.windows import Window as RasterWindow
 
 from tiling.bands import Numbers
@@ -31,7 +30,7 @@ from tiling.geodesy import near, on_map, transformer
 from tiling.grid import Window, lattice
 from tiling.remote import read_error
 from tiling.scene import SceneInfo, open_scene, safe_environment
-from tiling.virtual import OPAQUE, Picture, Place, Warp, picture_vrt, warped_vrt
+from tiling.virtual import MASK_TYPE, OPAQUE, Picture, Place, Warp, mask_vrt, picture_vrt, warped_vrt
 
 # An alpha band with more than a twentieth of its pixels between these shares of full is a picture.
 CLEAR, MOST_BETWEEN = 0.02, 0.05
@@ -46,8 +45,8 @@ MOST_SOURCE_PX = 2048
 KEPT_BYTES = 48 * 2**20
 # The warper's approximation of the map projection is at most this many source pixels off.
 WARP_TOLERANCE = 0.01
-# Less than the full value of a mask by this is what the arithmetic of a warp takes.
-MASK_SLACK = 0.02
+# Of 1: a mask that was warped is above it only where nothing masked is in it; the rest is arithmetic.
+FULL = 1 - 3e-7
 _SAME_PLACE = 1e-3
 
 _Block = tuple[np.ndarray, np.ndarray]
@@ -125,13 +124,16 @@ class LayerReader:
         # A band that is shown several times is read once.
         numbers = [number for number, _ in picture.bands]
         self._show = (0, 1, 2) if picture.palette else tuple(numbers.index(band) for band in layer.bands)
+        texts = picture_vrt(picture), mask_vrt(picture)
         if layer.offset is None:
             self._block, self._first = _blocks(layer)
-            text = warped_vrt(picture, _warp(layer, self._block, self._first))
-        else:
-            text = picture_vrt(picture)
+            warp = _warp(layer, self._block, self._first)
+            types = [kind for _, kind in picture.bands], [MASK_TYPE]
+            texts = warped_vrt(texts[0], types[0], warp), warped_vrt(texts[1], types[1], warp)
         with safe_environment(info.source):
-            self._file: DatasetReader = stack.enter_context(rasterio.open(text, driver="VRT"))
+            self._file, self._mask = (
+                stack.enter_context(rasterio.open(text, driver="VRT")) for text in texts
+            )
 
     def read(self, window: Window) -> tuple[np.ndarray, np.ndarray]:
         """Return pixels (3, h, w) in the type of the file and validity (h, w); ``window`` lies in the grid.
@@ -182,14 +184,13 @@ class LayerReader:
 
     def _blank(self, window: Window) -> _Block:
         shape = (window.height, window.width)
-        return np.zeros((3, *shape), np.result_type(*self._file.dtypes[:-1])), np.zeros(shape, bool)
+        return np.zeros((3, *shape), np.result_type(*self._file.dtypes)), np.zeros(shape, bool)
 
     def _read(self, window: Window) -> _Block:
         """Return the bands of the open file, each once, and where they have data."""
         at = RasterWindow(window.col_off, window.row_off, window.width, window.height)
-        *numbers, last = range(1, self._file.count + 1)
-        values = np.stack([self._file.read(band, window=at) for band in numbers])
-        valid = self._file.read(last, window=at) > self.layer.picture.mask[1] - MASK_SLACK
+        values = np.stack([self._file.read(band, window=at) for band in self._file.indexes])
+        valid = self._mask.read(1, window=at) > FULL
         if values.dtype.kind == "f":
             valid &= np.isfinite(values).all(axis=0)
         return values, valid

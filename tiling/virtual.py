@@ -6,6 +6,7 @@ comes out as 0, so that nothing of it can be mixed into its surroundings.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element, SubElement, tostring
 
@@ -14,6 +15,8 @@ from affine import Affine
 from rasterio.control import GroundControlPoint
 from rasterio.dtypes import dtype_rev, typename_fwd
 
+# Fine enough that not even a millionth part of what is masked can be mixed into a pixel that counts.
+MASK_TYPE = "float32"
 # Of 255: below it a pixel of a scene is transparent.
 OPAQUE = 250
 _ALPHA = 4  # the component of a palette
@@ -42,18 +45,6 @@ class Picture:
     any_mask: bool = False
     clear_palette: bool = False
 
-    @property
-    def mask(self) -> tuple[str, int]:
-        """The type of the mask and its value where there are data; 0 elsewhere.
-
-        The finer the mask, the surer it is that a pixel that kept its full value when it was warped has
-        nothing masked in it; but all is warped in a type that holds them all, which should not grow.
-        """
-        kinds = {np.dtype(kind).kind for _, kind in self.bands}
-        if "f" in kinds:
-            return "float32", 65535
-        return ("int16", 32767) if "i" in kinds else ("uint16", 65535)
-
 
 @dataclass(frozen=True)
 class Place:
@@ -65,10 +56,8 @@ class Place:
 
 
 def picture_vrt(picture: Picture) -> str:
-    """Return the text of a raster of the picture's bands and its mask as the last one, pixel by pixel."""
-    root = Element("VRTDataset", rasterXSize=str(picture.width), rasterYSize=str(picture.height))
-    # Where it lies is not said here; without any place rasterio would warn.
-    SubElement(root, "GeoTransform").text = "0, 1, 0, 0, 0, -1"
+    """Return the text of a raster of the bands of a picture, pixel by pixel."""
+    root = _pixels_of(picture)
     hides = bool(picture.masks) and not picture.any_mask
     for number, (band, kind) in enumerate(picture.bands, start=1):
         node = SubElement(root, "VRTRasterBand", dataType=_gdal_type(kind), band=str(number))
@@ -77,27 +66,37 @@ def picture_vrt(picture: Picture) -> str:
             SubElement(source, "ColorTableComponent").text = str(number)
         if hides:
             SubElement(source, "UseMaskBand").text = "true"
-    kind, full = picture.mask
-    number = len(picture.bands) + 1
-    _add_mask(SubElement(root, "VRTRasterBand", dataType=_gdal_type(kind), band=str(number)), picture, full)
     return tostring(root, encoding="unicode")
 
 
-def _add_mask(node: Element, picture: Picture, full: int) -> None:
-    """Lay the masks over each other: each next one writes only where it changes something."""
-    steps = f"0:0,{OPAQUE - 1}:0,{OPAQUE}:{full},255:{full}"
+def mask_vrt(picture: Picture) -> str:
+    """Return the text of a raster of one band, 1 where a picture has data and 0 elsewhere.
+
+    It is a raster of its own because GDAL reads and warps the bands three times as fast without it. Each
+    mask but the first writes only where it changes something.
+    """
+    root = _pixels_of(picture)
+    node = SubElement(root, "VRTRasterBand", dataType=_gdal_type(MASK_TYPE), band="1")
     layers = [(name, 0) for name in picture.masks]
     if picture.clear_palette:
         layers.insert(0, ("1", _ALPHA))
     if not layers:
-        SubElement(node, "NoDataValue").text = str(full)  # what GDAL fills a band without sources with
+        SubElement(node, "NoDataValue").text = "1"  # what GDAL fills a band without sources with
     for number, (name, component) in enumerate(layers):
         source = _source(node, picture, name, plain=False)
         if number:
             SubElement(source, "NODATA").text = "0" if picture.any_mask else "255"
         if component:
             SubElement(source, "ColorTableComponent").text = str(component)
-        SubElement(source, "LUT").text = steps
+        SubElement(source, "LUT").text = f"0:0,{OPAQUE - 1}:0,{OPAQUE}:1,255:1"
+    return tostring(root, encoding="unicode")
+
+
+def _pixels_of(picture: Picture) -> Element:
+    root = Element("VRTDataset", rasterXSize=str(picture.width), rasterYSize=str(picture.height))
+    # Where it lies is not said here; without any place rasterio would warn.
+    SubElement(root, "GeoTransform").text = "0, 1, 0, 0, 0, -1"
+    return root
 
 
 def _source(node: Element, picture: Picture, band: str, *, plain: bool) -> Element:
@@ -132,16 +131,19 @@ class Warp:
     tolerance: float
 
 
-def warped_vrt(picture: Picture, warp: Warp) -> str:
-    """Return the text of a picture and its mask (see :func:`picture_vrt`) on another grid.
+def warped_vrt(text: str, types: Sequence[str], warp: Warp) -> str:
+    """Return the text of a raster on another grid; 0 outside of it.
 
-    The mask keeps its full value only where all that a pixel was mixed from has data; outside it is 0.
+    Args:
+        text: that of the raster, see :func:`picture_vrt` and :func:`mask_vrt`. A mask keeps its full value
+            only where all that a pixel was mixed from has data.
+        types: numpy types of its bands.
+        warp: how it is brought there.
     """
     root = Element(
         "VRTDataset", rasterXSize=str(warp.width), rasterYSize=str(warp.height), subClass="VRTWarpedDataset"
     )
     SubElement(root, "GeoTransform").text = _numbers(warp.target.transform)
-    types = [*(kind for _, kind in picture.bands), picture.mask[0]]
     for number, kind in enumerate(types, start=1):
         SubElement(
             root, "VRTRasterBand", dataType=_gdal_type(kind), band=str(number), subClass="VRTWarpedRasterBand"
@@ -157,7 +159,7 @@ def warped_vrt(picture: Picture, warp: Warp) -> str:
         ("YSCALE", repr(warp.scale[1])),
     ):
         SubElement(options, "Option", name=name).text = value
-    SubElement(options, "SourceDataset", relativeToVRT="0").text = picture_vrt(picture)
+    SubElement(options, "SourceDataset", relativeToVRT="0").text = text
     approximation = SubElement(SubElement(options, "Transformer"), "ApproxTransformer")
     SubElement(approximation, "MaxError").text = repr(warp.tolerance)
     _add_way(SubElement(approximation, "BaseTransformer"), warp.source, warp.target)

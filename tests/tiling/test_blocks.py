@@ -21,6 +21,17 @@ def test_a_block_is_computed_once_and_the_oldest_goes():
     assert made == [1, 2, 3, 2] and len(cache) == 2
 
 
+def test_blocks_are_kept_by_weight():
+    cache = BlockCache(10, len)
+    for key, weight in (("a", 4), ("b", 5), ("c", 1), ("d", 3)):
+        assert cache.get(key, lambda weight=weight: "x" * weight) == "x" * weight
+    made = []
+    for key in "dcba":
+        cache.get(key, lambda key=key: made.append(key) or "x" * 4)
+    assert made == ["a"]
+    assert cache.get("heavy", lambda: "x" * 11) == "x" * 11 and len(cache) == 0
+
+
 def test_threads_wait_for_the_one_that_computes():
     cache, started, go_on, made = BlockCache(4, lambda block: 1), threading.Event(), threading.Event(), []
 
