@@ -1,0 +1,77 @@
+"""The benchmark of false changes, on textures instead of painted scenes and a captioner without weights."""
+
+import false_change
+import false_change_scenes
+import numpy as np
+import pytest
+from fakes import BrightnessCaptioner
+from false_change_scenes import DISTURBANCES, MARGIN, Disturbance, Ground, write_scene
+from rasters import textured
+from scipy import ndimage
+
+from tiling import ScenePair
+
+SIDE = 288
+
+
+@pytest.fixture
+def ground(monkeypatch):
+    def texture(layout, season, *, after, gsd, ground_seed, date_seed):
+        noise = np.random.default_rng(0).normal(size=(SIDE + 2 * MARGIN,) * 2)
+        fine = ndimage.gaussian_filter(noise, 1.5)
+        return np.repeat((128 + 30 * fine / fine.std()).clip(0, 255).astype(np.uint8)[..., None], 3, -1)
+
+    monkeypatch.setattr(false_change_scenes, "paint", texture)
+    monkeypatch.setattr(false_change_scenes, "make_layout", lambda *_: None)
+    return Ground(1, False, SIDE)
+
+
+@pytest.mark.parametrize("how", [d for d in DISTURBANCES if d.shift != (0, 0)], ids=lambda d: d.name)
+def test_pictures_are_displaced_as_the_table_says(tmp_path, ground, how):
+    before = write_scene(tmp_path / "before.tif", ground.before(tmp_path))
+    after = write_scene(tmp_path / "after.tif", ground.after(how, tmp_path))
+    with ScenePair.open(before, after) as pair:
+        assert (pair.registration.cols, pair.registration.rows) == pytest.approx(how.shift, abs=0.25)
+    size = next(word for word in how.name.split() if word.replace(".", "").isdigit())
+    assert np.hypot(*how.shift) == pytest.approx(float(size))
+
+
+def test_haze_is_bright_and_uneven_and_light_is_dark(tmp_path, ground):
+    plain, hazy, dark = (
+        ground.after(how, tmp_path).astype(float).mean(0)
+        for how in (Disturbance("a"), Disturbance("b", haze=(0.1, 0.5)), Disturbance("c", gain=0.8))
+    )
+    assert hazy.mean() > plain.mean() + 10 and dark.mean() < 0.85 * plain.mean()
+    veil = ndimage.uniform_filter(hazy - plain, 41)
+    assert veil.max() - veil.min() > 10
+    assert np.abs(ground.before(tmp_path).astype(float) - plain).max() < 40, "noise and JPEG alone"
+
+
+def test_tables_have_a_row_for_each_disturbance_and_each_choice(tmp_path, ground, monkeypatch):
+    rows = (Disturbance("nothing"), Disturbance("darker, displaced", shift=(3.0, 0.0), gain=0.45))
+    monkeypatch.setattr(false_change, "DISTURBANCES", rows)
+    runner = false_change.Runner(BrightnessCaptioner())
+    picture = tmp_path / "picture.png"
+    table = false_change.false_change(runner, [ground], tmp_path, picture).splitlines()
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table]
+    assert cells[0][3:] == ["no flags", "--align", "--normalize", "both"]
+    assert cells[2][:3] == ["nothing", "0.0", "0.0 to 0.0"] and set(cells[2][3:]) == {"0.00 (0.00)"}
+    assert cells[3][:3] == ["darker, displaced", "3.0", "3.0 to 3.0"]
+    none, both = (float(cells[3][place].split()[0]) for place in (3, 6))
+    assert none > 50 and both < 1
+    assert picture.stat().st_size > 1000
+
+
+def test_real_changes_are_counted(tmp_path):
+    before = textured(256, 256) // 4
+    after = before.copy()
+    after[:, 50:100, 60:160] += 150
+    truth = np.zeros((256, 256), bool)
+    truth[50:100, 60:160] = True
+    truth[200:220, 200:220] = True  # missed
+    paths = [write_scene(tmp_path / f"{name}.tif", date) for name, date in (("a", before), ("b", after))]
+    runner = false_change.Runner(BrightnessCaptioner())
+    last = false_change.real_change(runner, iter([("made", *paths, truth)])).splitlines()[-1]
+    cells = [cell.strip() for cell in last.split("|")[1:-1]]
+    assert cells[:2] == ["made", "1"] and float(cells[4]) == pytest.approx(5000 / 5400, abs=0.02)
+    assert float(cells[5]) > 0.97
