@@ -50,6 +50,7 @@ def test_haze_is_bright_and_uneven_and_light_is_dark(tmp_path, ground):
 def test_tables_have_a_row_for_each_disturbance_and_each_choice(tmp_path, ground, monkeypatch):
     rows = (Disturbance("nothing"), Disturbance("darker, displaced", shift=(3.0, 0.0), gain=0.45))
     monkeypatch.setattr(false_change, "DISTURBANCES", rows)
+    monkeypatch.setattr(false_change, "PICTURED", [rows[1].name])
     runner = false_change.Runner(BrightnessCaptioner())
     picture = tmp_path / "picture.png"
     table = false_change.false_change(runner, [ground], tmp_path, picture).splitlines()
