@@ -136,6 +136,7 @@ TYPES = [
         "both uint16, 0 to 10,000 for 0 to 1, with `--scale reflectance`",
         **both(dtype="uint16"),
         options=("--scale", "reflectance", "--threshold", "0.7"),
+        warns=tuple(f"{date}.tif: …wholly black or white…" for date in ("before", "after")),
     ),
     Kind(
         "another sun",

@@ -91,7 +91,7 @@ def check(ground, before, after, capfd, monkeypatch):
     assert_only_the_change(run, ground)
     grey = [path.name for path, date in ((first, before), (second, after)) if date.bands == ("grey",)]
     assert len(run.warnings) == len(grey), run.warnings
-    assert all(fits(f"{name}: …grey…", line) for name, line in zip(grey, run.warnings, strict=True))
+    assert all(fits(f"{name}…: …grey…", line) for name, line in zip(grey, run.warnings, strict=True))
 
 
 @settings(max_examples=10, derandomize=True, **AS_DRAWN)

@@ -298,7 +298,7 @@ def test_every_model_captions_a_real_scene_through_the_command(tmp_path, paper, 
     """The chain, not the eye: the weights are random."""
     localiser = MODELS[paper].localiser
     named = {"localiser": localiser, "localisation": LOCALISATIONS[localiser]}
-    path = saved(tmp_path / "m", paper, threshold=0.3, changed_threshold=0.0, **named)
+    path = saved(tmp_path / "m", paper, threshold=0.15, changed_threshold=0.0, **named)
     scene = shared_data / "data" / "scenes" / "joplin_tornado"
     words = ["caption", scene / "before.tif", scene / "after.tif", "-o", tmp_path / "r.geojson", "-q"]
     with pytest.raises(SystemExit) as ended:
