@@ -65,7 +65,8 @@ def test_a_building_has_its_corners_back_however_it_is_turned(shape, angle, shif
     assert corners(square) == expected
     assert np.abs(turns(square)).max() < 1e-6
     assert square.area == pytest.approx(outline.area, rel=0.1)
-    assert iou(square, truth) > 0.88
+    # Pixels and simplifying may move each side by half a pixel: a sixth of the small building.
+    assert iou(square, truth) > (0.82 if building.area < 200 else 0.88)
 
 
 @settings(max_examples=20)
