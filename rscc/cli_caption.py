@@ -22,18 +22,20 @@ from rscc.cli_options import (
     Debug,
     DeviceOption,
     Focus,
+    FocusOption,
     ForceOption,
     GroupDistanceOption,
     GsdOption,
     MemoryOption,
+    MinAreaOption,
     ModelOption,
     NormalizeOption,
     QuietOption,
+    RefineOption,
+    RegularizeOption,
     ScaleOption,
-    read_bands,
-    read_bounds,
-    read_memory,
-    read_scale,
+    ThresholdOption,
+    scene_options,
 )
 
 
@@ -54,27 +56,12 @@ def caption(
     align: AlignOption = False,
     gsd: GsdOption = None,
     bbox: BoundsOption = None,
-    threshold: Annotated[
-        float | None, typer.Option(help="Probability from which a pixel is changed; default: the model's.")
-    ] = None,
-    min_area: Annotated[
-        float, typer.Option(help="Leave out changes smaller than this, in square metres.")
-    ] = 20.0,
+    threshold: ThresholdOption = None,
+    min_area: MinAreaOption = 20.0,
     group_distance: GroupDistanceOption = 0.0,
-    regularize: Annotated[
-        bool,
-        typer.Option("--regularize", help="Give outlines right angles where that hardly changes them."),
-    ] = False,
-    refine: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SEGMENTER", help="Redraw outlines by a segmenter: sam:FOLDER or mobile_sam:FILE."
-        ),
-    ] = None,
-    focus_captions: Annotated[
-        Focus,
-        typer.Option(help="How words keep to their polygon where several changes share a crop."),
-    ] = Focus.mask,
+    regularize: RegularizeOption = False,
+    refine: RefineOption = None,
+    focus_captions: FocusOption = Focus.mask,
     beams: BeamsOption = 3,
     batch_size: BatchSizeOption = 16,
     memory: MemoryOption = None,
@@ -96,32 +83,12 @@ def caption(
     """Find what changed between BEFORE and AFTER, say it in words, write a map layer."""
     from rscc.terminal import progress_bar, show_warnings, summary
     from tiling import describe
-    from workflows import SceneOptions, caption_scene
+    from workflows import caption_scene
     from workflows.output import check_output
 
     # What can be refused is refused before the model is loaded and the work starts.
     target = check_output(output or _default_output(after), overwrite)
-    options = SceneOptions(
-        bands=read_bands(bands),
-        scale=read_scale(scale),
-        normalize=normalize,
-        align=align,
-        gsd=gsd,
-        bounds=read_bounds(bbox),
-        threshold=threshold,
-        min_area=min_area,
-        group_distance=group_distance,
-        regularize=regularize,
-        refine=refine,
-        focus_captions=str(focus_captions),
-        beams=beams,
-        batch_size=batch_size,
-        memory=read_memory(memory),
-        tile_cache=tile_cache,
-        date_before=date_before,
-        date_after=date_after,
-        force=force,
-    )
+    options = scene_options(context.params)
     for scene in (before, after):
         describe(scene)
     captioner = context.obj.load_captioner(model, device)

@@ -26,10 +26,7 @@ from rscc.cli_options import (
     ModelOption,
     NormalizeOption,
     ScaleOption,
-    read_bands,
-    read_bounds,
-    read_memory,
-    read_scale,
+    scene_options,
 )
 
 
@@ -63,24 +60,9 @@ def inspect(
     Nothing is written and the model is not loaded, unless its speed is to be measured. What would be
     refused is said as an error, with the exit code that rscc caption would end with.
     """
-    from workflows import SceneOptions
     from workflows.inspection import inspect_pair
 
-    options = SceneOptions(
-        bands=read_bands(bands),
-        scale=read_scale(scale),
-        normalize=normalize,
-        align=align,
-        gsd=gsd,
-        bounds=read_bounds(bbox),
-        group_distance=group_distance,
-        batch_size=batch_size,
-        beams=beams,
-        memory=read_memory(memory),
-        date_before=date_before,
-        date_after=date_after,
-        force=force,
-    )
+    options = scene_options(context.params)
     card = context.obj.load_card(model)
     load = (lambda: context.obj.load_captioner(model, device)) if measure else None
     found = inspect_pair(before, after, card, options, load)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+
+if TYPE_CHECKING:
+    from workflows.options import SceneOptions
 
 # Written out, so that the help needs no torch; a test compares them with the registries.
 Paper = StrEnum("Paper", ["scorer", "dirl", "cheers", "rdd", "davir"])
@@ -86,7 +89,14 @@ _DATE_HELP = "2019, 2019-08 or 2019-08-31; default: from tags or file name."
 DateBeforeOption = Annotated[str | None, typer.Option("--date-before", metavar="DATE", help=_DATE_HELP)]
 DateAfterOption = Annotated[str | None, typer.Option("--date-after", metavar="DATE", help=_DATE_HELP)]
 
-# How a pair is worked through.
+# What counts as a change, and how it is drawn and described.
+ThresholdOption = Annotated[
+    float | None,
+    typer.Option("--threshold", help="Probability from which a pixel is changed; default: the model's."),
+]
+MinAreaOption = Annotated[
+    float, typer.Option("--min-area", help="Leave out changes smaller than this, in square metres.")
+]
 GroupDistanceOption = Annotated[
     float,
     typer.Option(
@@ -95,6 +105,25 @@ GroupDistanceOption = Annotated[
         help="Changes at most this many metres apart are one event with one caption; 0: each alone.",
     ),
 ]
+RegularizeOption = Annotated[
+    bool, typer.Option("--regularize", help="Give outlines right angles where that hardly changes them.")
+]
+RefineOption = Annotated[
+    str | None,
+    typer.Option(
+        "--refine",
+        metavar="SEGMENTER",
+        help="Redraw outlines by a segmenter: sam:FOLDER or mobile_sam:FILE.",
+    ),
+]
+FocusOption = Annotated[
+    Focus,
+    typer.Option(
+        "--focus-captions", help="How words keep to their polygon where several changes share a crop."
+    ),
+]
+
+# How a pair is worked through.
 BatchSizeOption = Annotated[int, typer.Option("--batch-size", help="Tiles given to the model at once.")]
 MemoryOption = Annotated[
     str | None,
@@ -105,6 +134,31 @@ QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress ba
 
 _PREFIXES = "kmgt"
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt])(i?)b?", re.IGNORECASE)
+
+
+def scene_options(values: Mapping[str, Any]) -> SceneOptions:
+    """Return what a command was told of reading and working through pairs.
+
+    ``values`` are the parameters of the command by name (``context.params``); those that no pair of scenes
+    has are passed over, and what a command does not ask for keeps its default.
+
+    Raises:
+        OptionInvalid: a text cannot be read, or a value is outside its range.
+    """
+    from dataclasses import fields
+
+    from workflows.options import SceneOptions
+
+    readers: dict[str, Callable[[str], Any]] = {
+        "bands": read_bands,
+        "scale": read_scale,
+        "memory": read_memory,
+        "focus_captions": str,
+    }
+    known = {field.name for field in fields(SceneOptions)}
+    given = {name: value for name, value in values.items() if name in known}
+    given |= {name: read(given[name]) for name, read in readers.items() if name in given}
+    return SceneOptions(bounds=read_bounds(values.get("bbox")), **given)
 
 
 @contextmanager

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from rscc.cli_options import Focus, read_bands, read_memory, read_scale
+from rscc.cli_options import Focus, read_bands, read_memory, read_scale, scene_options
 from workflows.errors import OptionInvalid
-from workflows.options import FOCUS_WAYS
+from workflows.options import FOCUS_WAYS, SceneOptions
 
 
 @pytest.mark.parametrize(
@@ -56,3 +56,21 @@ def test_a_scale_is_two_values_or_the_sensor_s():
 
 def test_the_ways_of_the_help_are_those_of_the_workflow():
     assert {str(way) for way in Focus} == set(FOCUS_WAYS)
+
+
+def test_the_parameters_of_a_command_become_scene_options():
+    values = {"bands": "3,2,1", "bbox": "1,2,3,4", "scale": "reflectance", "memory": "2GB", "min_area": 5.0}
+    asked = {**values, "focus_captions": Focus.zoom, "output": None, "quiet": True, "date_before": "2019"}
+    assert scene_options(asked) == SceneOptions(
+        bands=(3, 2, 1),
+        bounds=(1, 2, 3, 4),
+        scale="reflectance",
+        memory=2 * 10**9,
+        min_area=5.0,
+        focus_captions="zoom",
+        date_before="2019",
+    )
+    assert type(scene_options(asked).focus_captions) is str
+    assert scene_options({}) == SceneOptions()
+    with pytest.raises(OptionInvalid, match="--bbox"):
+        scene_options({"bbox": "1,2"})
