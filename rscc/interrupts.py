@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -33,6 +33,34 @@ def tidy_interrupts() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@contextmanager
+def patient_interrupts(asked: Callable[[], None]) -> Iterator[Callable[[], bool]]:
+    """Within this block, let the first Ctrl-C only be known; the next one interrupts as usual.
+
+    Yields what tells whether Ctrl-C came; ``asked`` is called when it does. Where Ctrl-C is ignored or not
+    Python's, as in a thread, nothing changes.
+    """
+    came = False
+
+    def note(number: int, frame: FrameType | None) -> None:
+        nonlocal came
+        came = True
+        signal.signal(signal.SIGINT, earlier)
+        asked()
+
+    earlier = signal.getsignal(signal.SIGINT)
+    try:
+        if callable(earlier):
+            signal.signal(signal.SIGINT, note)
+    except ValueError:  # not the main thread, which alone gets signals
+        earlier = None
+    try:
+        yield lambda: came
+    finally:
+        if callable(earlier):
+            signal.signal(signal.SIGINT, earlier)
 
 
 def _interrupted(number: int, frame: FrameType | None) -> None:

@@ -65,3 +65,51 @@ class TileCacheUnusable(WorkflowError):
     """Finished tiles cannot be kept in the folder: it is none, takes no files, or the disk is full."""
 
     exit_code = 1
+
+
+class NotAnArchive(WorkflowError):
+    """A folder that is to be an archive holds other things, or is none."""
+
+
+class PairTableInvalid(WorkflowError):
+    """A table of pairs cannot be read: it is none, lacks a column, or has a wrong row."""
+
+
+class CatalogInvalid(WorkflowError):
+    """What scenes are to be taken from is none of the kinds that are read, or is damaged."""
+
+
+class CatalogUnreachable(WorkflowError):
+    """The server of a catalog cannot be reached, or fails; the catalog may be right."""
+
+    exit_code = 1
+
+
+class NoPairs(WorkflowError):
+    """The scenes that were found make no pair."""
+
+
+class ArchiveBusy(WorkflowError):
+    """Another run works on the same archive."""
+
+    exit_code = 1
+
+
+class ScenesUnreachable(WorkflowError):
+    """The scenes of many pairs in a row cannot be had, as where a disk or a server is away."""
+
+    exit_code = 1
+
+
+class ArchiveMissing(WorkflowError):
+    """The folder is no archive: there is no ledger in it."""
+
+
+class LedgerForeign(WorkflowError):
+    """The file in the place of the ledger is damaged, none of ours, or of another version."""
+
+
+class LedgerUnusable(WorkflowError):
+    """The ledger cannot be read or written now: a full disk, a lock, no permission."""
+
+    exit_code = 1
