@@ -10,7 +10,6 @@ import numpy as np
 import shapely
 from shapely.geometry import MultiPolygon, box
 
-from rscc.data.pairs import resize
 from tiling import ChangeRegion, ScenePair, TileGrid, Window
 from workflows.crops import CropPlanner, best_caption, burnt, crop_around
 from workflows.focus import View, view_of, zoom_side
@@ -113,6 +112,9 @@ def _view(pair: ScenePair, grid: TileGrid, job: _Job, neighbours: _Neighbours, w
 
 def _zoomed(pair: ScenePair, grid: TileGrid, own: np.ndarray, window: Window) -> View:
     """Return the tighter crop around the pixels of a change in a window, enlarged to the window's size."""
+    # It brings torch with it, which those who only read reports do without.
+    from rscc.data.pairs import resize
+
     rows, cols = np.flatnonzero(own.any(1)), np.flatnonzero(own.any(0))
     left, right = window.col_off + cols[0], window.col_off + cols[-1] + 1
     top, bottom = window.row_off + rows[0], window.row_off + rows[-1] + 1
