@@ -161,6 +161,8 @@ def write(folder: Path, name: str, date: Date, drawing: Drawing) -> Path:
         target = folder / (name + suffix)
         with rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True):
             rasterio.shutil.copy(base, target, driver=driver, **options)
+        with rasterio.open(base) as drawn, rasterio.open(target) as copied:
+            assert drawn.transform.almost_equals(copied.transform, 1e-6), "this format cannot hold the place"
         base.unlink()
         return target
     _write_tiff(base, date, drawing)

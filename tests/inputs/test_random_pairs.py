@@ -65,7 +65,11 @@ def dates(draw, place: str) -> Date:
         "vrt": {"layout": vrt, "nodata": number, "dtype": dtype, "hide": hide},
         "coded": {"layout": draw(st.sampled_from(("jpeg2000", "png", "jpeg", "jpeg in tiff")))},
     }  # fmt: skip
-    return dataclasses.replace(date, **more[kind])
+    date = dataclasses.replace(date, **more[kind])
+    if date.layout == "jpeg2000" and date.rotation == date.shear == 0:
+        # GDAL writes the box that places such a file as if it were north-up.
+        date = dataclasses.replace(date, flip={"rows": "", "both": "columns"}.get(date.flip, date.flip))
+    return date
 
 
 @st.composite
