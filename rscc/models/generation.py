@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -116,18 +117,8 @@ def sample_search(
     def draw(log_probabilities: Tensor) -> Tensor:
         return torch.multinomial(log_probabilities.exp(), 1, generator=generator).squeeze(1)
 
-    found = _search(
-        decoder,
-        decoder.repeat(memory, samples),
-        draw,
-        bos=bos,
-        eos=eos,
-        max_words=max_words,
-        banned=banned,
-        forbidden=forbidden,
-        rows=memory.shape[0] * samples,
-    )
-    return [found[start : start + samples] for start in range(0, len(found), samples)]
+    settings = {"bos": bos, "eos": eos, "max_words": max_words, "banned": banned, "forbidden": forbidden}
+    return _search_several(decoder, memory, draw, samples, **settings)
 
 
 def stratified_search(
@@ -151,29 +142,27 @@ def stratified_search(
 
     Other arguments as :func:`greedy_search`.
     """
-    rows = memory.shape[0]
     generator = torch.Generator().manual_seed(0)
     order = torch.rand(max_words, samples, generator=generator, dtype=torch.float64).argsort(dim=1)
     within = torch.rand(max_words, samples, generator=generator, dtype=torch.float64)
-    places = iter(((order + within) / samples).repeat(1, rows).to(memory.device))
+    places = iter(((order + within) / samples).repeat(1, memory.shape[0]).to(memory.device))
 
     def next_words(log_probabilities: Tensor) -> Tensor:
         ends = log_probabilities.double().exp().cumsum(dim=1)
         at = next(places).unsqueeze(1) * ends[:, -1:]
         return torch.searchsorted(ends, at, right=True).clamp(max=ends.shape[1] - 1).squeeze(1)
 
-    found = _search(
-        decoder,
-        decoder.repeat(memory, samples),
-        next_words,
-        bos=bos,
-        eos=eos,
-        max_words=max_words,
-        banned=banned,
-        forbidden=forbidden,
-        rows=rows * samples,
-    )
-    return [found[start : start + samples] for start in range(0, rows * samples, samples)]
+    settings = {"bos": bos, "eos": eos, "max_words": max_words, "banned": banned, "forbidden": forbidden}
+    return _search_several(decoder, memory, next_words, samples, **settings)
+
+
+def _search_several(
+    decoder: Decoder, memory: Tensor, choose: Callable[[Tensor], Tensor], samples: int, **settings: Any
+) -> list[list[Hypothesis]]:
+    """Decode ``samples`` sentences per row of the memory, which follow each other; see :func:`_search`."""
+    rows = memory.shape[0] * samples
+    found = _search(decoder, decoder.repeat(memory, samples), choose, rows=rows, **settings)
+    return [found[start : start + samples] for start in range(0, rows, samples)]
 
 
 def _search(
