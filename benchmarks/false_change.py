@@ -82,10 +82,10 @@ class Runner:
         """Return what is reported with each choice of flags."""
         known: dict[Any, Found] = {}
         found = {}
+        infos = describe(before), describe(after)
         for name, flags in FLAGS.items():
             options = SceneOptions(**flags)
-            infos = describe(before), describe(after)
-            with open_pair(before, after, infos, self.captioner.card, options) as pair:
+            with open_pair(infos, self.captioner.card, options) as pair:
                 light = pair.normalization
                 key = pair.registration.applied, light if light and light.applied else None
                 if key not in known:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -97,15 +97,20 @@ class Layer:
         Raises:
             TilingError: the file can no longer be read.
         """
-        return cls(
+        still = cls(
             info=info,
             bands=bands,
             grid=grid,
-            offset=_offset(info, moved(grid, shift)) if info.crs == grid.crs else None,
+            offset=None,
             resampling=Resampling.average if grid.gsd / info.gsd > AVERAGE_ABOVE else Resampling.bilinear,
             picture=_picture(info, bands, alpha_masks),
-            shift=shift,
         )
+        return still.displaced(shift)
+
+    def displaced(self, shift: tuple[float, float]) -> Layer:
+        """Return the layer with its scene moved right and down by ``shift``; nothing is read of the file."""
+        offset = _offset(self.info, moved(self.grid, shift)) if self.info.crs == self.grid.crs else None
+        return replace(self, offset=offset, shift=shift, blocks=BlockCache(KEPT_BYTES, _weight))
 
     def open(self, stack: ExitStack) -> LayerReader:
         """Open the files; ``stack`` closes them. The reader is for the calling thread alone."""
@@ -219,8 +224,12 @@ def is_mask(info: SceneInfo, band: int) -> bool:
 
 def moved(grid: Grid, shift: tuple[float, float]) -> Affine:
     """Return where the pixels of ``grid`` lie in a scene that is to move right and down by ``shift``."""
-    own = grid.transform
-    x, y = on_map(own, -shift[0], -shift[1])
+    return _begun_at(grid.transform, -shift[0], -shift[1])
+
+
+def _begun_at(own: Affine, col: float, row: float) -> Affine:
+    """Return the transform of a raster whose first pixel is that at ``col`` and ``row``."""
+    x, y = on_map(own, col, row)
     return Affine(own.a, own.b, x, own.d, own.e, y)
 
 
@@ -264,11 +273,11 @@ def _blocks(layer: Layer) -> tuple[tuple[int, int], tuple[int, int]]:
 
 
 def _warp(layer: Layer, block: tuple[int, int], first: tuple[int, int]) -> Warp:
-    grid, target = layer.grid, moved(layer.grid, layer.shift)
-    x, y = on_map(target, -first[0], -first[1])
+    grid = layer.grid
+    target = _begun_at(moved(grid, layer.shift), -first[0], -first[1])
     return Warp(
         source=_place(layer.info),
-        target=Place(str(grid.crs.to_wkt()), Affine(target.a, target.b, x, target.d, target.e, y)),
+        target=Place(str(grid.crs.to_wkt()), target),
         width=-(-(first[0] + grid.width) // block[1]) * block[1],
         height=-(-(first[1] + grid.height) // block[0]) * block[0],
         block=block,

@@ -19,7 +19,7 @@ from tiling.normalization import Normalization
 from tiling.radiometry import Scale, Stretch, Table, checked_scale
 from tiling.registration import NOTICEABLE, Registration, measure
 from tiling.sampling import everywhere, sample_cells, sample_pixels
-from tiling.scene import SceneInfo, describe, safe_environment
+from tiling.scene import SceneInfo, describe
 
 # A shift this near to whole pixels is corrected by whole pixels: nothing is interpolated then.
 WHOLE_PX = 0.2
@@ -61,8 +61,8 @@ class ScenePair:
     @classmethod
     def open(
         cls,
-        before: str | Path,
-        after: str | Path,
+        before: str | Path | SceneInfo,
+        after: str | Path | SceneInfo,
         *,
         bands: Wanted | None = None,
         gsd: float | None = None,
@@ -74,7 +74,7 @@ class ScenePair:
         """Open two rasters as a pair.
 
         Args:
-            before: the earlier scene; its grid is the working grid.
+            before: the earlier scene, by name or as it was described; its grid is the working grid.
             after: the later scene.
             bands: the red, green and blue band, by number or name; default: see
                 :func:`tiling.bands.choose_bands`.
@@ -92,7 +92,7 @@ class ScenePair:
             TilingError: a scene cannot be read, or the two cannot be compared; the message says why.
         """
         scale = checked_scale(scale)
-        infos = describe(before), describe(after)
+        infos = _described(before), _described(after)
         choices = [choose_bands(info, bands) for info in infos]
         grid = plan_grid(*infos, gsd)
         focus = None if bounds is None else focus_window(grid, bounds, infos[0])
@@ -172,8 +172,7 @@ class ScenePair:
 
     def _read_raw(self, window: Window) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return both dates in the types of their files and where both are valid."""
-        with safe_environment():
-            (before, seen), (after, also) = (reader.read(window) for reader in self._readers())
+        (before, seen), (after, also) = (reader.read(window) for reader in self._readers())
         return before, after, seen & also
 
     def _readers(self) -> tuple[LayerReader, LayerReader]:
@@ -283,10 +282,7 @@ class ScenePair:
         self._close_files()
         self._local = threading.local()
         first, second = self._layers
-        moved = Layer.of(
-            second.info, second.bands, self.grid, _alpha_masks(second.info, second.bands), shift=shift
-        )
-        self._layers = (first, moved)
+        self._layers = (first, second.displaced(shift))
 
     def _note(self, text: str) -> None:
         self.notes = (*self.notes, text)
@@ -295,14 +291,17 @@ class ScenePair:
         """Say which date has no data on the common ground, or that each has where the other has none."""
         has_data = [False, False]
         for window in everywhere(self.grid.width, self.grid.height):
-            with safe_environment():
-                for number, reader in enumerate(self._readers()):
-                    has_data[number] |= bool(reader.read(window)[1].any())
+            for number, reader in enumerate(self._readers()):
+                has_data[number] |= bool(reader.read(window)[1].any())
         remedy = "give a scene with data there, or correct its nodata value with gdal_edit -a_nodata"
         for has, info in zip(has_data, (self.before, self.after), strict=True):
             if not has:
                 return f"{info.path}: all its pixels on the common ground are nodata; {remedy}"
         return f"{self.before.path} and {self.after.path}: no pixel has data on both dates; {remedy}"
+
+
+def _described(scene: str | Path | SceneInfo) -> SceneInfo:
+    return scene if isinstance(scene, SceneInfo) else describe(scene)
 
 
 def _whole(shift: float) -> float:

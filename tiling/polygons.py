@@ -259,7 +259,7 @@ def polygonize(
     polygonizer = Polygonizer(threshold, connectivity, min_area_px)
     for band in bands:
         polygonizer.add(band)
-    return polygonizer.finish(min_area_px, simplify_px, transform)
+    return polygonizer.finish(simplify_px=simplify_px, transform=transform)
 
 
 def _moved(xy: np.ndarray, matrix: Affine) -> np.ndarray:

@@ -148,9 +148,7 @@ def find_regions(
                     polygons.add(band)
     if cache:
         cache.resumed_tiles = first
-    regions = polygons.finish(
-        min_area_px=smallest, simplify_px=options.simplify, transform=pair.grid.transform
-    )
+    regions = polygons.finish(simplify_px=options.simplify, transform=pair.grid.transform)
     return regions, {name: counts[name] for name in ("blank", "changed")}
 
 

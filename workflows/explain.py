@@ -197,7 +197,7 @@ def scene_crop(
     settings = options.reading()
     given = options.at is not None or options.pixel is not None
     dates = scene_dates(infos, settings)
-    with bounded_cache(), open_pair(before, after, infos, card, settings) as pair:
+    with bounded_cache(), open_pair(infos, card, settings) as pair:
         if given:
             window, place = _given_window(pair, card.tile_size, options)
             changed = False

@@ -131,7 +131,7 @@ def inspect_pair(
     found = Inspection(**facts, model=model_record(card))
     if len(infos) == 2:
         # What is refused for its resolution alone is shown all the same.
-        opened = partial(open_pair, before, after, infos, card, replace(options, force=True))
+        opened = partial(open_pair, infos, card, replace(options, force=True))
         with bounded_cache():
             pair = refusals.try_to(opened)
             if pair is not None:

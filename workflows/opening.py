@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tiling import SceneInfo, ScenePair
@@ -26,10 +25,8 @@ def scene_dates(infos: Infos, options: SceneOptions) -> Dates:
     )
 
 
-def open_pair(
-    before: str | Path, after: str | Path, infos: Infos, card: ModelCard, options: SceneOptions
-) -> ScenePair:
-    """Open two scenes that were described as ``infos`` the way a model wants to see them.
+def open_pair(infos: Infos, card: ModelCard, options: SceneOptions) -> ScenePair:
+    """Open two scenes the way a model wants to see them.
 
     Raises:
         TooCoarse: a scene is coarser than the model is meant for, and ``options.force`` is not set.
@@ -38,8 +35,7 @@ def open_pair(
     """
     check_resolution(infos, card, force=options.force)
     return ScenePair.open(
-        before,
-        after,
+        *infos,
         bands=options.bands,
         gsd=working_gsd(infos[0], card, options.gsd),
         bounds=options.bounds,

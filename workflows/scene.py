@@ -61,7 +61,7 @@ def caption_scene(
     # Before the scenes are opened: what GDAL keeps of them from then on is part of the plan.
     held = max(resident_bytes(), LOADED)
     with bounded_cache(least_cache(options.memory)), ExitStack() as stack:
-        pair = stack.enter_context(open_pair(before, after, infos, card, options))
+        pair = stack.enter_context(open_pair(infos, card, options))
         scene_grid = tile_grid(pair, card, options)
         grid = tile_grid(pair, card, options, search_area(pair, card, options))
         memory = plan(
