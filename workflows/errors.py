@@ -113,3 +113,19 @@ class LedgerUnusable(WorkflowError):
     """The ledger cannot be read or written now: a full disk, a lock, no permission."""
 
     exit_code = 1
+
+
+class WorkersUnable(WorkflowError):
+    """The worker processes cannot start."""
+
+    exit_code = 1
+
+
+class SchedulerLost(WorkflowError):
+    """The scheduler of a Dask cluster cannot be reached, or went away."""
+
+    exit_code = 1
+
+
+class VersionsDiffer(WorkflowError):
+    """A worker of a cluster has another version of rscc than the process that leads it, or has none."""

@@ -99,6 +99,10 @@ class ChangeReport:
             self.finished()
         return path
 
+    def encoded(self) -> bytes:
+        """Return the bytes that :meth:`write` writes to the report's file."""
+        return "".join(self._lines()).encode()
+
     def _head(self) -> dict[str, Any]:
         """Return the members of the collection but the features."""
         bbox = collection_bbox(rounded(change.geometry) for change in self.changes)

@@ -1,0 +1,189 @@
+"""What a worker process of an archive does: one pair of scenes, or a part of one, in; bytes or a reason out.
+
+Everything here travels between processes, so it is plain values. A worker writes nothing into the archive: it
+hands the report back as the bytes of its file.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from rscc.cli import load_captioner
+from workflows.options import SceneOptions
+from workflows.scene import caption_scene
+from workflows.style import qgis_style
+
+if TYPE_CHECKING:
+    from rscc.captioner import Captioner
+    from workflows.report import ChangeReport
+
+Kind = Literal["pair", "part", "finish"]
+State = Literal["done", "refused", "failed", "crashed", "split"]
+
+_ADDRESS = re.compile(r"(\w+://)(?:[^/@\s]*@)?([^\s?#]*)(?:[?#]\S*?(?=[:;,.)\]'\"]*(?:\s|$)))?")
+
+
+@dataclass(frozen=True)
+class Task:
+    """One piece of work.
+
+    Attributes:
+        id: unique among the tasks of one run.
+        pair: the pair's id in the table.
+        kind: ``pair`` a whole one; ``part`` some rows of tiles of a large one, kept in the tile cache of the
+            options; ``finish`` a large one whose rows are all there.
+        attempt: from 1.
+        before, after: the scenes.
+        options: how the pair is read, with its own dates and tile cache.
+        rows: first row of the working grid and the row behind the last, of a ``part``.
+        split_above: a ``pair`` with more tiles than this is not run but cut; None never cuts.
+    """
+
+    id: str
+    pair: str
+    kind: Kind
+    attempt: int
+    before: str
+    after: str
+    options: SceneOptions
+    rows: tuple[int, int] | None = None
+    split_above: int | None = None
+
+
+@dataclass(frozen=True)
+class PairResult:
+    """What was found in a pair.
+
+    Attributes:
+        report: the GeoJSON file.
+        style: the QGIS style that lies beside it.
+        changes, area_m2: how many and how large together, square metres.
+        tiles: how many the pair has.
+        warnings: of the run record.
+    """
+
+    report: bytes
+    style: str | None
+    changes: int
+    area_m2: float
+    tiles: int
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a task.
+
+    Attributes:
+        task: the task.
+        state: ``done``; ``refused`` the input or an option is wrong, so that another attempt is in vain;
+            ``failed`` it may go better the next time; ``crashed`` the worker process ended in it; ``split``
+            the pair is large, and ``rows`` are the parts to do.
+        result: of a pair that is done; None for a part.
+        rows: of a pair that is to be split, as in :attr:`Task.rows`.
+        error: name of the error's class.
+        line: what went wrong, in one line without secrets of addresses.
+        worker: the name of who did it.
+        seconds: that it took.
+    """
+
+    task: Task
+    state: State
+    result: PairResult | None = None
+    rows: tuple[tuple[int, int], ...] | None = None
+    error: str | None = None
+    line: str | None = None
+    worker: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """How a worker process comes by its captioner; ``load`` is a function at the top level of a module.
+
+    Attributes:
+        model: name or folder of the model.
+        device: where it computes, as ``rscc caption --device`` takes it.
+        load: gives the captioner for (model, device).
+    """
+
+    model: str
+    device: str = "auto"
+    load: Callable[[str, str], Captioner] = load_captioner
+
+    def captioner(self) -> Captioner:
+        """Return the captioner, loaded once per process.
+
+        Raises:
+            RsccError: the model cannot be found or cannot run here; the next call tries again.
+        """
+        with _LOADING:
+            if self not in _LOADED:
+                _LOADED[self] = self.load(self.model, self.device)
+            return _LOADED[self]
+
+    def on(self, device: str) -> ModelSource:
+        """Return the same model on another device."""
+        return replace(self, device=device)
+
+
+_LOADED: dict[ModelSource, Captioner] = {}
+_LOADING = threading.Lock()
+
+
+def run_task(task: Task, captioner: Captioner, worker: str) -> Outcome:
+    """Do a task; whatever goes wrong with it is part of the outcome, never raised.
+
+    An error that says its input or option is wrong (``exit_code`` 2) refuses the pair; every other one fails
+    the attempt.
+    """
+    started = time.perf_counter()
+    try:
+        outcome = _run(task, captioner)
+    except (Exception, SystemExit) as error:
+        refused = getattr(error, "exit_code", None) == 2
+        state: State = "refused" if refused else "failed"
+        outcome = Outcome(task, state, error=type(error).__name__, line=error_line(error))
+    return replace(outcome, worker=worker, seconds=time.perf_counter() - started)
+
+
+def error_line(error: BaseException) -> str:
+    """Return what an error says in one line; addresses without user, password and query."""
+    text = " ".join(str(error).split())
+    if getattr(error, "exit_code", None) is None:
+        text = f"unexpected {type(error).__name__}" + (f": {text}" if text else "")
+    return _ADDRESS.sub(r"\1\2", text)
+
+
+def _run(task: Task, captioner: Captioner) -> Outcome:
+    if task.kind == "part":
+        from workflows.parts import find_part
+
+        assert task.rows is not None
+        find_part(task.before, task.after, captioner, task.options, task.rows)
+        return Outcome(task, "done")
+    if task.kind == "pair" and task.split_above is not None:
+        from workflows.parts import split_of
+
+        rows = split_of(task.before, task.after, captioner.card, task.options, task.split_above)
+        if rows:
+            return Outcome(task, "split", rows=tuple(rows))
+    # What finished tiles were kept for large pairs stays until the report has its name in the archive.
+    report = caption_scene(task.before, task.after, captioner, task.options)
+    return Outcome(task, "done", result=_result(report))
+
+
+def _result(report: ChangeReport) -> PairResult:
+    return PairResult(
+        report=report.encoded(),
+        style=qgis_style(),
+        changes=len(report.changes),
+        area_m2=float(report.area_m2),
+        tiles=int(report.run["tiling"]["tiles"]),
+        warnings=tuple(str(warning) for warning in report.run["warnings"]),
+    )
