@@ -1,0 +1,248 @@
+"""The table of pairs: what is read from it, what is refused at which line, and round trips."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import time
+
+import geopandas
+import pyarrow
+import pyarrow.parquet
+import pytest
+from shapely.geometry import MultiPolygon, Point, box
+
+from workflows.errors import FormatUnsupported, PairTableInvalid
+from workflows.pair_table import COLUMNS, PairRow, layer_path, read_pairs, write_pairs
+
+
+def table(folder, text, name="pairs.csv"):
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def refused(path):
+    with pytest.raises(PairTableInvalid) as caught:
+        read_pairs(path)
+    message = str(caught.value)
+    assert message.startswith(f"{path}: ") and "\n" not in message
+    return message.removeprefix(f"{path}: ")
+
+
+def example(folder):
+    return [
+        PairRow("a_1", str(folder / "in" / "x 1.tif"), str(folder / "in" / "y;,1.tif"), "2019", "2020-08-31"),
+        PairRow(
+            "B-2",
+            "https://example.org/x.tif?sig=a,b",
+            "/vsis3/bucket/y.tif",
+            site="Zürich",
+            cloud_before=12.5,
+            cloud_after=0.0,
+            footprint=box(8, 47, 8.25, 47.5),
+        ),
+        PairRow(
+            "c",
+            "/else/x.tif",
+            "/else/y.tif",
+            footprint=MultiPolygon([box(179, 0, 180, 1), box(-180, 0, -179, 1)]),
+        ),
+    ]
+
+
+@pytest.mark.parametrize("name", ["pairs.csv", "pairs.tsv", "pairs.parquet", "pairs.geoparquet"])
+def test_what_is_written_is_read_again(tmp_path, name):
+    rows = example(tmp_path)
+    assert write_pairs(rows, tmp_path / name) == tmp_path / "pairs_footprints.geojson"
+    assert read_pairs(tmp_path / name) == rows
+    bare = [PairRow("a", "/x.tif", "/y.tif")]
+    assert write_pairs(bare, tmp_path / name) is None
+    assert read_pairs(tmp_path / name) == bare
+    # A layer of other pairs would only mislead.
+    assert [file.name for file in tmp_path.iterdir()] == [name]
+
+
+def test_paths_are_relative_to_the_table_so_that_both_can_be_moved(tmp_path):
+    old, new = tmp_path / "old", tmp_path / "new"
+    old.mkdir()
+    write_pairs(example(old), old / "pairs.csv")
+    assert "in/x 1.tif" in (old / "pairs.csv").read_text(encoding="utf-8")
+    old.rename(new)
+    assert read_pairs(new / "pairs.csv") == example(new)
+
+
+def test_only_the_two_scenes_are_required(tmp_path):
+    rows = read_pairs(table(tmp_path, "after,before\ny.tif,sub/../x.tif\n\n,\n../z.tif,/d/x.tif\n"))
+    assert rows == [
+        PairRow("x_y", str(tmp_path / "x.tif"), str(tmp_path / "y.tif")),
+        PairRow("x_z", "/d/x.tif", str(tmp_path.parent / "z.tif")),
+    ]
+
+
+@pytest.mark.parametrize("mark", [",", ";", "\t"])
+def test_tables_of_any_spreadsheet_are_read(tmp_path, mark):
+    text = "\ufeffPair, Before ,AFTER,cloud_before\r\np1, x.tif ,y.tif, 3 \r\n".replace(",", mark)
+    path = tmp_path / "pairs.csv"
+    path.write_bytes(text.encode())
+    assert read_pairs(path) == [
+        PairRow("p1", str(tmp_path / "x.tif"), str(tmp_path / "y.tif"), cloud_before=3.0)
+    ]
+
+
+def test_addresses_and_names_of_file_systems_stay_as_they_are(tmp_path):
+    names = "s3://b/x.tif", "https://u:p@example.org/y.tif?s=1", "/vsicurl/http://h/x.tif", "/abs/z.tif"
+    rows = read_pairs(table(tmp_path, "before,after\n{},{}\n{},{}\n".format(*names)))
+    assert [text for row in rows for text in (row.before, row.after)] == list(names)
+    assert [row.pair for row in rows] == ["x_y", "x_z"]
+
+
+def test_names_are_made_of_site_and_dates_and_do_not_depend_on_the_order(tmp_path):
+    lines = [
+        "São Paulo/3,2019,2020,a.tif,b.tif,",
+        "s,2019,2020,a1.tif,b1.tif,",
+        "s,2019,2020,a2.tif,b2.tif,",
+        "s,2019,2020,f/a2.tif,b2.tif,",
+        "東京,2019,2020,c.tif,d.tif,",
+        "大阪,2019,2020,c.tif,d2.tif,",
+        ",2019,2020,lone1.tif,lone2.tif,",
+        "t,2019,2021,c.tif,e.tif,",
+        ",,,q.tif,r.tif,t_2019_2021",
+    ]
+    header = "site,date_before,date_after,before,after,pair\n"
+    rows = read_pairs(table(tmp_path, header + "\n".join(lines)))
+    turned = read_pairs(table(tmp_path, header + "\n".join(lines[::-1])))
+    assert turned[::-1] == rows
+    names = [row.pair for row in rows]
+    assert names[:2] == ["Sao-Paulo-3_2019_2020", "s_a1_b1"]
+    assert names[2] != names[3] and all(name.startswith("s_a2_b2_") for name in names[2:4])
+    assert len(set(names)) == len(names)
+    assert names[6:] == ["lone1_lone2", "t_c_e", "t_2019_2021"]
+
+
+def test_a_long_name_is_cut_and_stays_its_own(tmp_path):
+    text = "before,after\n" + "".join(f"{'x' * 120}{n}.tif,y.tif\n" for n in range(2))
+    names = [row.pair for row in read_pairs(table(tmp_path, text))]
+    assert len(set(names)) == 2 and {len(name) for name in names} == {100}
+
+
+def test_other_columns_are_passed_over_and_named(tmp_path):
+    lines = []
+    path = table(tmp_path, "before,after,datebefore,,note\nx,y,2019,,good\n")
+    assert read_pairs(path, lines.append) == [PairRow("x_y", str(tmp_path / "x"), str(tmp_path / "y"))]
+    assert lines == [f"{path}: passed over datebefore, note; known columns are {', '.join(COLUMNS)}"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "it has no column before and no column after; a table of pairs has at least before and after"),
+        ("before,After,before\n", "it has two columns before; keep one"),
+        ("before,site\na,b\n", "it has no column after; a table of pairs has at least before and after"),
+        ("before,after\n", "it has no rows; give each pair of scenes one"),
+        ("before,after\na,b\n\n ,b\n", "line 4: the scene before is missing; name it, or take the row out"),
+        ("before,after\na\n", "line 2: the scene after is missing; name it, or take the row out"),
+        ("before,after\na,a\n", "line 2: before and after are the same scene, a"),
+        ("before,after\na,b\nc,d\na,b\n", "line 4: the same two scenes stands at line 2 already; "
+         "give this one another name or take it out"),
+        ("pair,before,after\nP1,a,b\np1,c,d\n", "line 3: the pair 'p1' stands at line 2 already; "
+         "give this one another name or take it out"),
+        ("pair,before,after\n../p,a,b\n", "line 2: '../p' cannot name a pair; "
+         "use 1 to 100 of A-Z a-z 0-9 . _ -, with no dot in front"),
+        ("pair,before,after\n.p,a,b\n", "line 2: '.p' cannot name a pair; "
+         "use 1 to 100 of A-Z a-z 0-9 . _ -, with no dot in front"),
+        ("before,after,date_after\na,b,31.08.2019\n", "line 2: '31.08.2019' is not a date; "
+         "write 2019, 2019-08 or 2019-08-31"),
+        ("before,after,cloud_after\na,b,101\n", "line 2: cloud_after is '101'; "
+         "give percent, 0 to 100, or leave it empty"),
+        ("before,after,cloud_after\na,b,nan\n", "line 2: cloud_after is 'nan'; "
+         "give percent, 0 to 100, or leave it empty"),
+        ("before,after\na,b,c\n", "line 2: it has 3 cells, the header has 2; "
+         "put a text that holds the separator in quotes"),
+        ("before,after,footprint\na,b,POINT (1 2)\n", "line 2: the footprint is no polygon in WKT; "
+         "correct it or leave it empty"),
+        ("before,after,footprint\na,b,here\n", "line 2: the footprint is no polygon in WKT; "
+         "correct it or leave it empty"),
+    ],
+)  # fmt: skip
+def test_a_wrong_row_is_refused_by_its_line(tmp_path, text, message):
+    assert refused(table(tmp_path, text)) == message
+
+
+def test_a_row_over_several_lines_does_not_shift_the_count(tmp_path):
+    assert refused(table(tmp_path, 'before,after,note\na,b,"x\ny"\nc,,\n')).startswith("line 4: ")
+
+
+def test_no_secret_of_an_address_is_in_a_message(tmp_path):
+    secret = "https://u:hush@example.org/a.tif?sig=hush"
+    assert "hush" not in refused(table(tmp_path, f"before,after\n{secret},{secret}\n"))
+
+
+def test_files_that_are_no_tables_are_refused(tmp_path):
+    assert "no such file" in refused(tmp_path / "absent.csv")
+    latin = tmp_path / "latin.csv"
+    latin.write_bytes("before,after\nZürich,b\n".encode("latin-1"))
+    assert refused(latin) == "this is no text in UTF-8; save it as CSV in UTF-8"
+    assert "in UTF-8" in refused(table(tmp_path, 'before,after\n"a,b\n'))
+    assert refused(table(tmp_path, "a,b", "x.parquet")) == "this is no sound Parquet file; write it again"
+    with pytest.raises(FormatUnsupported, match=r"x\.xlsx: tables of pairs are \.csv"):
+        read_pairs(tmp_path / "x.xlsx")
+    with pytest.raises(FormatUnsupported, match=r"x\.xlsx: tables of pairs are \.csv"):
+        write_pairs([PairRow("a", "/b", "/c")], tmp_path / "x.xlsx")
+
+
+def test_parquet_of_other_programs_is_read(tmp_path):
+    path = tmp_path / "p.parquet"
+    day = datetime.date(2019, 8, 31)
+    plain = {
+        "before": ["x"],
+        "after": ["y"],
+        "date_after": [day],
+        "cloud_after": [7],
+        "more": [1],
+        "site": [None],
+    }
+    pyarrow.parquet.write_table(pyarrow.table(plain), path)
+    lines = []
+    (row,) = read_pairs(path, lines.append)
+    assert row == PairRow(
+        "x_y", str(tmp_path / "x"), str(tmp_path / "y"), date_after="2019-08-31", cloud_after=7.0
+    )
+    assert len(lines) == 1 and "passed over more;" in lines[0]
+
+    frame = geopandas.GeoDataFrame(
+        {"before": ["x", "z"], "after": ["y", "w"]},
+        geometry=[box(500_000, 0, 510_000, 9_000), None],
+        crs=32633,
+    )
+    frame.rename_geometry("ground").to_parquet(path)
+    first, second = read_pairs(path)
+    assert first.footprint.bounds == pytest.approx((15, 0, 15.0898, 0.0814), abs=1e-3)
+    assert second.footprint is None
+    frame.set_geometry([Point(0, 0)] * 2, crs=4326).to_parquet(path)
+    assert refused(path) == "row 1: the footprint is a Point, not a polygon"
+    pyarrow.parquet.write_table(pyarrow.table({"before": ["x", None], "after": ["y", "z"]}), path)
+    assert refused(path) == "row 2: the scene before is missing; name it, or take the row out"
+
+
+def test_the_layer_of_footprints_has_no_secrets(tmp_path):
+    rows = example(tmp_path)
+    layer = write_pairs(rows, tmp_path / "pairs.csv")
+    assert layer == layer_path(tmp_path / "pairs.csv")
+    text = layer.read_text(encoding="utf-8")
+    assert "sig" not in text
+    found = json.loads(text)["features"]
+    assert [feature["properties"]["pair"] for feature in found] == ["B-2", "c"]
+    assert found[0]["properties"]["before"] == "https://example.org/x.tif"
+    assert found[1]["geometry"]["type"] == "MultiPolygon"
+    read = geopandas.read_file(layer)
+    assert read.geometry[0].equals(rows[1].footprint) and read["cloud_before"].iloc[0] == 12.5
+
+
+def test_a_hundred_thousand_rows_are_read_in_seconds(tmp_path):
+    lines = [f"p{n},x/{n}.tif,y/{n}.tif,2019-08-{n % 28 + 1:02},2020,s{n % 50}\n" for n in range(100_000)]
+    path = table(tmp_path, "pair,before,after,date_before,date_after,site\n" + "".join(lines))
+    clock = time.process_time()
+    assert len(read_pairs(path)) == 100_000
+    # 1.6 s on the build machine.
+    assert time.process_time() - clock < 8

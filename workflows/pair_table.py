@@ -1,0 +1,346 @@
+"""The table of pairs that a person looks at and edits before the work: CSV or GeoParquet."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from workflows.dates import parse_date
+from workflows.errors import DateInvalid, FormatUnsupported, PairTableInvalid
+from workflows.output import check_free, write_together
+from workflows.pair_ids import ALLOWED, Unnamed, is_pair_id, made_ids
+from workflows.record import public_path
+
+if TYPE_CHECKING:
+    from shapely.geometry import MultiPolygon, Polygon
+
+CSV_SUFFIXES = (".csv", ".tsv", ".txt")
+PARQUET_SUFFIXES = (".parquet", ".geoparquet")
+KINDS = f"tables of pairs are {', '.join((*CSV_SUFFIXES, *PARQUET_SUFFIXES))}"
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+
+
+@dataclass(frozen=True)
+class PairRow:
+    """One pair of scenes.
+
+    Attributes:
+        pair: its name, which is that of its folder in the archive: 1 to 100 of ``A-Z a-z 0-9 . _ -`` with no
+            dot in front, in one table unique without regard to case.
+        before, after: the scenes: absolute paths, or addresses as :func:`tiling.location.locate` takes them.
+        date_before, date_after: ISO dates (year, month or day); None leaves them to tags and file names.
+        site: the place that the pair belongs to.
+        cloud_before, cloud_after: cloud cover in percent.
+        footprint: the common ground in degrees of WGS84, cut where it crosses 180 degrees.
+    """
+
+    pair: str
+    before: str
+    after: str
+    date_before: str | None = None
+    date_after: str | None = None
+    site: str | None = None
+    cloud_before: float | None = None
+    cloud_after: float | None = None
+    footprint: Polygon | MultiPolygon | None = None
+
+
+COLUMNS = tuple(field.name for field in fields(PairRow))
+
+
+@dataclass(frozen=True)
+class RawTable:
+    """A table before its rows are checked.
+
+    Attributes:
+        columns: names of all columns of the file.
+        rows: (where the row is, such as "line 7"; text by known column, absent or empty where there is none).
+        footprints: of each row.
+    """
+
+    columns: Sequence[str]
+    rows: Sequence[tuple[str, Mapping[str, str]]]
+    footprints: Sequence[Polygon | MultiPolygon | None]
+
+
+def read_pairs(path: str | Path, warn: Callable[[str], None] | None = None) -> list[PairRow]:
+    """Read a table of pairs: CSV (commas, semicolons or tabs) or Parquet, columns as in :class:`PairRow`.
+
+    Only ``before`` and ``after`` are required. Relative paths are relative to the table's folder. A pair
+    without a name is named after its site and dates, or its files: see :func:`workflows.pair_ids.made_ids`.
+    Other columns are passed over; ``warn`` is called with a line that names them.
+
+    Raises:
+        PairTableInvalid: the file cannot be read or has no pair, or a row is wrong; the message says which.
+        FormatUnsupported: another suffix.
+    """
+    path = Path(path)
+    table = _read(path)
+    missing = [name for name in ("before", "after") if name not in table.columns]
+    if missing:
+        raise PairTableInvalid(
+            f"{path}: it has no column {' and no column '.join(missing)}; a table of pairs has at least "
+            "before and after"
+        )
+    others = [name for name in table.columns if name not in COLUMNS]
+    if others and warn:
+        warn(f"{path}: passed over {', '.join(others)}; known columns are {', '.join(COLUMNS)}")
+    if not table.rows:
+        raise PairTableInvalid(f"{path}: it has no rows; give each pair of scenes one")
+    return _checked(path, table)
+
+
+def is_table(path: str | Path) -> bool:
+    """Tell whether a table of pairs may have this name."""
+    return Path(path).suffix.lower() in CSV_SUFFIXES + PARQUET_SUFFIXES
+
+
+def layer_path(path: Path) -> Path:
+    """Return the path of the layer of footprints that lies beside the table ``path``."""
+    return path.with_name(f"{path.stem}_footprints.geojson")
+
+
+def check_table(path: str | Path, overwrite: bool = False) -> Path:
+    """Make sure that a table and its layer can be written to ``path``.
+
+    Raises:
+        FormatUnsupported, OutputFolderMissing, OutputExists, OutputNotWritable: it cannot.
+    """
+    path = Path(path)
+    if not is_table(path):
+        raise FormatUnsupported(f"{path}: {KINDS}; give the output such a name")
+    check_free((path, layer_path(path)), overwrite)
+    return path
+
+
+def write_pairs(rows: Sequence[PairRow], path: str | Path) -> Path | None:
+    """Write the table, and the footprints as a GeoJSON layer beside it; returns where that layer is.
+
+    Scenes under the table's folder are named relative to it, so that both can be moved together. None is
+    returned, and no layer is there, where no footprint is known.
+
+    Raises:
+        FormatUnsupported: neither CSV nor Parquet.
+        OutputNotWritable: the system refused; neither file was touched.
+    """
+    path = Path(path)
+    if not is_table(path):
+        raise FormatUnsupported(f"{path}: {KINDS}; give the output such a name")
+    layer = layer_path(path) if any(row.footprint is not None for row in rows) else None
+    records = [_record(row, path) for row in rows]
+    contents: dict[Path, Iterable[str | bytes]] = (
+        {} if layer is None else {layer: _layer_lines(rows, records)}
+    )
+    if path.suffix.lower() in PARQUET_SUFFIXES:
+        from workflows.pair_parquet import parquet_bytes
+
+        contents[path] = [parquet_bytes(records, [row.footprint for row in rows])]
+    else:
+        contents[path] = [_csv_text(records, rows, "\t" if path.suffix.lower() == ".tsv" else ",")]
+    write_together(contents)
+    if layer is None:
+        layer_path(path).unlink(missing_ok=True)
+    return layer
+
+
+def _read(path: Path) -> RawTable:
+    if not is_table(path):
+        raise FormatUnsupported(f"{path}: {KINDS}; this is none by its name")
+    if not path.is_file():
+        raise PairTableInvalid(f"{path}: there is no such file; check the path, or make one with rscc pairs")
+    if path.suffix.lower() in PARQUET_SUFFIXES:
+        from workflows.pair_parquet import read_parquet
+
+        return read_parquet(path)
+    return _read_csv(path)
+
+
+def _read_csv(path: Path) -> RawTable:
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            first = file.readline()
+            file.seek(0)
+            # Spreadsheets of many countries write semicolons.
+            mark = max(",;\t", key=first.count)
+            reader = csv.reader(file, delimiter=mark, strict=True)
+            columns = [name.strip().lower() for name in next(reader, [])]
+            twice = {name for name in columns if name in COLUMNS and columns.count(name) > 1}
+            if twice:
+                raise PairTableInvalid(f"{path}: it has two columns {', '.join(sorted(twice))}; keep one")
+            rows = list(_csv_rows(path, reader, columns))
+    except UnicodeDecodeError as error:
+        raise PairTableInvalid(f"{path}: this is no text in UTF-8; save it as CSV in UTF-8") from error
+    except csv.Error as error:
+        raise PairTableInvalid(f"{path}: line {reader.line_num}: {error}; save it as CSV in UTF-8") from error
+    except OSError as error:
+        raise PairTableInvalid(
+            f"{path}: it cannot be read ({error.strerror}); check its permissions"
+        ) from error
+    return RawTable([name for name in columns if name], rows, _from_wkt(path, rows))
+
+
+def _csv_rows(path: Path, reader: Any, columns: list[str]) -> Iterator[tuple[str, Mapping[str, str]]]:
+    for cells in reader:
+        if not any(cells):
+            continue
+        if len(cells) > len(columns) and any(cells[len(columns) :]):
+            raise PairTableInvalid(
+                f"{path}: line {reader.line_num}: it has {len(cells)} cells, the header has {len(columns)}; "
+                "put a text that holds the separator in quotes"
+            )
+        yield f"line {reader.line_num}", dict(zip(columns, cells, strict=False))
+
+
+def _from_wkt(path: Path, rows: Sequence[tuple[str, Mapping[str, str]]]) -> Sequence[Any]:
+    texts = [cells.get("footprint", "").strip() or None for _, cells in rows]
+    if not any(texts):
+        return [None] * len(rows)
+    import shapely
+
+    shapes = shapely.from_wkt(texts, on_invalid="ignore")
+    right = shapely.get_type_id(shapes)
+    for (where, _), text, kind in zip(rows, texts, right, strict=True):
+        if text is not None and kind not in (3, 6):  # polygon, multipolygon
+            raise PairTableInvalid(
+                f"{path}: {where}: the footprint is no polygon in WKT; correct it or leave it empty"
+            )
+    return list(shapes)
+
+
+def _checked(path: Path, table: RawTable) -> list[PairRow]:
+    """Return the rows with everything in place; the first wrong one ends it."""
+    folder = path.absolute().parent
+    seen: dict[str, str] = {}
+    unnamed: dict[tuple[str, str], str] = {}
+    rows: list[dict[str, Any]] = []
+    nameless: list[int] = []
+    for number, ((where, texts), footprint) in enumerate(zip(table.rows, table.footprints, strict=True)):
+        try:
+            row = _row(folder, {name: text.strip() for name, text in texts.items()})
+            name = row["pair"]
+            if name is None:
+                nameless.append(number)
+                _first(unnamed, (row["before"], row["after"]), where, "the same two scenes")
+            else:
+                _first(seen, name.lower(), where, f"the pair {name!r}")
+        except (ValueError, DateInvalid) as error:
+            raise PairTableInvalid(f"{path}: {where}: {error}") from error
+        rows.append({**row, "footprint": footprint})
+    named = made_ids([_unnamed(rows[n], table.rows[n][1]) for n in nameless], seen)
+    for number, name in zip(nameless, named, strict=True):
+        rows[number]["pair"] = name
+    return [PairRow(**row) for row in rows]
+
+
+def _row(folder: Path, texts: Mapping[str, str]) -> dict[str, Any]:
+    """Return the values of one row; a ValueError says what is wrong with it."""
+    name = texts.get("pair") or None
+    if name is not None and not is_pair_id(name):
+        raise ValueError(f"{name!r} cannot name a pair; use {ALLOWED}")
+    scenes = {role: texts.get(role, "") for role in ("before", "after")}
+    for role, text in scenes.items():
+        if not text:
+            raise ValueError(f"the scene {role} is missing; name it, or take the row out")
+    if scenes["before"] == scenes["after"]:
+        raise ValueError(f"before and after are the same scene, {public_path(scenes['before'])}")
+    return {
+        "pair": name,
+        **{role: _absolute(folder, text) for role, text in scenes.items()},
+        **{role: _date(texts.get(role)) for role in ("date_before", "date_after")},
+        "site": texts.get("site") or None,
+        **{role: _percent(role, texts.get(role)) for role in ("cloud_before", "cloud_after")},
+    }
+
+
+def _first(seen: dict[Any, str], key: Any, where: str, what: str) -> None:
+    if key in seen:
+        raise ValueError(f"{what} stands at {seen[key]} already; give this one another name or take it out")
+    seen[key] = where
+
+
+def _date(text: str | None) -> str | None:
+    return parse_date(text) if text else None
+
+
+def _percent(role: str, text: str | None) -> float | None:
+    if not text:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 100:
+        raise ValueError(f"{role} is {text!r}; give percent, 0 to 100, or leave it empty")
+    return value
+
+
+def _absolute(folder: Path, text: str) -> str:
+    if text.startswith("/vsi") or _ADDRESS.match(text):
+        return text
+    return os.path.normpath(os.path.join(folder, text))
+
+
+def _unnamed(row: Mapping[str, Any], texts: Mapping[str, str]) -> Unnamed:
+    # As the table has them: a table that is moved with its scenes keeps its names.
+    before, after = (public_path(texts[role].strip()) for role in ("before", "after"))
+    return Unnamed(before, after, row["date_before"], row["date_after"], row["site"])
+
+
+def _record(row: PairRow, path: Path) -> dict[str, Any]:
+    """Return the values of a row by column without its footprint, scenes as the table ``path`` names them."""
+    folder = os.path.join(path.absolute().parent, "")
+    values = {name: getattr(row, name) for name in COLUMNS if name != "footprint"}
+    for role in ("before", "after"):
+        if values[role].startswith(folder):
+            values[role] = Path(values[role][len(folder) :]).as_posix()
+    return values
+
+
+def _csv_text(records: Sequence[Mapping[str, Any]], rows: Sequence[PairRow], mark: str) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, delimiter=mark, lineterminator="\n")
+    shapes = [row.footprint for row in rows]
+    with_shapes = any(shape is not None for shape in shapes)
+    writer.writerow(COLUMNS if with_shapes else COLUMNS[:-1])
+    outlines = _to_wkt(shapes) if with_shapes else [()] * len(rows)
+    for record, outline in zip(records, outlines, strict=True):
+        writer.writerow([*(_cell(value) for value in record.values()), *outline])
+    return text.getvalue()
+
+
+def _to_wkt(shapes: Sequence[Any]) -> list[tuple[str]]:
+    import shapely
+
+    return [(text or "",) for text in shapely.to_wkt(shapes, rounding_precision=6)]
+
+
+def _cell(value: str | float | None) -> str:
+    return f"{value:.10g}" if isinstance(value, float) else value or ""
+
+
+def _layer_lines(rows: Sequence[PairRow], records: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield a GeoJSON layer, one pair on a line; of an address nothing that may be a secret."""
+    from shapely.geometry import MultiPolygon
+    from shapely.geometry.polygon import orient
+
+    from workflows.geojson import geometry_member, parts_of
+
+    yield '{"type": "FeatureCollection", "features": [\n'
+    mark = ""
+    for row, record in zip(rows, records, strict=True):
+        if row.footprint is None:
+            continue
+        parts = [orient(part) for part in parts_of(row.footprint)]
+        shape = geometry_member(parts[0] if len(parts) == 1 else MultiPolygon(parts))
+        scenes = {role: public_path(record[role]) for role in ("before", "after")}
+        feature = {"type": "Feature", "properties": {**record, **scenes}, "geometry": shape}
+        yield mark + json.dumps(feature, ensure_ascii=False)
+        mark = ",\n"
+    yield "\n]}\n"
