@@ -54,6 +54,14 @@ class Grid:
 
 
 @dataclass(frozen=True)
+class Frame:
+    """What two scenes are compared on: the working grid, and the pixels of it that were asked for."""
+
+    grid: Grid
+    focus: Window
+
+
+@dataclass(frozen=True)
 class _Lattice:
     """Pixels all over the map: their size, the north-west corner of one, and their metres on the ground."""
 
@@ -67,6 +75,19 @@ class _Lattice:
         col, width = _span(west - self.origin[0], east - self.origin[0], self.cell[0])
         row, height = _span(self.origin[1] - north, self.origin[1] - south, self.cell[1])
         return Window(col, row, width, height)
+
+
+def plan_frame(
+    before: SceneInfo, after: SceneInfo, *, gsd: float | None = None, bounds: Bounds | None = None
+) -> Frame:
+    """Return the grid of :func:`plan_grid` and on it the box of :func:`focus_window`, by default all of it.
+
+    Raises:
+        TilingError: as those two.
+    """
+    grid = plan_grid(before, after, gsd)
+    whole = Window(0, 0, grid.width, grid.height)
+    return Frame(grid, whole if bounds is None else focus_window(grid, bounds, before))
 
 
 def plan_grid(before: SceneInfo, after: SceneInfo, gsd: float | None = None) -> Grid:

@@ -31,11 +31,17 @@ class PairTile:
 
 
 def read_tiles(
-    pair: ScenePair, grid: TileGrid, *, threads: int = 2, ahead: int = 8, first: int = 0
+    pair: ScenePair,
+    grid: TileGrid,
+    *,
+    threads: int = 2,
+    ahead: int = 8,
+    first: int = 0,
+    end: int | None = None,
 ) -> Iterator[PairTile]:
     """Yield the tiles of ``grid`` in row-major order while ``threads`` read up to ``ahead`` tiles in advance.
 
-    ``first`` is the index of the tile to begin at.
+    ``first`` is the index of the tile to begin at, ``end`` that of the first one that is not read any more.
 
     Closing the iterator early stops the threads and closes their files. Errors of reading are raised at the
     tile they belong to.
@@ -47,14 +53,14 @@ def read_tiles(
         raise ValueError(f"threads and ahead must be at least 1, got {threads} and {ahead}")
     if first < 0:
         raise ValueError(f"the first tile must be at least 0, got {first}")
-    return _read_tiles(pair, grid, threads, ahead, first)
+    wanted = range(first, len(grid) if end is None else min(end, len(grid)))
+    return _read_tiles(pair, (grid[index] for index in wanted), threads, ahead)
 
 
-def _read_tiles(pair: ScenePair, grid: TileGrid, threads: int, ahead: int, first: int) -> Iterator[PairTile]:
+def _read_tiles(pair: ScenePair, tiles: Iterator[Tile], threads: int, ahead: int) -> Iterator[PairTile]:
     def read(tile: Tile) -> PairTile:
         return PairTile(*pair.read(tile.window), tile)
 
-    tiles = (grid[index] for index in range(first, len(grid)))
     waiting: deque[Future[PairTile]] = deque()
     pool = ThreadPoolExecutor(threads, thread_name_prefix="read-tiles")
     try:

@@ -1,39 +1,29 @@
-"""Where a pair changed: tiles through the model, blended, traced as regions; in bounded memory."""
+"""Where a pair changed: the rows that the model found, traced as regions; in bounded memory."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import closing
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import shapely
 
-from tiling import (
-    Band,
-    ChangeMosaic,
-    ChangeRegion,
-    PairTile,
-    Polygonizer,
-    ScenePair,
-    TileGrid,
-    Window,
-    read_tiles,
-)
+from tiling import ChangeRegion, Polygonizer, ScenePair, TileGrid, Window
+from tiling.frame import Frame
 from workflows.memory import AHEAD, Batches
 from workflows.options import SceneOptions
-from workflows.progress import Progress, batches, tell
+from workflows.progress import Progress
+from workflows.rows import find_rows
 
 if TYPE_CHECKING:
     from rscc.captioner import Captioner
-    from rscc.structures import ChangePrediction
     from rscc.weights import ModelCard
     from workflows.tile_cache import TileCache
 
 
 def tile_grid(
-    pair: ScenePair, card: ModelCard, options: SceneOptions, area: Window | None = None
+    pair: ScenePair | Frame, card: ModelCard, options: SceneOptions, area: Window | None = None
 ) -> TileGrid:
     """Return the tiles of a pair that touch ``area``, by default all; they are fixed to the ground.
 
@@ -50,7 +40,7 @@ def tile_grid(
     )
 
 
-def search_area(pair: ScenePair, card: ModelCard, options: SceneOptions) -> Window:
+def search_area(pair: ScenePair | Frame, card: ModelCard, options: SceneOptions) -> Window:
     """Return the pixels to look at: those asked for, and around them a tile and the distance of a group.
 
     So a change that lies across the edge of what was asked for is seen whole, unless it is larger than that.
@@ -58,7 +48,7 @@ def search_area(pair: ScenePair, card: ModelCard, options: SceneOptions) -> Wind
     return grown(pair, pair.focus, card.tile_size + int(np.ceil(options.group_distance / pair.grid.gsd)))
 
 
-def grown(pair: ScenePair, window: Window, pixels: int) -> Window:
+def grown(pair: ScenePair | Frame, window: Window, pixels: int) -> Window:
     """Return ``window`` with ``pixels`` more on every side, as far as the working grid goes."""
     larger = Window(
         window.col_off - pixels,
@@ -119,88 +109,15 @@ def find_regions(
         ahead: tiles that are read in advance.
         cache: keeps the finished rows.
     """
-    sizes = sizes or Batches(options.batch_size)
     # Half the area here, all of it once the outline that is reported is known: simplifying moves edges.
     smallest = 0.5 * options.min_area / pair.grid.gsd**2
     polygons = Polygonizer(options.threshold_for(captioner.card), min_area_px=smallest)
     counts = Counter(tiles=0, blank=0, changed=0)
-    row, area, first = grid.area.row_off, grid.area, len(grid)
-    for bands, known in cache.finished(row) if cache else ():
-        counts = Counter(known)
+    sizes = sizes or Batches(options.batch_size)
+    found = find_rows(pair, grid, captioner, sizes, progress, ahead=ahead, cache=cache)
+    for bands, own in found:
+        counts.update(own)
         for band in bands:
             polygons.add(band)
-            row = band.row_off + len(band.probability)
-    if row < area.row_end:
-        rest = TileGrid(
-            grid.width,
-            grid.height,
-            grid.tile,
-            grid.overlap,
-            anchor=grid.anchor,
-            area=Window(area.col_off, row, area.width, area.row_end - row),
-        )
-        first = _first_tile(grid, rest, sizes)
-        reader: Any = read_tiles(pair, grid, ahead=ahead, first=first)
-        # Closed also when the model fails, so that the reader threads end.
-        with closing(reader) as tiles:
-            for bands in _rows(tiles, grid, rest, captioner, sizes, counts, progress):
-                for band in cache.keep(bands, counts) if cache else bands:
-                    polygons.add(band)
-    if cache:
-        cache.resumed_tiles = first
     regions = polygons.finish(simplify_px=options.simplify, transform=pair.grid.transform)
     return regions, {name: counts[name] for name in ("blank", "changed")}
-
-
-def _first_tile(grid: TileGrid, rest: TileGrid, sizes: Batches) -> int:
-    """Return the tile of ``grid`` to begin at for ``rest``, which has its last rows.
-
-    Batches begin where they do without a cache: what a network computes for a tile may depend, in its last
-    bits, on what is in the batch beside it.
-    """
-    skipped = len(grid) - len(rest)
-    return skipped - skipped % sizes.asked
-
-
-def _rows(
-    tiles: Iterator[PairTile],
-    grid: TileGrid,
-    rest: TileGrid,
-    captioner: Captioner,
-    sizes: Batches,
-    counts: Counter[str],
-    progress: Progress | None,
-) -> Iterator[Iterator[Band]]:
-    """Yield the bands each tile finishes of ``rest``; ``counts`` grows by the tiles not counted yet."""
-    mosaic = ChangeMosaic(rest)
-    skipped = len(grid) - len(rest)
-    for batch in batches(tiles, sizes.asked):
-        found = _predict([tile for tile in batch if tile.valid.any()], captioner, sizes)
-        for tile in batch:
-            number = tile.tile.index
-            blank = number not in found
-            probability, changed = found.get(number, (np.zeros(tile.valid.shape, np.float32), False))
-            if number >= counts["tiles"]:
-                counts.update(tiles=1, blank=blank, changed=changed)
-            if number >= skipped:
-                yield mosaic.add(rest[number - skipped], probability, tile.valid)
-        tell(progress, "tiles", batch[-1].tile.index + 1, len(grid))
-    yield mosaic.finish()
-
-
-def _predict(
-    tiles: Sequence[PairTile], captioner: Captioner, sizes: Batches
-) -> dict[int, tuple[np.ndarray, bool]]:
-    """Return by tile index the change probability, and whether the model calls the tile changed."""
-
-    def call(part: Sequence[PairTile]) -> ChangePrediction:
-        return captioner.predict_change(
-            np.stack([tile.before for tile in part]), np.stack([tile.after for tile in part])
-        )
-
-    found = {}
-    for part, prediction in sizes.run(tiles, call):
-        changed = prediction.changed_probability >= captioner.card.changed_threshold
-        for tile, probability, flag in zip(part, prediction.change_probability, changed, strict=True):
-            found[tile.tile.index] = probability, bool(flag)
-    return found

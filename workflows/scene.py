@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import time
-from contextlib import ExitStack
-from dataclasses import replace
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
-from tiling import NothingValid, describe
+from tiling import NothingValid, ScenePair, TileGrid, describe
 from workflows.dates import SceneDate
 from workflows.describing import describe_regions
 from workflows.detecting import search_area, tile_grid
 from workflows.events import Event, Search, in_order, right_angled
-from workflows.memory import LOADED, Batches, bounded_cache, least_cache, plan, resident_bytes
-from workflows.opening import open_pair, pair_warnings, scene_dates
+from workflows.memory import (
+    LOADED,
+    Batches,
+    MemoryPlan,
+    bounded_cache,
+    least_cache,
+    plan,
+    resident_bytes,
+)
+from workflows.opening import Dates, Infos, open_pair, pair_warnings, scene_dates
 from workflows.options import SceneOptions
 from workflows.progress import Progress
 from workflows.record import (
@@ -37,24 +46,44 @@ if TYPE_CHECKING:
     from rscc.weights import ModelCard
 
 
-def caption_scene(
+@dataclass(frozen=True)
+class OpenRun:
+    """A pair of scenes ready to be searched.
+
+    Attributes:
+        infos: what the headers of both say.
+        dates: when they were taken.
+        pair: the scenes.
+        scene_grid: all tiles of the pair.
+        grid: the tiles to look at.
+        memory: how large the parts of the run may grow.
+        cache: of the finished rows; None keeps none.
+    """
+
+    infos: Infos
+    dates: Dates
+    pair: ScenePair
+    scene_grid: TileGrid
+    grid: TileGrid
+    memory: MemoryPlan
+    cache: TileCache | None
+
+
+@contextmanager
+def open_run(
     before: str | Path,
     after: str | Path,
     captioner: Captioner,
-    options: SceneOptions | None = None,
-    progress: Progress | None = None,
-) -> ChangeReport:
-    """Find what changed between two scenes and say it in words; memory does not grow with the scene.
-
-    ``progress`` is called as ``progress(stage, done, total)`` with the stages ``tiles`` and ``captions``.
+    options: SceneOptions,
+    *,
+    shared: bool = False,
+) -> Iterator[OpenRun]:
+    """Open two scenes for a search, the same way whether all of it is wanted or, ``shared``, a part.
 
     Raises:
-        TilingError: a scene cannot be read, or the two cannot be compared; the message names the file.
-        TooCoarse: a scene is coarser than the model is meant for, and ``options.force`` is not set.
-        RsccError: the model cannot run here.
+        TilingError, TooCoarse, OptionInvalid, MemoryTooSmall, TileCacheBusy, TileCacheUnusable: the run
+            cannot begin; the message says why.
     """
-    options = options or SceneOptions()
-    started, clock = datetime.now(UTC), time.perf_counter()
     card = captioner.card
     infos = (describe(before), describe(after))
     dates = scene_dates(infos, options)
@@ -76,8 +105,34 @@ def caption_scene(
         cache = None
         if options.tile_cache is not None:
             known = identity(pair, grid, captioner, options)
-            cache = stack.enter_context(TileCache(options.tile_cache, known, options.threshold_for(card)))
+            threshold = options.threshold_for(card)
+            cache = stack.enter_context(TileCache(options.tile_cache, known, threshold, shared=shared))
             memory = replace(memory, batch_size=cache.batch_size(memory.batch_size))
+        yield OpenRun(infos, dates, pair, scene_grid, grid, memory, cache)
+
+
+def caption_scene(
+    before: str | Path,
+    after: str | Path,
+    captioner: Captioner,
+    options: SceneOptions | None = None,
+    progress: Progress | None = None,
+) -> ChangeReport:
+    """Find what changed between two scenes and say it in words; memory does not grow with the scene.
+
+    ``progress`` is called as ``progress(stage, done, total)`` with the stages ``tiles`` and ``captions``.
+
+    Raises:
+        TilingError: a scene cannot be read, or the two cannot be compared; the message names the file.
+        TooCoarse: a scene is coarser than the model is meant for, and ``options.force`` is not set.
+        RsccError: the model cannot run here.
+    """
+    options = options or SceneOptions()
+    started, clock = datetime.now(UTC), time.perf_counter()
+    card = captioner.card
+    with open_run(before, after, captioner, options) as opened:
+        infos, dates, pair, memory = opened.infos, opened.dates, opened.pair, opened.memory
+        scene_grid, grid, cache = opened.scene_grid, opened.grid, opened.cache
         # Before the work: what cannot be loaded is said at once.
         segmenter = options.refine and open_segmenter(options.refine, _device(captioner))
         search = Search(pair, captioner, options, Batches(memory.batch_size), memory.ahead)

@@ -1,8 +1,9 @@
 """Finished rows of one large scene on disk, so that a killed run goes on where it was.
 
-A folder of its own, named by everything that has an influence on the rows, holds one compressed file for each
-band. A file appears complete or not at all, and holds only what outlines are traced from: the probability of
-the changed pixels. The lock of the folder is the system's, so it ends with the process that holds it.
+A folder of its own, named by everything that has an influence on the rows, holds one compressed file for the
+rows that each row of tiles finishes. A file appears complete or not at all, and holds only what outlines are
+traced from: the probability of the changed pixels. Two whole runs do not share a folder; the lock is the
+system's, so it ends with the process that holds it. Parts of one scene may fill a folder at the same time.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import secrets
 import shutil
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
 from types import TracebackType
@@ -26,28 +29,34 @@ from tiling import Band
 from workflows.errors import TileCacheBusy, TileCacheUnusable
 
 LOCK = "lock"
+# Held for a moment only: seconds after which who holds it must hang.
+SETUP_LOCK, PATIENCE = "setup", 60
 # To be raised when what the files hold changes.
-FORMAT = 1
+FORMAT = 2
 
 
 class TileCache:
-    """The finished bands of one run; take it in a ``with`` block, which holds the lock.
+    """The finished bands of one scene; take it in a ``with`` block, which holds the lock of a whole run.
 
     Args:
         folder: where the folders of all runs lie; made if it is not there.
         identity: plain values that name the run: inputs, settings, model, versions.
         threshold: probability from which a pixel is changed.
+        shared: take no lock: others fill the folder too, with other rows or with the same.
 
     Attributes:
         path: the folder of this run.
         resumed_tiles: how many tiles did not have to be computed again.
     """
 
-    def __init__(self, folder: str | Path, identity: Mapping[str, Any], threshold: float) -> None:
+    def __init__(
+        self, folder: str | Path, identity: Mapping[str, Any], threshold: float, *, shared: bool = False
+    ) -> None:
         text = json.dumps([FORMAT, threshold, identity], sort_keys=True)
         self.folder = Path(folder)
         self.path = self.folder / hashlib.sha256(text.encode()).hexdigest()[:32]
         self.threshold = threshold
+        self.shared = shared
         self.resumed_tiles = 0
         self._lock = FileLock(self.path / LOCK, timeout=0)
 
@@ -60,24 +69,40 @@ class TileCache:
             TileCacheUnusable: the system refused.
         """
         target = self.path / "batch_size.json"
-        if not target.exists():
-            with self._complete(target) as file:
-                file.write(json.dumps(planned).encode())
-        return int(json.loads(target.read_text()))
+        try:
+            with FileLock(self.path / SETUP_LOCK, timeout=PATIENCE):
+                if not target.exists():
+                    with self._complete(target) as file:
+                        file.write(json.dumps(planned).encode())
+                return int(json.loads(target.read_text()))
+        except Timeout:
+            raise TileCacheBusy(
+                f"{self.folder}: another run that works on the same scenes with this tile cache hangs; end "
+                "it, or give another folder"
+            ) from None
+        except OSError as error:
+            raise self._unusable(error) from error
 
+    def has(self, row_off: int) -> bool:
+        """Tell whether the rows that begin at ``row_off`` are finished and their file can be read."""
+        try:
+            with zipfile.ZipFile(self._file(row_off)) as stored:
+                return stored.testzip() is None
+        except (OSError, EOFError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error):
+            return False  # whatever a damaged file makes of the reader
+
+    @contextmanager
     def finished(self, row_off: int) -> Iterator[tuple[Iterator[Band], dict[str, int]]]:
-        """Yield what is finished from ``row_off`` on without a gap: bands, and the counts up to their end.
+        """Give the finished rows that begin at ``row_off``: their bands, and the counts of their tiles.
 
-        Probabilities below the threshold are 0 and not valid. A file that cannot be read ends it.
+        Probabilities below the threshold are 0 and not valid.
         """
-        while self._is_sound(self._file(row_off)):
-            with np.load(self._file(row_off), allow_pickle=False) as stored:
-                numbers = json.loads(stored["numbers"].tobytes())
-                yield self._bands(stored, row_off, numbers), numbers["counts"]
-            row_off = numbers["row_end"]
+        with np.load(self._file(row_off), allow_pickle=False) as stored:
+            numbers = json.loads(stored["numbers"].tobytes())
+            yield self._bands(stored, row_off, numbers), numbers["counts"]
 
     def keep(self, bands: Iterable[Band], counts: Mapping[str, int]) -> Iterator[Band]:
-        """Yield ``bands``, the rows that a row of tiles finishes, and keep them with the ``counts`` so far.
+        """Yield ``bands``, which a row of tiles finishes, and keep them with the ``counts`` of its tiles.
 
         They are kept when the last one was taken; one band is in memory at a time.
 
@@ -110,7 +135,8 @@ class TileCache:
     def __enter__(self) -> TileCache:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            self._lock.acquire()
+            if not self.shared:
+                self._lock.acquire()
         except Timeout:
             raise TileCacheBusy(
                 f"{self.folder}: another run works on the same scenes with this tile cache; wait for it, or "
@@ -128,13 +154,6 @@ class TileCache:
     def _file(self, row_off: int) -> Path:
         return self.path / f"row_{row_off:08d}.npz"
 
-    def _is_sound(self, path: Path) -> bool:
-        try:
-            with zipfile.ZipFile(path) as stored:
-                return stored.testzip() is None
-        except (OSError, zipfile.BadZipFile):
-            return False
-
     def _bands(self, stored: Any, row_off: int, numbers: Mapping[str, Any]) -> Iterator[Band]:
         while row_off < numbers["row_end"]:
             probability = stored[_member(row_off)]
@@ -144,15 +163,19 @@ class TileCache:
     @contextmanager
     def _complete(self, target: Path) -> Iterator[BinaryIO]:
         """Give a file to write that has its name only once it is complete."""
-        temporary = target.with_suffix(".tmp")
+        # A name of its own: two processes may write the same rows.
+        temporary = target.with_suffix(f".{secrets.token_hex(4)}.tmp")
         try:
-            with temporary.open("wb") as file:
+            with temporary.open("xb") as file:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
             temporary.replace(target)
         except OSError as error:
             raise self._unusable(error) from error
+        finally:
+            with suppress(OSError):
+                temporary.unlink()
 
     def _unusable(self, error: OSError) -> TileCacheUnusable:
         reason = error.strerror or str(error)

@@ -1,0 +1,163 @@
+"""Rows of change probability of a pair: tiles through the model in batches, blended, in bounded memory.
+
+What a row holds does not depend on which other rows are wanted, or were finished by an earlier run.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from itertools import chain, groupby, pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tiling import Band, ChangeMosaic, PairTile, ScenePair, TileGrid, Window, read_tiles
+from workflows.memory import AHEAD, Batches
+from workflows.progress import Progress, batches, tell
+
+if TYPE_CHECKING:
+    from rscc.captioner import Captioner
+    from rscc.structures import ChangePrediction
+    from workflows.tile_cache import TileCache
+
+
+def row_edges(grid: TileGrid) -> list[int]:
+    """Return where the rows begin that each row of tiles finishes, from top to bottom, and the area's end.
+
+    Tiles begin there, but for the first and the last: no tile further down sees what lies above.
+    """
+    area = grid.area
+    return [area.row_off, *(start for start in grid.rows.starts if start > area.row_off), area.row_end]
+
+
+def find_rows(
+    pair: ScenePair,
+    grid: TileGrid,
+    captioner: Captioner,
+    sizes: Batches,
+    progress: Progress | None = None,
+    *,
+    ahead: int = AHEAD,
+    cache: TileCache | None = None,
+    rows: tuple[int, int] | None = None,
+) -> Iterator[tuple[Iterator[Band], dict[str, int]]]:
+    """Yield for each row of tiles the bands it finishes, to be taken at once, and the counts of its tiles.
+
+    Counts are of all ``tiles``, of the ``blank`` ones, which have no valid pixel and are not shown to the
+    model, and of those that it calls ``changed``.
+
+    Args:
+        pair: the scenes.
+        grid: the tiles to look at.
+        captioner: the model.
+        sizes: how many tiles the model gets at once.
+        progress: told of the stage ``tiles``.
+        ahead: tiles that are read in advance.
+        cache: keeps the finished rows; those it has are not computed again.
+        rows: the first row of pixels wanted and the first one below them, both of :func:`row_edges`; by
+            default all.
+    """
+    area, columns = grid.area, grid.shape[1]
+    top, end = rows or (area.row_off, area.row_end)
+    wanted = [(start, stop) for start, stop in pairwise(row_edges(grid)) if top <= start and stop <= end]
+    known = {start for start, _ in wanted if cache is not None and cache.has(start)}
+    # The tiles of the rows above that reach into these are counted there.
+    first = 0 if top == area.row_off else grid.rows.starts.index(top) * columns
+    total = sum(start < end for start in grid.rows.starts) * columns - first
+
+    def tell_done(tiles: int) -> None:
+        tell(progress, "tiles", min(max(tiles - first, 0), total), total)
+
+    if cache:
+        cache.resumed_tiles = total
+    for finished, stretch in groupby(wanted, key=lambda edges: edges[0] in known):
+        if finished and cache:
+            for start, _ in stretch:
+                with cache.finished(start) as kept:
+                    yield kept
+            continue
+        edges = list(stretch)
+        part = _Stretch(pair, grid, (edges[0][0], edges[-1][1]), sizes.asked)
+        if cache:
+            cache.resumed_tiles = max(0, cache.resumed_tiles - len(part.tiles))
+        for bands, counts in part.run(captioner, sizes, ahead, tell_done):
+            yield (cache.keep(bands, counts) if cache else bands), counts
+
+
+class _Stretch:
+    """Rows of a grid that are computed in one go.
+
+    Attributes:
+        tiles: numbers of the tiles that are shown to the model. Batches begin and end where they do when all
+            of the grid is computed: what a network computes for a tile may depend, in its last bits, on what
+            is in the batch beside it.
+    """
+
+    def __init__(self, pair: ScenePair, grid: TileGrid, rows: tuple[int, int], batch: int) -> None:
+        self.pair, self.grid, self.batch = pair, grid, batch
+        area, (top, end) = grid.area, rows
+        self.part = TileGrid(
+            grid.width,
+            grid.height,
+            grid.tile,
+            grid.overlap,
+            anchor=grid.anchor,
+            area=Window(area.col_off, top, area.width, end - top),
+        )
+        # The number in the grid of the part's first tile.
+        self.offset = grid.rows.starts.index(self.part.rows.starts[0]) * grid.shape[1]
+        last = self.offset + len(self.part)
+        self.tiles = range(self.offset - self.offset % batch, min(len(grid), last + -last % batch))
+        # Rows of tiles above the part reach into it, but are counted where they finish rows.
+        starts = self.part.rows.starts
+        self.counted = 0 if top == area.row_off else starts.index(top) * grid.shape[1]
+
+    def run(
+        self, captioner: Captioner, sizes: Batches, ahead: int, tell_done: Callable[[int], None]
+    ) -> Iterator[tuple[Iterator[Band], dict[str, int]]]:
+        """Yield the bands of each row of tiles, and its counts; ``tell_done`` gets the number of a tile."""
+        reader: Any = read_tiles(
+            self.pair, self.grid, ahead=ahead, first=self.tiles.start, end=self.tiles.stop
+        )
+        mosaic, part, counts = ChangeMosaic(self.part), self.part, Counter(tiles=0, blank=0, changed=0)
+        # Closed also when the model fails, so that the reader threads end.
+        with closing(reader) as tiles:
+            for batch in batches(tiles, self.batch):
+                found = _predict([tile for tile in batch if tile.valid.any()], captioner, sizes)
+                for tile in batch:
+                    number = tile.tile.index - self.offset
+                    if not 0 <= number < len(part):
+                        continue
+                    blank = tile.tile.index not in found
+                    nothing = np.zeros(tile.valid.shape, np.float32), False
+                    probability, changed = found.get(tile.tile.index, nothing)
+                    if number >= self.counted:
+                        counts.update(tiles=1, blank=blank, changed=changed)
+                    bands = mosaic.add(part[number], probability, tile.valid)
+                    if number == len(part) - 1:
+                        bands = chain(bands, mosaic.finish())
+                    band = next(bands, None)
+                    if band is not None:
+                        yield chain([band], bands), dict(counts)
+                        counts = Counter(tiles=0, blank=0, changed=0)
+                tell_done(batch[-1].tile.index + 1)
+
+
+def _predict(
+    tiles: Sequence[PairTile], captioner: Captioner, sizes: Batches
+) -> dict[int, tuple[np.ndarray, bool]]:
+    """Return by tile index the change probability, and whether the model calls the tile changed."""
+
+    def call(part: Sequence[PairTile]) -> ChangePrediction:
+        return captioner.predict_change(
+            np.stack([tile.before for tile in part]), np.stack([tile.after for tile in part])
+        )
+
+    found = {}
+    for part, prediction in sizes.run(tiles, call):
+        changed = prediction.changed_probability >= captioner.card.changed_threshold
+        for tile, probability, flag in zip(part, prediction.change_probability, changed, strict=True):
+            found[tile.tile.index] = probability, bool(flag)
+    return found
