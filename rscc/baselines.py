@@ -9,7 +9,7 @@ import numpy as np
 
 from rscc.data.pairs import PairRecord
 from rscc.errors import DatasetLayoutInvalid
-from rscc.metrics import NO_CHANGE_SENTENCES, is_no_change
+from rscc.no_change import NO_CHANGE_SENTENCES, is_no_change
 
 ALWAYS_NO_CHANGE = "always no change"
 FREQUENT_CHANGE = "most frequent change caption"

@@ -1,4 +1,4 @@
-"""Runs a model over validation pairs and fits :mod:`rscc.calibration` on what it says of them."""
+"""Runs a model over validation pairs and fits its calibration on what it says of them."""
 
 from __future__ import annotations
 
@@ -8,17 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from rscc.calibration import (
-    Calibration,
-    calibrate_flag,
-    calibrate_score,
-    change_evidence,
-)
+from rscc.calibration import Calibration, change_evidence
+from rscc.calibration_fit import calibrate_flag, calibrate_score
 from rscc.data.pairs import PairRecord, truly_changed
 from rscc.kept import Kept
-from rscc.metrics import is_no_change
 from rscc.models.captioner_base import ChangeCaptioner
 from rscc.models.generation import ForbiddenPrefixes
+from rscc.no_change import is_no_change
 from rscc.validation import encoded_batches
 
 BEAMS = 3

@@ -13,9 +13,9 @@ from rscc.calibration import FlagCalibration, changed_probability
 from rscc.errors import DeviceUnavailable
 from rscc.explanations import Explanation, explain_features
 from rscc.localisers import Localiser, build_localiser
-from rscc.metrics import is_no_change
 from rscc.models.captioner_base import ChangeCaptioner
 from rscc.models.generation import ForbiddenPrefixes
+from rscc.no_change import is_no_change
 from rscc.structures import NO_CHANGE_CAPTION, Caption, ChangePrediction, DifferenceFeatures
 from rscc.weights import DEFAULT_MODEL, ModelCard, ModelFolder, find_model, load_model, open_model_folder
 

@@ -22,13 +22,13 @@ from rscc.data.reversal import reverse_captions
 from rscc.data.text_corpus import TextCorpus, TextSource, counted_batches, read_corpus
 from rscc.errors import ConfigInvalid
 from rscc.finishing import device_words
-from rscc.metrics import is_no_change
 from rscc.models import model_class
 from rscc.models.backbone import build_backbone
 from rscc.models.captioner_base import ChangeCaptioner
 from rscc.models.decoder import CaptionDecoder
 from rscc.models.gated_layer import GatedLayer
 from rscc.models.losses import caption_cross_entropy
+from rscc.no_change import is_no_change
 from rscc.starting import open_start, take_start
 from rscc.structures import PairBatch
 from rscc.train import Trainer, TrainResult, load_best

@@ -25,10 +25,10 @@ from torch.nn import functional as F
 from rscc.calibration import FlagCalibration, changed_probability
 from rscc.change_extraction import extract_change
 from rscc.errors import ConfigInvalid
-from rscc.metrics import is_no_change
 from rscc.models.blocks import enlarge_maps
 from rscc.models.captioner_base import ChangeCaptioner
 from rscc.models.generation import ForbiddenPrefixes
+from rscc.no_change import is_no_change
 from rscc.structures import DifferenceFeatures
 
 # Pixels around each that an extracted mask is averaged over: its outlines are squares.

@@ -1,4 +1,4 @@
-"""Caption scores as the papers compute them (pycocoevalcap), and the recogniser of "nothing changed".
+"""Caption scores as the papers compute them (pycocoevalcap).
 
 All caption scores are in percent, as the papers print them. ``S*m`` is the mean of BLEU-4, METEOR,
 ROUGE-L and CIDEr. pycocoevalcap's CIDEr is the variant called CIDEr-D; its document frequencies come from
@@ -26,23 +26,6 @@ import numpy as np
 from rscc.errors import DatasetLayoutInvalid, ExtraNotInstalled
 from rscc.vocabulary import tokenize
 
-NO_CHANGE_SENTENCES = (
-    "there is no difference",
-    "the two scenes seem identical",
-    "the scene is the same as before",
-    "no change has occurred",
-    "almost nothing has changed",
-)
-"""The five sentences that every unchanged pair of LEVIR-CC carries."""
-
-# Further words of such sentences in Dubai-CC, CLEVR-Change and Spot-the-Diff.
-_MORE_NO_CHANGE_WORDS = "all everything area image images this in to are was were mention made modified \
-occurred appears remains remained changes differences seen"
-_NO_CHANGE_WORDS = frozenset(
-    word for text in (*NO_CHANGE_SENTENCES, _MORE_NO_CHANGE_WORDS) for word in tokenize(text)
-)
-_NO_CHANGE_KEYS = frozenset({"no", "identical", "same", "nothing"})
-
 _PTB_CLASS = "edu.stanford.nlp.process.PTBTokenizer"
 _SPICE_JARS = ("stanford-corenlp-3.6.0.jar", "stanford-corenlp-3.6.0-models.jar")
 
@@ -51,17 +34,6 @@ ALIKE = "all pairs share the same references: CIDEr would be 0 whatever is said 
 SPICE_ABSENT = (
     "SPICE is not computed: its parser models are not in pycocoevalcap's spice/lib, and are not fetched"
 )
-
-
-def is_no_change(caption: str) -> bool:
-    """Tell whether a caption says that nothing changed.
-
-    True for the sentences of :data:`NO_CHANGE_SENTENCES`, for those of the other data sets, and for what a
-    model mixes out of their words, as in "there is no change": no other word, and one of no, nothing, same,
-    identical.
-    """
-    words = set(tokenize(caption))
-    return words <= _NO_CHANGE_WORDS and not words.isdisjoint(_NO_CHANGE_KEYS)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from rscc.data.pairs import PairRecord, read_pair, resize
-from rscc.metrics import is_no_change
+from rscc.no_change import is_no_change
 
 if TYPE_CHECKING:
     from rscc.structures import Caption, ChangePrediction

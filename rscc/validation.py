@@ -12,10 +12,11 @@ import torch
 from rscc.data.features import ExtractionCache, FeatureCache
 from rscc.data.pairs import PairRecord, add_masks, collate, read_pair, resize_sample, truly_changed
 from rscc.localisers import Localiser
-from rscc.metrics import cider, is_no_change
+from rscc.metrics import cider
 from rscc.models.blocks import enlarge_maps
 from rscc.models.captioner_base import ChangeCaptioner
 from rscc.models.generation import ForbiddenPrefixes
+from rscc.no_change import is_no_change
 from rscc.structures import NO_CHANGE_CAPTION, DifferenceFeatures, PairBatch
 
 _BINS = 200

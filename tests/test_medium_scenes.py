@@ -6,7 +6,7 @@ import pytest
 from rfc7946 import load_valid
 
 from rscc.cli import main
-from rscc.metrics import is_no_change
+from rscc.no_change import is_no_change
 
 pytestmark = [pytest.mark.real]
 

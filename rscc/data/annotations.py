@@ -13,7 +13,7 @@ from torchgeo.datasets import NonGeoDataset
 
 from rscc.data.pairs import PairRecord, PairSample, read_pair
 from rscc.errors import DatasetLayoutInvalid
-from rscc.metrics import is_no_change
+from rscc.no_change import is_no_change
 
 SPLITS = ("train", "val", "test")
 

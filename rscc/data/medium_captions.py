@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import ndimage
 
-from rscc.metrics import NO_CHANGE_SENTENCES
+from rscc.no_change import NO_CHANGE_SENTENCES
 
 CAPTIONS = 5
 # Parts of a tile's area: below the first an area is small, from the second on it is large.

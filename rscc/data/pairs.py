@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 
 from rscc.errors import DatasetLayoutInvalid
-from rscc.metrics import is_no_change
+from rscc.no_change import is_no_change
 from rscc.structures import PairBatch
 from rscc.vocabulary import Vocabulary
 

@@ -23,7 +23,7 @@ from rscc.data.clauses import (
     replaced_by_the_way,
     vanished_things,
 )
-from rscc.metrics import is_no_change
+from rscc.no_change import is_no_change
 
 # Share of each way, singular and plural.
 _VANISH = (

@@ -22,7 +22,7 @@ from rscc.data.hard_negatives import disturb_scene, relight
 from rscc.data.pairs import PairRecord, PairSample, flip_array, read_mask, read_pair, read_rgb, resize
 from rscc.data.synthesis_sources import Sources
 from rscc.errors import ConfigInvalid, DatasetLayoutInvalid
-from rscc.metrics import NO_CHANGE_SENTENCES
+from rscc.no_change import NO_CHANGE_SENTENCES
 
 SIZE = 256
 GSD = 0.5

@@ -8,21 +8,18 @@ from fakes import card
 from PIL import Image
 from tiny_models import random_images, tiny_backbone, tiny_model
 
-from rscc import calibration as module
+from rscc import calibration_fit as module
 from rscc.calibrating import Said, calibrate, listen
 from rscc.calibration import (
     Calibration,
     FlagCalibration,
     Reliability,
     ScoreCalibration,
-    best_threshold,
-    calibrate_flag,
-    calibrate_score,
     change_evidence,
     evidence_pixels,
-    fit_logistic,
     reliability,
 )
+from rscc.calibration_fit import best_threshold, calibrate_flag, calibrate_score, fit_logistic
 from rscc.captioner import Captioner
 from rscc.cards import card_text, confidence_line, confidence_text
 from rscc.config import Config, build

@@ -23,7 +23,8 @@ from rscc.data.pairs import PairRecord, truly_changed
 from rscc.errors import ConfigInvalid, DatasetLayoutInvalid, WeightsNotFound
 from rscc.evaluate import Wanted, evaluate, evaluate_records, score_model
 from rscc.evaluation_report import SUBSETS, run_record
-from rscc.metrics import NO_CHANGE_SENTENCES, CaptionScorer, is_no_change
+from rscc.metrics import CaptionScorer
+from rscc.no_change import NO_CHANGE_SENTENCES, is_no_change
 from rscc.predictions import PairPrediction, caption_predictions, captioner_predictions, enlarge
 from rscc.scoring import score_predictions, subsets
 from rscc.structures import Caption, ChangePrediction

@@ -10,7 +10,7 @@ from rscc.language import (
     load_parser,
     segment_texts,
 )
-from rscc.metrics import NO_CHANGE_SENTENCES
+from rscc.no_change import NO_CHANGE_SENTENCES
 
 spacy = pytest.importorskip("spacy")
 if not any(spacy.util.is_package(name) for name in PARSERS):

@@ -19,7 +19,7 @@ from rscc.data.medium_captions import PHRASES, REVERSED, Fact, amount_words, cap
 from rscc.data.medium_facts import SERIES, city_facts, series_facts
 from rscc.data.medium_folder import write_medium
 from rscc.errors import DatasetLayoutInvalid, OutputExists
-from rscc.metrics import is_no_change
+from rscc.no_change import is_no_change
 
 LANDSAT, NAIP = SERIES
 WATER, FOREST, BARE = (20, 10, 15, 60), (60, 180, 30, 20), (160, 170, 100, 70)

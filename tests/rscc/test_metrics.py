@@ -10,16 +10,8 @@ import pytest
 
 from rscc.errors import DatasetLayoutInvalid
 from rscc.mask_metrics import MaskCounter, flag_accuracy
-from rscc.metrics import (
-    ALIKE,
-    NO_CHANGE_SENTENCES,
-    NO_JAVA,
-    SPICE_ABSENT,
-    CaptionScorer,
-    caption_scores,
-    cider,
-    is_no_change,
-)
+from rscc.metrics import ALIKE, NO_JAVA, SPICE_ABSENT, CaptionScorer, caption_scores, cider
+from rscc.no_change import NO_CHANGE_SENTENCES, is_no_change
 
 pytest.importorskip("pycocoevalcap")
 needs_java = pytest.mark.skipif(

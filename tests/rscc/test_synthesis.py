@@ -16,7 +16,7 @@ from rscc.data.synthesis import ALIKE, MadePair, Synthesis, SynthesisOptions, di
 from rscc.data.synthesis_folder import write_synthesis
 from rscc.data.synthesis_sources import Sources
 from rscc.errors import ConfigInvalid, DatasetLayoutInvalid, OutputExists
-from rscc.metrics import NO_CHANGE_SENTENCES
+from rscc.no_change import NO_CHANGE_SENTENCES
 
 OPTIONS = SynthesisOptions(crops=10, unchanged=4, insertions=4, removals=4, swap=0.4, seed=3)
 
