@@ -1,0 +1,283 @@
+"""What a pair of scenes is known by, so that a restart repeats nothing and what changed is done again.
+
+A scene on this machine is known by its name, size, time of change and its first and last bytes, by those of
+the files beside it that GDAL reads with it and, of a VRT, by those of its sources; the folder it lies in has
+no influence. A scene on a server is known by its address alone: a new one must get a new name there, or the
+archive a new folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import rscc
+from tiling.errors import TilingError
+from tiling.location import locate
+from tiling.vrt import checked_sources, looks_like_vrt
+from workflows.record import public_path, settings_record
+
+if TYPE_CHECKING:
+    from rscc.weights import ModelCard
+    from workflows.options import SceneOptions
+    from workflows.pair_table import PairRow
+
+# Bytes at either end of a file that say whether it is the same. TIFFs have their directories at one of them.
+END_BYTES = 2**16
+_CHUNK = 2**22
+# How many freshly read files are kept at once while an archive is looked through.
+_KEPT = 2000
+# Files that GDAL reads with image.tif: image.tif.msk.ovr and the like, perhaps several endings in a row ...
+_AFTER_NAME = (".aux.xml", ".msk", ".ovr")
+# ... and image.tfw and the like.
+_AFTER_STEM = (
+    ".aux", ".imd", ".j2w", ".jgw", ".jp2w", ".jpegw", ".jpgw", ".pgw", ".pngw", ".prj", ".rpb", ".tab",
+    ".tfw", ".tiffw", ".tifw", ".wld", "_rpc.txt",
+)  # fmt: skip
+# A drive of one letter is none.
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+_ZIP = "/vsizip/"
+# What a user reads of a model's card, and no pixel or word depends on.
+_TOLD_OF_MODELS = {"description", "paper", "licence", "data", "trained", "limits", "scores"}
+
+
+class Stored(NamedTuple):
+    """What was hashed of one file: valid while its size and time of change stay.
+
+    Attributes:
+        size: in bytes; ``mtime_ns`` is the time of the last change in nanoseconds since 1970.
+        whole: whether all bytes were hashed, not only the first and the last.
+        digest: the hash.
+        sources: files that a VRT is made of; None for another file.
+    """
+
+    size: int
+    mtime_ns: int
+    whole: bool
+    digest: bytes
+    sources: tuple[str, ...] | None
+
+
+class SceneIdentities:
+    """Hashes of scenes; a scene that was asked for once is not looked at again.
+
+    Args:
+        known: what was hashed before, by absolute path; read again is only what has another size or time.
+        full: hash all bytes and leave the time of change out, instead of the time and both ends.
+
+    Attributes:
+        fresh: what was read since the last :meth:`keep`, by absolute path.
+    """
+
+    def __init__(self, known: Mapping[str, Stored], full: bool) -> None:
+        self.known = known
+        self.full = full
+        self.fresh: dict[str, Stored] = {}
+        self._found: dict[str, str] = {}
+        self._beside: dict[str, dict[str, list[str]]] = {}
+
+    def of(self, location: str) -> str:
+        """Return 32 hexadecimal digits for a scene, named as :func:`tiling.location.locate` takes it.
+
+        One that is not there, or cannot be read, has an identity too: the run over it says what is wrong, and
+        it is another one once the file is there.
+        """
+        found = self._found.get(location)
+        if found is None:
+            found = self._found[location] = _hash(self._scene(location))
+        return found
+
+    def keep(self, into: Callable[[Mapping[str, Stored]], None]) -> None:
+        """Hand what was freshly read over, as to :meth:`workflows.ledger.Ledger.keep_files`."""
+        if self.fresh:
+            into(self.fresh)
+            self.fresh = {}
+
+    def _scene(self, location: str) -> str:
+        if _is_remote(location):
+            return f"remote {public_location(location)}"
+        if location.startswith(_ZIP):
+            return self._member(_archive_in(location[len(_ZIP) :].strip("{").replace("}", "")), location)
+        path = os.path.abspath(location)
+        facts = self._facts(path)
+        if facts is None and ".zip" in path.lower():
+            return self._member(_archive_in(path), location)
+        return f"{os.path.basename(path)} {self._whole(path, facts)}"
+
+    def _member(self, archive: str | None, location: str) -> str:
+        """Tell a scene in a zip archive: GDAL looks for nothing beside it."""
+        facts = None if archive is None else self._facts(archive)
+        if archive is None or facts is None:
+            return f"missing {location}"
+        name = os.path.basename(archive)
+        return f"{name}{location.rpartition(name)[2]} {facts}"
+
+    def _whole(self, path: str, facts: str | None) -> str:
+        """Tell a file together with those beside it, and a VRT with those that it is made of."""
+        if facts is None:
+            return f"missing {path}"
+        parts = [facts]
+        folder = os.path.dirname(path)
+        for name in self._names_beside(path):
+            parts.append(f"{name} {self._facts(os.path.join(folder, name))}")
+        stored = self._stored(path)
+        for source in (stored and stored.sources) or ():
+            parts.append(f"{os.path.relpath(source, folder)} {self._whole_source(source)}")
+        return "\n".join(parts)
+
+    def _whole_source(self, path: str) -> str:
+        """Tell a source of a VRT; one that is a VRT itself will be refused by the reader."""
+        names = [path, *(os.path.join(os.path.dirname(path), name) for name in self._names_beside(path))]
+        return " ".join(f"{os.path.basename(name)} {self._facts(name)}" for name in names)
+
+    def _facts(self, path: str) -> str | None:
+        """Return what one file is known by, None if there is none, ``unreadable`` if it does not open."""
+        try:
+            status = os.stat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError:
+            return f"unreadable {path}"
+        if not stat.S_ISREG(status.st_mode):
+            return f"no file {path}"
+        stored = self._stored(path)
+        if stored is None or stored[:3] != (status.st_size, status.st_mtime_ns, self.full):
+            try:
+                stored = self._read(path, status)
+            except OSError:
+                return f"unreadable {path} {status.st_size} {status.st_mtime_ns}"
+            self.fresh[path] = stored
+        time = "" if self.full else stored.mtime_ns
+        return f"{stored.size} {time} {stored.digest.hex()}"
+
+    def _stored(self, path: str) -> Stored | None:
+        return self.fresh.get(path) or self.known.get(path)
+
+    def _read(self, path: str, status: os.stat_result) -> Stored:
+        digest = hashlib.sha256()
+        with open(path, "rb") as file:
+            head = file.read(END_BYTES)
+            digest.update(head)
+            if self.full:
+                while block := file.read(_CHUNK):
+                    digest.update(block)
+            elif status.st_size > END_BYTES:
+                file.seek(max(END_BYTES, status.st_size - END_BYTES))
+                digest.update(file.read(END_BYTES))
+        sources = _sources(path) if looks_like_vrt(head) else None
+        return Stored(status.st_size, status.st_mtime_ns, self.full, digest.digest(), sources)
+
+    def _names_beside(self, path: str) -> list[str]:
+        """Return the names of the files that GDAL reads with one, sorted; a folder is listed once."""
+        folder, name = os.path.split(path)
+        listed = self._beside.get(folder)
+        if listed is None:
+            listed = self._beside[folder] = _list_beside(folder)
+        if not listed:
+            return []
+        lower = name.lower()
+        stem = f"{os.path.splitext(lower)[0]}|"
+        return sorted({*listed.get(lower, ()), *listed.get(stem, ())})
+
+
+def keyed(
+    rows: Iterable[PairRow],
+    identities: SceneIdentities,
+    settings: str,
+    keep: Callable[[Mapping[str, Stored]], None],
+) -> Iterator[tuple[PairRow, str]]:
+    """Yield each pair with its key, and hand what was read of files to ``keep`` from time to time."""
+    for row in rows:
+        yield row, pair_key(row, identities, settings)
+        if len(identities.fresh) >= _KEPT:
+            identities.keep(keep)
+    identities.keep(keep)
+
+
+def pair_key(row: PairRow, identities: SceneIdentities, settings: str) -> str:
+    """Return the hash of all that has an influence on the report of a pair; see :func:`settings_key`."""
+    scenes = f"{identities.of(row.before)} {identities.of(row.after)}"
+    return _hash(f"{scenes} {row.date_before} {row.date_after} {settings}")
+
+
+def settings_key(options: SceneOptions, card: ModelCard) -> str:
+    """Return the hash of what else has an influence on reports: settings, model, and the version of rscc.
+
+    The device has none on purpose, though it moves the last bits: an archive may go on on another machine.
+    """
+    found = {
+        "settings": settings_record(options, card),
+        "overlap": options.overlap_for(card),
+        "dates": [options.date_before, options.date_after],
+        "segmenter": _segmenter_files(options.refine),
+        "model": {name: value for name, value in asdict(card).items() if name not in _TOLD_OF_MODELS},
+        "rscc": rscc.__version__,
+    }
+    return _hash(json.dumps(found, sort_keys=True))
+
+
+def public_location(location: str) -> str:
+    """Return how a scene may be shown and kept: an address without user, password and query."""
+    if not _is_remote(location):
+        return location
+    try:
+        return locate(location).shown
+    except TilingError:
+        return re.sub(r"[?#].*", "", public_path(location), flags=re.DOTALL)
+
+
+def _is_remote(location: str) -> bool:
+    if location.startswith("/vsi"):
+        return not location.startswith(_ZIP)
+    return _ADDRESS.match(location) is not None
+
+
+def _archive_in(path: str) -> str | None:
+    whole = Path(path)
+    return next((os.path.abspath(part) for part in (whole, *whole.parents) if part.is_file()), None)
+
+
+def _sources(path: str) -> tuple[str, ...]:
+    """Return what a VRT is made of; nothing of one that the reader will refuse."""
+    try:
+        return tuple(str(source) for source in checked_sources(path, Path(path)))
+    except (TilingError, OSError):
+        return ()
+
+
+def _list_beside(folder: str) -> dict[str, list[str]]:
+    """Return the files of a folder that belong to others, by the other's name or by its stem and a bar."""
+    found: dict[str, list[str]] = {}
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return found
+    for name in names:
+        owner = lower = name.lower()
+        while owner.endswith(_AFTER_NAME):
+            owner = owner.removesuffix(next(ending for ending in _AFTER_NAME if owner.endswith(ending)))
+        if owner != lower:
+            found.setdefault(owner, []).append(name)
+        elif lower.endswith(_AFTER_STEM):
+            ending = next(ending for ending in _AFTER_STEM if lower.endswith(ending))
+            found.setdefault(f"{lower.removesuffix(ending)}|", []).append(name)
+    return found
+
+
+def _segmenter_files(name: str | None) -> list[list[str | int]]:
+    """Return names, sizes and times of the files of a segmenter; their bytes are many."""
+    place = Path((name or "").partition(":")[2] or "-")
+    files = sorted(place.rglob("*")) if place.is_dir() else [place]
+    stats = [(file.name, file.stat()) for file in files if file.is_file()]
+    return [[name, status.st_size, status.st_mtime_ns] for name, status in stats]
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]

@@ -1,0 +1,326 @@
+"""What became of every pair of an archive, in one SQLite file that a single coordinator writes.
+
+A pair is ``pending``, ``running``, ``done``, ``failed``, or ``dropped`` when the table no longer has it. Each
+call is one transaction: a process that is killed at any moment leaves the ledger as it was before or after
+the call. A pair is marked done after its folder has its name; a kill between the two repeats that pair alone.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import astuple, fields
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from workflows import ledger_file, ledger_plan
+from workflows.identity import Stored
+from workflows.ledger_rows import PENDING, STATES, Counts, LedgerRow, Part, Planned, Session
+
+if TYPE_CHECKING:
+    from workflows.pair_table import PairRow
+
+_COLUMNS = tuple(field.name for field in fields(LedgerRow))
+_SELECT = f"SELECT {', '.join(_COLUMNS)} FROM pairs"
+_CHUNK = 1000
+_FILE = "SELECT size, mtime_ns, whole, digest, sources FROM files WHERE path = ?"
+# What follows the path of an address, and what stands before its server, is as good as a password.
+_ADDRESS = re.compile(r"(://)(?:[^\s/@'\"]*@)?([^\s?#'\"]*)(?:[?#][^\s'\"]*?(?=[:;,.)]*(?:[\s'\"]|$)))?")
+
+
+class Ledger:
+    """The ledger of one archive; take it in a ``with`` block. Not to be shared between threads.
+
+    Every method raises :class:`LedgerUnusable` when the disk is full, the file is locked or the system fails,
+    and :class:`LedgerForeign` when the file turns out to be damaged.
+
+    Attributes:
+        path: the SQLite file.
+    """
+
+    def __init__(self, path: Path, connection: sqlite3.Connection, *, is_written: bool = False) -> None:
+        self.path = path
+        self._connection = connection
+        self._is_written = is_written
+        self._session: int | None = None
+
+    @classmethod
+    def open(cls, folder: str | Path, *, create: bool) -> Ledger:
+        """Open the ledger of the archive ``folder`` for writing; the caller holds the archive's lock.
+
+        Raises:
+            ArchiveMissing: there is none and ``create`` is False.
+            LedgerForeign: the file is damaged, not a ledger, or of another version.
+            LedgerUnusable: the system refused.
+        """
+        path = ledger_file.ledger_path(folder)
+        return cls(path, ledger_file.open_for_writing(path, create=create), is_written=True)
+
+    @classmethod
+    def reader(cls, folder: str | Path) -> Ledger:
+        """Open a ledger for looking at it, while a coordinator writes it or after one was killed.
+
+        Raises:
+            ArchiveMissing, LedgerForeign, LedgerUnusable: see :meth:`open`.
+        """
+        path = ledger_file.ledger_path(folder)
+        return cls(path, ledger_file.open_for_reading(path))
+
+    @classmethod
+    def rehearsal(cls, folder: str | Path) -> Ledger:
+        """Return a copy in memory, empty if there is no ledger: what is planned in it changes no file.
+
+        Raises:
+            LedgerForeign, LedgerUnusable: see :meth:`open`.
+        """
+        path = ledger_file.ledger_path(folder)
+        return cls(path, ledger_file.in_memory(path))
+
+    def close(self) -> None:
+        """End the session and close the file; a closed ledger can be copied as one file."""
+        if self._session is not None:
+            with suppress(sqlite3.Error):
+                self._connection.execute(
+                    "UPDATE sessions SET ended = ? WHERE number = ?", (time.time(), self._session)
+                )
+            self._session = None
+        if self._is_written:
+            ledger_file.close_written(self.path, self._connection)
+        else:
+            self._connection.close()
+
+    def plan(self, rows: Iterable[tuple[PairRow, str | None]], *, retry_failed: bool) -> Planned:
+        """Bring the ledger in line with a table of pairs and their keys; begins a session.
+
+        New pairs and those with another key become pending; done ones stay, and failed ones unless
+        ``retry_failed``. Pairs that were running when the last coordinator ended are pending again, that
+        attempt does not count. Pairs that the table no longer has are dropped, and come back as they were
+        with the same key. ``rows`` are in the order of the table; a key of None leaves the row out but
+        counts it, so that a shard knows the place of its pairs in the whole table.
+        """
+        with ledger_file.explained(self.path):
+            ledger_plan.take_in(self._connection, rows)
+        with self._transaction():
+            found = ledger_plan.settle(self._connection, retry_failed)
+            self._session = self._one("SELECT max(number) FROM sessions")
+        return Planned(**vars(self.counts()), **found)
+
+    def next(self, limit: int) -> list[LedgerRow]:
+        """Return the first ``limit`` pending pairs in the order of the table."""
+        found = self._all(f"{_SELECT} WHERE state = 'pending' ORDER BY number, pair LIMIT ?", limit)
+        return [_row(values) for values in found]
+
+    def get(self, pair: str) -> LedgerRow:
+        """Return one pair.
+
+        Raises:
+            KeyError: there is no such pair.
+        """
+        for values in self._all(f"{_SELECT} WHERE pair = ?", pair):
+            return _row(values)
+        raise KeyError(pair)
+
+    def start(self, pair: str, attempt: int, worker: str | None = None) -> None:
+        """Say that attempt number ``attempt``, from 1, of a pair begins."""
+        self._update(pair, state="running", attempts=attempt, worker=worker, started=time.time())
+
+    def done(
+        self,
+        pair: str,
+        worker: str,
+        seconds: float,
+        changes: int,
+        area_m2: float,
+        tiles: int,
+        warnings: Sequence[str] = (),
+    ) -> None:
+        """Say that the folder of a pair is complete and has its name."""
+        self._end(
+            pair, "done", worker, seconds, changes=changes, area_m2=area_m2, tiles=tiles,
+            warnings=json.dumps([without_secrets(text) for text in warnings], ensure_ascii=False),
+            kind=None, error=None, line=None,
+        )  # fmt: skip
+
+    def failed(self, pair: str, worker: str, seconds: float, kind: str, error: str, line: str) -> None:
+        """Say that a pair failed for good.
+
+        ``kind`` is one of :data:`workflows.ledger_rows.KINDS`, ``error`` the class and ``line`` the message.
+        """
+        line = without_secrets(line)
+        self._end(pair, "failed", worker, seconds, kind=kind, error=error, line=line)
+
+    def again(self, pair: str, worker: str, seconds: float, kind: str, error: str, line: str) -> None:
+        """Say that an attempt failed and another is to follow: the pair is pending, the attempt counts."""
+        line = without_secrets(line)
+        self._end(pair, PENDING, worker, seconds, kind=kind, error=error, line=line)
+
+    def give_back(self, pair: str) -> None:
+        """Say that a running pair was abandoned: it is pending again, the attempt does not count."""
+        with self._transaction():
+            self._connection.execute(
+                "UPDATE pairs SET state = 'pending', attempts = attempts - 1, worker = NULL, started = NULL "
+                "WHERE pair = ? AND state = 'running'",
+                (pair,),
+            )
+
+    def rows(self, state: str | None = None) -> Iterator[LedgerRow]:
+        """Yield the pairs in one state, or all that the table has, in its order; a few at a time in memory.
+
+        The ledger may be written meanwhile: a pair that was passed is not yielded again.
+        """
+        which = "state <> 'dropped'" if state is None else f"state = '{STATES[STATES.index(state)]}'"
+        query = f"{_SELECT} WHERE {which} AND (number, pair) > (?, ?) ORDER BY number, pair LIMIT {_CHUNK}"
+        last: tuple[int, str] = (-1, "")
+        while chunk := [_row(values) for values in self._all(query, *last)]:
+            yield from chunk
+            last = (chunk[-1].number, chunk[-1].pair)
+
+    def replace(self, rows: Iterable[LedgerRow]) -> None:
+        """Make the ledger hold these pairs and no others, as when shards become one archive."""
+        places = ", ".join("?" * len(_COLUMNS))
+        with self._transaction():
+            self._connection.execute("DELETE FROM parts")
+            self._connection.execute("DELETE FROM pairs")
+            self._connection.executemany(
+                f"INSERT INTO pairs ({', '.join(_COLUMNS)}) VALUES ({places})", map(_values, rows)
+            )
+
+    def counts(self) -> Counts:
+        """Return how many pairs are in which state."""
+        return Counts(**dict(self._all("SELECT state, count(*) FROM pairs GROUP BY state")))
+
+    def split(self, pair: str, rows: Sequence[tuple[int, int]]) -> None:
+        """Say that a pair is done in parts of these rows of tiles; parts that are done stay so if they are
+        the same as before, and no rows make it whole again.
+        """
+        if [(part.row_start, part.row_end) for part in self.parts(pair)] == [tuple(part) for part in rows]:
+            return
+        with self._transaction():
+            self._connection.execute("DELETE FROM parts WHERE pair = ?", (pair,))
+            self._connection.executemany(
+                "INSERT INTO parts (pair, number, row_start, row_end) VALUES (?, ?, ?, ?)",
+                [(pair, number, *part) for number, part in enumerate(rows)],
+            )
+
+    def part_done(self, pair: str, number: int) -> None:
+        """Say that the rows of part ``number``, from 0, are finished."""
+        with self._transaction():
+            self._connection.execute(
+                "UPDATE parts SET done = 1 WHERE pair = ? AND number = ?", (pair, number)
+            )
+
+    def parts(self, pair: str) -> list[Part]:
+        """Return the parts of a pair from its first rows on; none if it is not split."""
+        query = "SELECT number, row_start, row_end, done FROM parts WHERE pair = ? ORDER BY number"
+        return [Part(number, start, end, bool(done)) for number, start, end, done in self._all(query, pair)]
+
+    def files(self) -> Mapping[str, Stored]:
+        """Return what was hashed of files, by absolute path; each is sought when it is asked for."""
+        return _Files(self)
+
+    def keep_files(self, files: Mapping[str, Stored]) -> None:
+        """Keep what was hashed of files, so that a restart does not read them again."""
+        with self._transaction():
+            self._connection.executemany(
+                "INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?)",
+                [
+                    (path, *file[:4], None if file.sources is None else json.dumps(file.sources))
+                    for path, file in files.items()
+                ],
+            )
+
+    def sessions(self) -> list[Session]:
+        """Return when coordinators worked, the first first."""
+        return [
+            Session(*values)
+            for values in self._all("SELECT host, pid, started, ended FROM sessions ORDER BY number")
+        ]
+
+    def select(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Return what a query of one's own finds, as :mod:`workflows.status` needs sums over all pairs."""
+        return self._all(query, *values)
+
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _end(self, pair: str, state: str, worker: str, seconds: float, **values: Any) -> None:
+        self._update(
+            pair, state=state, worker=worker, seconds=round(seconds, 3), finished=time.time(), **values
+        )
+
+    def _update(self, pair: str, **values: Any) -> None:
+        names = ", ".join(f"{name} = ?" for name in values)
+        with ledger_file.explained(self.path):
+            found = self._connection.execute(
+                f"UPDATE pairs SET {names} WHERE pair = ?", (*values.values(), pair)
+            )
+        assert found.rowcount == 1, f"{pair} is not in the ledger"
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with ledger_file.explained(self.path):
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._connection.execute("COMMIT")
+            except BaseException:
+                # A full disk has ended it already.
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+
+    def _all(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        with ledger_file.explained(self.path):
+            return self._connection.execute(query, values).fetchall()
+
+    def _one(self, query: str) -> Any:
+        return self._all(query)[0][0]
+
+
+class _Files(Mapping[str, Stored]):
+    """The files of a ledger, sought one by one: those of a million pairs need not be in memory."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    def __getitem__(self, path: str) -> Stored:
+        for size, mtime_ns, whole, digest, sources in self._ledger.select(_FILE, path):
+            names = None if sources is None else tuple(json.loads(sources))
+            return Stored(size, mtime_ns, bool(whole), digest, names)
+        raise KeyError(path)
+
+    def __iter__(self) -> Iterator[str]:
+        return (path for (path,) in self._ledger.select("SELECT path FROM files ORDER BY path"))
+
+    def __len__(self) -> int:
+        return int(self._ledger.select("SELECT count(*) FROM files")[0][0])
+
+
+def without_secrets(text: str) -> str:
+    """Return a message without the user, password and query of the addresses in it."""
+    return _ADDRESS.sub(r"\1\2", text)
+
+
+_WARNINGS = _COLUMNS.index("warnings")
+
+
+def _row(values: Sequence[Any]) -> LedgerRow:
+    plain = list(values)
+    plain[_WARNINGS] = () if plain[_WARNINGS] == "[]" else tuple(json.loads(plain[_WARNINGS]))
+    return LedgerRow(*plain)
+
+
+def _values(row: LedgerRow) -> tuple[Any, ...]:
+    plain = list(astuple(row))
+    plain[_WARNINGS] = json.dumps(row.warnings, ensure_ascii=False)
+    return tuple(plain)
