@@ -16,9 +16,9 @@ from pathlib import Path
 
 from workflows.errors import NotAnArchive, OutputFolderMissing, OutputNotWritable
 from workflows.output import check_folder
+from workflows.pair_ids import is_pair_id
 
 REPORT, STYLE, ITEM = "changes.geojson", "changes.qml", "item.json"
-_PAIR = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 _SHARD = re.compile(r"(\d+)-of-(\d+)")
 
 
@@ -159,26 +159,24 @@ class ArchiveFolder:
                 self._move(final, gone)
                 _remove(gone)
 
-    def draft(self) -> Path:
-        """Return an empty folder to make the layers in; they are shown by :meth:`publish`.
+    @contextmanager
+    def drafting(self) -> Iterator[Path]:
+        """Yield an empty folder to make the layers in; they take the place of those there when all are made.
+
+        A kill at any moment leaves the old layers or the new ones, after :meth:`recover`. An error in the
+        block leaves the old ones, and nothing of the new.
 
         Raises:
-            OutputNotWritable: the system refused.
-        """
-        with self._writing(self._draft):
-            _remove(self._draft)
-            self._draft.mkdir(parents=True)
-        return self._draft
-
-    def publish(self) -> None:
-        """Put what the draft holds in the place of the layers that are there.
-
-        A kill at any moment leaves the old layers or the new ones, after :meth:`recover`.
-
-        Raises:
-            OutputNotWritable: the system refused.
+            OutputNotWritable: the system refused, here or in the block.
         """
         with self._writing(self.path):
+            _remove(self._draft)
+            self._draft.mkdir(parents=True)
+            try:
+                yield self._draft
+            except Exception:
+                shutil.rmtree(self._draft, ignore_errors=True)
+                raise
             for path in sorted(self._draft.iterdir()):
                 self._sync(path)
             self._sync(self._draft)
@@ -262,7 +260,7 @@ class ArchiveFolder:
 
 
 def _checked(pair: str) -> str:
-    if not _PAIR.fullmatch(pair):
+    if not is_pair_id(pair):
         raise ValueError(f"{pair!r} is no id of a pair")
     return pair
 

@@ -230,10 +230,9 @@ def test_a_kill_while_removing_leaves_all_of_it_or_nothing(tmp_path):
 
 
 def draw(folder: ArchiveFolder, text: str) -> None:
-    draft = folder.draft()
-    for layer in folder.layers:
-        (draft / layer.name).write_text(text)
-    folder.publish()
+    with folder.drafting() as draft:
+        for layer in folder.layers:
+            (draft / layer.name).write_text(text)
 
 
 def shown(folder: ArchiveFolder) -> set[str]:
@@ -278,10 +277,20 @@ def test_finished_tiles_are_kept_until_they_are_dropped(tmp_path):
     assert not folder.work.exists()
 
 
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), ValueError("no")])
+def test_an_error_while_layers_are_made_leaves_the_old_ones(tmp_path, error):
+    folder = made(tmp_path)
+    draw(folder, "old")
+    with pytest.raises((OutputNotWritable, ValueError)), folder.drafting() as draft:
+        (draft / "changes.parquet").write_text("new")
+        raise error
+    assert shown(folder) == {"old"}
+    folder.tidy()
+    assert not folder.work.exists()
+
+
 def test_an_archive_that_takes_no_files_says_so(tmp_path, monkeypatch):
     folder = made(tmp_path)
-    monkeypatch.setattr(
-        os, "mkdir", Steps(monkeypatch, 1, PermissionError(13, "Permission denied")).counted(None)
-    )
+    Steps(monkeypatch, 1, PermissionError(13, "Permission denied"), ["mkdir"])
     with pytest.raises(OutputNotWritable, match=r"cannot be written \(Permission denied\); free space"):
-        folder.draft()
+        folder.install("a", NEW)
