@@ -21,13 +21,19 @@ from typing import TYPE_CHECKING, Any
 from workflows import ledger_file, ledger_plan
 from workflows.identity import Stored
 from workflows.ledger_rows import PENDING, STATES, Counts, LedgerRow, Part, Planned, Session
+from workflows.progress import batches
 
 if TYPE_CHECKING:
     from workflows.pair_table import PairRow
 
 _COLUMNS = tuple(field.name for field in fields(LedgerRow))
 _SELECT = f"SELECT {', '.join(_COLUMNS)} FROM pairs"
-_CHUNK = 1000
+# Rows read at once, and rows of a table taken in at once.
+_CHUNK, _BATCH = 1000, 5000
+_NOTHING = {
+    "changes": None, "area_m2": None, "tiles": None, "warnings": "[]",
+    "kind": None, "error": None, "line": None,
+}  # fmt: skip
 _FILE = "SELECT size, mtime_ns, whole, digest, sources FROM files WHERE path = ?"
 # What follows the path of an address, and what stands before its server, is as good as a password.
 _ADDRESS = re.compile(r"(://)(?:[^\s/@'\"]*@)?([^\s?#'\"]*)(?:[?#][^\s'\"]*?(?=[:;,.)]*(?:[\s'\"]|$)))?")
@@ -103,8 +109,12 @@ class Ledger:
         with the same key. ``rows`` are in the order of the table; a key of None leaves the row out but
         counts it, so that a shard knows the place of its pairs in the whole table.
         """
-        with ledger_file.explained(self.path):
-            ledger_plan.take_in(self._connection, rows)
+        with self._transaction():
+            ledger_plan.begin(self._connection)
+        # No transaction is open while rows come: their keys may take long, and what was read for them is kept.
+        for part in batches(ledger_plan.told(rows), _BATCH):
+            with self._transaction():
+                ledger_plan.take_in(self._connection, part)
         with self._transaction():
             found = ledger_plan.settle(self._connection, retry_failed)
             self._session = self._one("SELECT max(number) FROM sessions")
@@ -140,24 +150,20 @@ class Ledger:
         warnings: Sequence[str] = (),
     ) -> None:
         """Say that the folder of a pair is complete and has its name."""
-        self._end(
-            pair, "done", worker, seconds, changes=changes, area_m2=area_m2, tiles=tiles,
-            warnings=json.dumps([without_secrets(text) for text in warnings], ensure_ascii=False),
-            kind=None, error=None, line=None,
-        )  # fmt: skip
+        told = json.dumps([without_secrets(text) for text in warnings], ensure_ascii=False)
+        found = {"changes": changes, "area_m2": area_m2, "tiles": tiles, "warnings": told}
+        self._end(pair, "done", worker, seconds, **found)
 
     def failed(self, pair: str, worker: str, seconds: float, kind: str, error: str, line: str) -> None:
         """Say that a pair failed for good.
 
         ``kind`` is one of :data:`workflows.ledger_rows.KINDS`, ``error`` the class and ``line`` the message.
         """
-        line = without_secrets(line)
-        self._end(pair, "failed", worker, seconds, kind=kind, error=error, line=line)
+        self._end(pair, "failed", worker, seconds, kind=kind, error=error, line=without_secrets(line))
 
     def again(self, pair: str, worker: str, seconds: float, kind: str, error: str, line: str) -> None:
         """Say that an attempt failed and another is to follow: the pair is pending, the attempt counts."""
-        line = without_secrets(line)
-        self._end(pair, PENDING, worker, seconds, kind=kind, error=error, line=line)
+        self._end(pair, PENDING, worker, seconds, kind=kind, error=error, line=without_secrets(line))
 
     def give_back(self, pair: str) -> None:
         """Say that a running pair was abandoned: it is pending again, the attempt does not count."""
@@ -254,9 +260,9 @@ class Ledger:
         self.close()
 
     def _end(self, pair: str, state: str, worker: str, seconds: float, **values: Any) -> None:
-        self._update(
-            pair, state=state, worker=worker, seconds=round(seconds, 3), finished=time.time(), **values
-        )
+        # Nothing of an earlier end stays: neither what was found nor what went wrong.
+        ended = {**_NOTHING, "state": state, "worker": worker, "seconds": round(seconds, 3), **values}
+        self._update(pair, finished=time.time(), **ended)
 
     def _update(self, pair: str, **values: Any) -> None:
         names = ", ".join(f"{name} = ?" for name in values)

@@ -65,17 +65,17 @@ def open_for_writing(path: Path, *, create: bool) -> sqlite3.Connection:
     if is_new and not create:
         raise no_archive(path.parent)
     with explained(path):
-        # Before anything is written: who reads from another machine must not trust the shared memory here.
         if not is_new:
             _check_start(path)
-        _host_file(path).write_text(socket.gethostname(), encoding="utf-8")
         connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
         try:
+            _make_tables(connection)
+            _check_version(path, connection)
+            # First: who reads from another machine must not trust the shared memory beside the log.
+            _host_file(path).write_text(socket.gethostname(), encoding="utf-8")
             # Committed work outlives the process at once; a power failure may take the last commits, whole.
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = NORMAL")
-            _make_tables(connection)
-            _check_version(path, connection)
         except BaseException:
             connection.close()
             raise

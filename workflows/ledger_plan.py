@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from workflows.identity import public_location
-from workflows.progress import batches
 
 if TYPE_CHECKING:
     from workflows.pair_table import PairRow
@@ -24,7 +23,6 @@ _AFRESH = (
     "seconds = NULL, changes = NULL, area_m2 = NULL, tiles = NULL, warnings = '[]', kind = NULL, "
     "error = NULL, line = NULL"
 )
-_BATCH = 5000
 _PLANNED = f"""
 CREATE TEMP TABLE planned (
     pair TEXT PRIMARY KEY, {_TOLD}, key TEXT NOT NULL
@@ -39,20 +37,16 @@ _TOLD_OTHERWISE = f"""(
 _AGAIN = "state = 'failed' AND pair IN (SELECT pair FROM planned)"
 
 
-def take_in(connection: sqlite3.Connection, rows: Iterable[tuple[PairRow, str | None]]) -> None:
-    """Write a table of pairs and their keys aside; the pairs are untouched, so this may take its time."""
+def begin(connection: sqlite3.Connection) -> None:
+    """Make room to write a table of pairs aside."""
     connection.execute("DROP TABLE IF EXISTS temp.planned")
     connection.execute(_PLANNED)
+
+
+def take_in(connection: sqlite3.Connection, rows: Iterable[tuple[Any, ...]]) -> None:
+    """Write a part of a table, as :func:`told` gives it, aside; the pairs are untouched."""
     places = ", ".join("?" * (len(TOLD) + 2))
-    # No transaction is open while rows come: making their keys may read many files, and keep what was read.
-    for part in batches(_told(rows), _BATCH):
-        connection.execute("BEGIN")
-        try:
-            connection.executemany(f"INSERT INTO planned VALUES ({places})", part)
-            connection.execute("COMMIT")
-        except BaseException:
-            connection.execute("ROLLBACK")
-            raise
+    connection.executemany(f"INSERT INTO planned VALUES ({places})", rows)
 
 
 def settle(connection: sqlite3.Connection, retry_failed: bool) -> dict[str, int]:
@@ -97,7 +91,8 @@ def settle(connection: sqlite3.Connection, retry_failed: bool) -> dict[str, int]
     return found
 
 
-def _told(rows: Iterable[tuple[PairRow, str | None]]) -> Iterator[tuple[Any, ...]]:
+def told(rows: Iterable[tuple[PairRow, str | None]]) -> Iterator[tuple[Any, ...]]:
+    """Yield what a ledger keeps of pairs and their keys; those with the key None only count."""
     for number, (row, key) in enumerate(rows):
         if key is None:
             continue
