@@ -1,0 +1,127 @@
+"""An archive's worth of small pairs, some of them broken in every way there is, and their table."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from scene_pairs import GROUND, MadePair, make_pair, north_up, write_raster
+
+SIZE = (64, 96)
+# What is wrong with a pair -> the error that it fails with; None where the process is gone.
+BREAKAGES = {
+    "missing": "SceneNotFound",
+    "damaged": "SceneDamaged",
+    "placeless": "MissingCRS",
+    "apart": "NoOverlap",
+    "text": "NotARaster",
+    "abort": None,
+}
+
+
+@dataclass(frozen=True)
+class MadeArchive:
+    """A table of pairs and what is known of them.
+
+    Attributes:
+        table: the CSV file; the scenes lie in ``scenes`` beside it.
+        pairs: the ids in the order of the table.
+        broken: how, by id, for the broken ones.
+    """
+
+    table: Path
+    pairs: list[str]
+    broken: dict[str, str]
+
+    @property
+    def scenes(self) -> Path:
+        return self.table.parent / "scenes"
+
+    @property
+    def sound(self) -> list[str]:
+        return [pair for pair in self.pairs if pair not in self.broken]
+
+    def before(self, pair: str) -> Path:
+        name = f"abort_{pair}" if self.broken.get(pair) == "abort" else pair
+        return self.scenes / f"{name}_before.tif"
+
+    def after(self, pair: str) -> Path:
+        return self.scenes / f"{pair}_after.tif"
+
+
+def make_archive(
+    folder: Path,
+    count: int,
+    *,
+    each: int = 0,
+    breakages: Sequence[str] = tuple(BREAKAGES),
+    size: tuple[int, int] = SIZE,
+    seed: int = 0,
+) -> MadeArchive:
+    """Write ``count`` pairs of ``size`` pixels of 0.5 m and their table.
+
+    ``each`` pairs are broken in each of the ways, spread over the table; the others have up to three changed
+    rectangles of at least 25 square metres.
+    """
+    random = np.random.default_rng(seed)
+    pairs = [f"p{number:04d}" for number in range(count)]
+    chosen = random.choice(count, each * len(breakages), replace=False)
+    broken = {pairs[number]: breakages[place // each] for place, number in enumerate(chosen)}
+    made = MadeArchive(folder / "pairs.csv", pairs, broken)
+    made.scenes.mkdir(parents=True)
+    for number, pair in enumerate(pairs):
+        _write_pair(made, pair, 500_000.0 + 1000 * number, size, random)
+        if pair in broken:
+            _break(made.before(pair), made.after(pair), broken[pair])
+    write_table(made)
+    return made
+
+
+def write_table(made: MadeArchive, pairs: Sequence[str] | None = None) -> None:
+    """Write the table, with some of the pairs only."""
+    with made.table.open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["pair", "before", "after", "date_before", "date_after", "site"])
+        for pair in made.pairs if pairs is None else pairs:
+            scenes = [path.relative_to(made.table.parent) for path in (made.before(pair), made.after(pair))]
+            table.writerow([pair, *scenes, "2019-05-01", "2021", f"site{int(pair[1:]) % 7}"])
+
+
+def _write_pair(
+    made: MadeArchive, pair: str, west: float, size: tuple[int, int], random: np.random.Generator
+) -> MadePair:
+    height, width = size
+    rectangles = [
+        (
+            int(random.integers(0, height - 20)),
+            int(random.integers(0, width - 20)),
+            int(random.integers(10, 20)),
+            int(random.integers(10, 20)),
+            int(random.integers(190, 250)),
+        )
+        for _ in range(random.integers(0, 4))
+    ]
+    names = (made.before(pair).name, made.after(pair).name)
+    return make_pair(made.scenes, rectangles, size=size, origin=(west, 5_600_000.0), names=names)
+
+
+def _break(before: Path, after: Path, how: str) -> None:
+    if how == "missing":
+        after.unlink()
+    elif how == "damaged":
+        content = after.read_bytes()
+        after.write_bytes(content[:1000] + bytes(1000) + content[2000:])
+    elif how == "placeless":
+        _write_bare(after, 500_000.0, crs=None)
+    elif how == "apart":
+        _write_bare(after, 300_000.0, crs="EPSG:32633")
+    elif how == "text":
+        before.write_text("This is not a raster.\n")
+
+
+def _write_bare(path: Path, west: float, crs: str | None) -> None:
+    image = np.full((3, *SIZE), GROUND, np.uint8)
+    write_raster(path, image, transform=north_up(west, 5_600_000.0, 0.5), crs=crs)

@@ -1,0 +1,280 @@
+"""What the coordinator does with what comes back from an engine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from archive_pairs import make_archive
+from inline_engine import InlineEngine
+
+from workflows import SceneOptions
+from workflows.archive_folder import ArchiveFolder
+from workflows.dispatch import Dispatch, DispatchOptions
+from workflows.errors import OutputNotWritable, ScenesUnreachable
+from workflows.ledger import Ledger
+from workflows.pair_table import read_pairs
+from workflows.tasks import Outcome, PairResult, Task
+
+RUN = {
+    "inputs": {role: {"path": f"{role}.tif", "date": None} for role in ("before", "after")},
+    "model": {"name": "m", "version": "1", "weights_sha256": "0"},
+    "tiling": {"gsd": 0.5},
+    "versions": {"rscc": "0"},
+}
+REPORT = json.dumps({"type": "FeatureCollection", "features": [], "rscc": RUN}).encode()
+
+
+def found(task: Task, **values) -> Outcome:
+    result = PairResult(REPORT, "<style/>", 0, 0.0, 7, ("a warning",))
+    return Outcome(task, "done", result=None if task.kind == "part" else result, seconds=1.5, **values)
+
+
+def failing(task: Task, state: str = "failed", error: str = "RuntimeError") -> Outcome:
+    return Outcome(task, state, error=error, line=f"{task.pair} says no", worker="w", seconds=1.0)
+
+
+class Run:
+    """A dispatch over ``count`` pairs that exist in name only, unless the answers want the files."""
+
+    def __init__(self, tmp_path: Path, count: int, **options) -> None:
+        table = tmp_path / "pairs.csv"
+        if not table.exists():
+            lines = [f"p{number},b{number}.tif,a{number}.tif" for number in range(count)]
+            table.write_text("\n".join(["pair,before,after", *lines]) + "\n")
+        self.rows = read_pairs(table)
+        self.folder = ArchiveFolder(tmp_path / "archive", durable=False)
+        self.folder.create()
+        self.options = DispatchOptions(**options)
+
+    def __call__(self, engine: InlineEngine, stopping: Callable[[], bool] = lambda: False, **tells) -> list:
+        """Run; returns (pair, state, attempts, kind, error) of all."""
+        pairs = {row.pair: row for row in self.rows}
+        with Ledger.open(self.folder.path, create=True) as ledger:
+            self.planned = ledger.plan([(row, "key") for row in self.rows], retry_failed=False)
+            self.work = Dispatch(ledger, pairs, self.folder, engine, SceneOptions(), self.options)
+            self.work.tells(tells.get("progress"), tells.get("notice"), 0, len(self.rows))
+            try:
+                self.work.run(stopping)
+            finally:
+                self.found = list(ledger.rows())
+                self.parts = {row.pair: ledger.parts(row.pair) for row in self.rows}
+        return [(row.pair, row.state, row.attempts, row.kind, row.error) for row in self.found]
+
+
+def test_pairs_are_run_in_the_order_of_the_table_and_installed(tmp_path):
+    run, told = Run(tmp_path, 5), []
+    engine = InlineEngine(wanted=2, answer=found)
+    states = run(engine, progress=lambda *values: told.append(values))
+    assert states == [(f"p{number}", "done", 1, None, None) for number in range(5)]
+    assert engine.begun == [f"p{number}/1/pair/0" for number in range(5)]
+    assert told[0] == ("pairs", 0, 5) and told[-1] == ("pairs", 5, 5)
+    files = {path.name: path.read_bytes() for path in run.folder.pair_folder("p3").iterdir()}
+    assert files.keys() == {"changes.geojson", "changes.qml", "item.json"}
+    assert files["changes.geojson"] == REPORT and files["changes.qml"] == b"<style/>"
+    assert json.loads(files["item.json"])["id"] == "p3"
+    row = run.found[0]
+    assert (row.seconds, row.tiles, row.warnings) == (1.5, 7, ("a warning",))
+
+
+def test_a_task_has_the_scenes_and_dates_of_its_row(tmp_path):
+    (tmp_path / "pairs.csv").write_text(
+        "pair,before,after,date_before,date_after\np0,b.tif,https://u:secret@h/a.tif?key=secret,2019,\n"
+    )
+    tasks = []
+
+    def answer(task: Task) -> Outcome:
+        tasks.append(task)
+        return found(task)
+
+    Run(tmp_path, 1, split_above=9)(InlineEngine(answer=answer))
+    (task,) = tasks
+    assert task.before == str(tmp_path / "b.tif") and task.after == "https://u:secret@h/a.tif?key=secret"
+    assert (task.options.date_before, task.options.date_after, task.options.tile_cache) == (
+        "2019",
+        None,
+        None,
+    )
+    assert (task.kind, task.attempt, task.split_above) == ("pair", 1, 9)
+
+
+@pytest.mark.parametrize("state", ["failed", "crashed"])
+def test_a_failure_is_tried_again_and_then_kept_as_failed(tmp_path, state):
+    def answer(task: Task) -> Outcome:
+        bad = {"p1": 9, "p2": 1}.get(task.pair, 0)
+        return failing(task, state) if task.attempt <= bad else found(task)
+
+    run = Run(tmp_path, 4, retries=2)
+    states = run(InlineEngine(wanted=2, answer=answer))
+    assert states[1] == ("p1", "failed", 3, state, "RuntimeError")
+    assert states[2] == ("p2", "done", 2, None, None)
+    assert run.found[1].line == "p1 says no" and run.found[1].worker == "w"
+    assert not run.folder.pair_folder("p1").exists()
+
+
+def test_what_is_refused_is_not_tried_again(tmp_path):
+    run = Run(tmp_path, 2, retries=5)
+    engine = InlineEngine(answer=lambda task: failing(task, "refused", "NoOverlap"))
+    assert run(engine) == [(f"p{n}", "failed", 1, "refused", "NoOverlap") for n in range(2)]
+    assert len(engine.begun) == 2
+
+
+def test_a_pair_that_crashes_has_its_last_attempt_alone(tmp_path):
+    run = Run(tmp_path, 9)
+    engine = InlineEngine(
+        answer=lambda task: failing(task, "crashed") if task.pair in ("p2", "p5") else found(task)
+    )
+    states = run(engine)
+    assert [state for _, state, *_ in states] == ["failed" if n in (2, 5) else "done" for n in range(9)]
+    assert engine.begun[-2:] == ["p2/2/pair/0", "p5/2/pair/0"]
+    assert engine.together[-2:] == [0, 0]
+
+
+def test_a_failed_pair_does_not_keep_what_was_found_with_other_settings(tmp_path):
+    run = Run(tmp_path, 1)
+    run.folder.install("p0", {"changes.geojson": b"old"})
+    run(InlineEngine(answer=lambda task: failing(task, "refused")))
+    assert not run.folder.pair_folder("p0").exists()
+
+
+def test_scenes_of_many_pairs_that_cannot_be_had_end_the_run_and_stay_to_be_done(tmp_path):
+    def answer(task: Task) -> Outcome:
+        gone = int(task.pair[1:]) >= 3
+        return failing(task, "refused", "SceneNotFound") if gone else found(task)
+
+    run = Run(tmp_path, 40, give_up_after=6)
+    engine = InlineEngine(answer=answer)
+    with pytest.raises(ScenesUnreachable, match=r"6 pairs in a row .* p8 says no; .*--give-up-after 0"):
+        run(engine)
+    assert len(engine.begun) == 9
+    # Those that were handed out besides are what a killed coordinator leaves too.
+    states = [row.state for row in run.found]
+    assert states == ["done"] * 3 + ["pending"] * 6 + ["running"] * 3 + ["pending"] * 28
+    # The storage is back.
+    again = run(InlineEngine(answer=found))
+    assert {state for _, state, *_ in again} == {"done"}
+
+
+@pytest.mark.parametrize(("retries", "attempts"), [(0, 4), (1, 8)])
+def test_attempts_of_one_pair_count_once_when_scenes_cannot_be_had(tmp_path, retries, attempts):
+    run = Run(tmp_path, 4, give_up_after=4, retries=retries)
+    engine = InlineEngine(wanted=1, answer=lambda task: failing(task, error="SceneUnreachable"))
+    with pytest.raises(ScenesUnreachable):
+        run(engine)
+    assert len(engine.begun) == attempts
+
+
+@pytest.mark.parametrize("give_up_after", [0, 4])
+def test_scenes_that_are_missing_here_and_there_fail_alone(tmp_path, give_up_after):
+    missing = {"p0", "p1", "p2", "p4", "p5", "p9"}
+
+    def answer(task: Task) -> Outcome:
+        return failing(task, "refused", "SceneNotFound") if task.pair in missing else found(task)
+
+    states = Run(tmp_path, 10, give_up_after=give_up_after)(InlineEngine(wanted=1, answer=answer))
+    assert {pair for pair, state, *_ in states if state == "failed"} == missing
+
+
+def test_give_up_after_0_never_ends_the_run(tmp_path):
+    run = Run(tmp_path, 50, give_up_after=0)
+    states = run(InlineEngine(answer=lambda task: failing(task, "refused", "SceneNotFound")))
+    assert {state for _, state, *_ in states} == {"failed"}
+
+
+def test_a_stop_lets_running_pairs_finish_and_leaves_the_others_to_be_done(tmp_path):
+    run, engine, lines = Run(tmp_path, 12), InlineEngine(wanted=3, answer=found), []
+    states = run(engine, stopping=lambda: len(engine.begun) >= 4, notice=lines.append)
+    assert [state for _, state, *_ in states] == ["done"] * 4 + ["pending"] * 8
+    assert {attempts for _, state, attempts, *_ in states if state == "pending"} == {0}
+    assert len(lines) == 1 and lines[0].startswith("Ctrl-C: 0 running pairs will be finished")
+
+
+def splitting(task: Task) -> Outcome | None:
+    """Split every even pair into three parts."""
+    if task.kind == "pair" and int(task.pair[1:]) % 2 == 0:
+        return Outcome(task, "split", rows=((0, 10), (10, 20), (20, 25)), seconds=0.5)
+    return found(task)
+
+
+def test_a_large_pair_goes_out_in_parts_and_is_finished_when_all_are_there(tmp_path):
+    run, seen = Run(tmp_path, 4, split_above=50), []
+
+    def answer(task: Task) -> Outcome | None:
+        seen.append(task)
+        cache = task.options.tile_cache
+        if task.kind == "part":
+            cache.mkdir(parents=True, exist_ok=True)
+        return splitting(task)
+
+    states = run(InlineEngine(wanted=2, answer=answer))
+    assert {state for _, state, *_ in states} == {"done"}
+    of_first = [task for task in seen if task.pair == "p0"]
+    assert [task.kind for task in of_first] == ["pair", "part", "part", "part", "finish"]
+    assert [task.rows for task in of_first] == [None, (0, 10), (10, 20), (20, 25), None]
+    assert {task.options.tile_cache for task in of_first[1:]} == {run.folder.tile_cache("p0")}
+    assert {task.split_above for task in of_first[1:]} == {None}
+    assert not run.folder.tile_cache("p0").exists()
+    assert run.found[0].seconds == 0.5 + 4 * 1.5
+    assert [part.done for part in run.parts["p0"]] == [True] * 3
+
+
+def test_parts_that_are_done_are_not_repeated_after_a_stop(tmp_path):
+    run = Run(tmp_path, 1, split_above=50)
+    first = InlineEngine(wanted=1, answer=splitting)
+    assert run(first, stopping=lambda: len(first.begun) >= 3) == [("p0", "pending", 0, None, None)]
+    assert [part.done for part in run.parts["p0"]] == [True, True, False]
+    second = InlineEngine(wanted=1, answer=splitting)
+    assert run(second) == [("p0", "done", 1, None, None)]
+    assert [task.split("/")[2:] for task in second.begun] == [["pair", "0"], ["part", "2"], ["finish", "0"]]
+
+
+def test_a_part_that_fails_fails_its_pair_after_the_retries(tmp_path):
+    def answer(task: Task) -> Outcome | None:
+        return failing(task) if task.kind == "part" and task.rows == (10, 20) else splitting(task)
+
+    run = Run(tmp_path, 3, split_above=50)
+    states = run(InlineEngine(wanted=8, answer=answer))
+    assert [(state, attempts) for _, state, attempts, *_ in states] == [
+        ("failed", 2),
+        ("done", 1),
+        ("failed", 2),
+    ]
+    assert not run.folder.tile_cache("p0").exists()
+
+
+def test_nothing_is_split_where_workers_do_not_see_the_archive(tmp_path):
+    tasks = []
+
+    def answer(task: Task) -> Outcome:
+        tasks.append(task)
+        return found(task)
+
+    Run(tmp_path, 1, split_above=50)(InlineEngine(answer=answer, shared=False))
+    assert tasks[0].split_above is None
+
+
+def test_a_full_disk_ends_the_run_and_the_pair_is_still_to_be_done(tmp_path, monkeypatch):
+    run = Run(tmp_path, 3)
+
+    def full(pair, files):
+        raise OutputNotWritable(f"{pair}: no space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(run.folder, "install", full)
+        with pytest.raises(OutputNotWritable):
+            run(InlineEngine(answer=found))
+    assert [row.state for row in run.found] == ["running"] * 3
+    assert run.planned.left == 3
+    assert [state for _, state, *_ in run(InlineEngine(answer=found))] == ["done"] * 3
+
+
+def test_real_tasks_end_as_they_should(tmp_path):
+    made = make_archive(tmp_path, 8, each=1, breakages=("missing", "damaged", "apart"))
+    states = Run(tmp_path, 8)(InlineEngine())
+    assert {pair for pair, state, *_ in states if state == "done"} == set(made.sound)
+    assert {pair: error for pair, state, _, _, error in states if state == "failed"} == {
+        pair: {"missing": "SceneNotFound", "damaged": "SceneDamaged", "apart": "NoOverlap"}[how]
+        for pair, how in made.broken.items()
+    }
