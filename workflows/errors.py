@@ -4,6 +4,9 @@
 but the run failed.
 """
 
+from collections.abc import Sequence
+from pathlib import Path
+
 
 class WorkflowError(Exception):
     """Root of every error that the ``workflows`` package raises on purpose."""
@@ -129,3 +132,17 @@ class SchedulerLost(WorkflowError):
 
 class VersionsDiffer(WorkflowError):
     """A worker of a cluster has another version of rscc than the process that leads it, or has none."""
+
+
+class ReportsDamaged(WorkflowError):
+    """Reports of pairs that are done are missing or cannot be read; ``pairs`` has the ids of these pairs."""
+
+    exit_code = 1
+
+    def __init__(self, first: Path, pairs: Sequence[str]) -> None:
+        others = f" and {len(pairs) - 1} more" if len(pairs) > 1 else ""
+        super().__init__(
+            f"{first}{others}: the report is missing or damaged though its pair is done; remove its folder "
+            "and run the same command again"
+        )
+        self.pairs = list(pairs)

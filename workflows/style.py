@@ -1,4 +1,4 @@
-"""The QGIS style of a report: half transparent polygons by change probability, labelled with their captions.
+"""The QGIS styles: half transparent polygons by change probability, labelled with captions; pairs by state.
 
 Only constants enter the XML; captions are read by QGIS from the layer's field ``caption`` and drawn
 as plain text.
@@ -11,6 +11,9 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 # Upper bounds of the classes of probability and their colours (red, green, blue), from pale to strong.
 CLASSES = ((0.6, (253, 219, 109)), (0.8, (245, 134, 52)), (1.0, (200, 30, 90)))
 FILL_ALPHA = 120
+# What became of a pair of an archive, and its colour.
+STATES = (("done", (90, 140, 110)), ("failed", (200, 40, 40)), ("pending", (130, 130, 130)))
+PAIR_FILL_ALPHA = 25
 LABEL_WRAP = 28
 
 _TEXT = {
@@ -74,16 +77,25 @@ def qgis_style() -> str:
     SubElement(settings, "text-format", _WRAP)
     SubElement(settings, "placement", _PLACEMENT)
     SubElement(settings, "rendering", drawLabels="1", obstacle="1", displayAll="0", scaleVisibility="0")
-    indent(root)
-    heading = "<!DOCTYPE qgis PUBLIC 'http://mrcc.com/qgis.dtd' 'SYSTEM'>\n"
-    return heading + tostring(root, encoding="unicode") + "\n"
+    return _text(root)
 
 
-def _symbol(name: str, colour: tuple[int, int, int]) -> Element:
+def pairs_style() -> str:
+    """Return the text of a ``.qml`` for the footprints of an archive's pairs, coloured by their state."""
+    root = Element("qgis", version="3.22.0", styleCategories="Symbology|Labeling", labelsEnabled="0")
+    renderer = SubElement(root, "renderer-v2", type="categorizedSymbol", attr="state")
+    categories, symbols = SubElement(renderer, "categories"), SubElement(renderer, "symbols")
+    for index, (state, colour) in enumerate(STATES):
+        SubElement(categories, "category", value=state, symbol=str(index), label=state, render="true")
+        symbols.append(_symbol(str(index), colour, PAIR_FILL_ALPHA))
+    return _text(root)
+
+
+def _symbol(name: str, colour: tuple[int, int, int], alpha: int = FILL_ALPHA) -> Element:
     symbol = Element("symbol", type="fill", name=name, alpha="1", clip_to_extent="1", force_rhr="0")
     layer = SubElement(symbol, "layer", {"class": "SimpleFill", "enabled": "1", "locked": "0", "pass": "0"})
     options = {
-        "color": ",".join(map(str, (*colour, FILL_ALPHA))),
+        "color": ",".join(map(str, (*colour, alpha))),
         "style": "solid",
         "outline_color": ",".join(map(str, (*(value * 2 // 3 for value in colour), 255))),
         "outline_style": "solid",
@@ -97,3 +109,9 @@ def _symbol(name: str, colour: tuple[int, int, int]) -> Element:
         SubElement(mapping, "Option", type="QString", name=key, value=value)
         SubElement(layer, "prop", k=key, v=value)
     return symbol
+
+
+def _text(root: Element) -> str:
+    indent(root)
+    heading = "<!DOCTYPE qgis PUBLIC 'http://mrcc.com/qgis.dtd' 'SYSTEM'>\n"
+    return heading + tostring(root, encoding="unicode") + "\n"

@@ -1,0 +1,106 @@
+"""GeoPackages whose bytes depend on their content alone, with the styles that QGIS applies by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+import pyogrio
+from pyogrio.errors import DataLayerError, DataSourceError
+
+GEOMETRY = "geometry"
+# GDAL notes when a layer was changed; the same changes are to make the same file.
+_NO_TIME = {"OGR_CURRENT_DATE": "2000-01-01T00:00:00Z"}
+_STYLES = pa.schema(
+    [
+        ("f_table_catalog", pa.string()),
+        ("f_table_schema", pa.string()),
+        ("f_table_name", pa.string()),
+        ("f_geometry_column", pa.string()),
+        ("styleName", pa.string()),
+        ("styleQML", pa.string()),
+        ("styleSLD", pa.string()),
+        ("useAsDefault", pa.bool_()),
+        ("description", pa.string()),
+        ("owner", pa.string()),
+        ("ui", pa.string()),
+        ("update_time", pa.timestamp("ms")),
+    ]
+)
+
+
+def write_layer(
+    path: Path,
+    name: str,
+    schema: pa.Schema,
+    groups: Iterable[pa.RecordBatch],
+    *,
+    crs: str,
+    description: str,
+    metadata: Mapping[str, str],
+) -> None:
+    """Add a layer of multipolygons to ``path``, which is made if it is not there; group by group.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    options = {"GEOMETRY_NAME": GEOMETRY, "DESCRIPTION": description}
+    with _writing(path):
+        pyogrio.write_arrow(
+            pa.RecordBatchReader.from_batches(schema, groups),
+            path,
+            layer=name,
+            driver="GPKG",
+            geometry_name=GEOMETRY,
+            geometry_type="MultiPolygon",
+            crs=crs,
+            append=path.exists(),
+            layer_metadata=dict(metadata),
+            layer_options=options,
+        )
+
+
+def write_styles(path: Path, styles: Mapping[str, str]) -> None:
+    """Add the QGIS styles of layers, by their names, each the default of its layer.
+
+    Raises:
+        OSError: they cannot be written.
+    """
+    rows = [
+        {
+            "f_table_catalog": "",
+            "f_table_schema": "",
+            "f_table_name": name,
+            "f_geometry_column": GEOMETRY,
+            "styleName": name,
+            "styleQML": style,
+            "styleSLD": "",
+            "useAsDefault": True,
+            "description": "",
+            "owner": "",
+        }
+        for name, style in styles.items()
+    ]
+    with _writing(path):
+        pyogrio.write_arrow(
+            pa.Table.from_pylist(rows, _STYLES),
+            path,
+            layer="layer_styles",
+            driver="GPKG",
+            append=True,
+            layer_options={"FID": "id"},
+        )
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    before = {name: pyogrio.get_gdal_config_option(name) for name in _NO_TIME}
+    pyogrio.set_gdal_config_options(_NO_TIME)
+    try:
+        yield
+    except (DataSourceError, DataLayerError) as error:
+        raise OSError(f"{path.name}: {error}") from error
+    finally:
+        pyogrio.set_gdal_config_options(before)
