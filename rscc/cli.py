@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rscc.cli_batch import batch
 from rscc.cli_caption import caption
 from rscc.cli_data import synthesize
 from rscc.cli_evaluation import evaluate
@@ -77,6 +78,7 @@ def root(version: Version = False, debug: Debug = False) -> None:
 app.command()(caption)
 app.command()(inspect)
 app.command()(explain)
+app.command()(batch)
 
 
 @app.command()
@@ -109,7 +111,8 @@ def main(
 ) -> None:
     """Run the command and exit.
 
-    Exit codes: 0 done; 1 the run failed; 2 an input or option is wrong; 130 interrupted.
+    Exit codes: 0 done; 1 the run failed; 2 an input or option is wrong; 3 some pairs of an archive failed;
+    130 interrupted.
 
     Args:
         arguments: words after the program name; None takes them from the process.

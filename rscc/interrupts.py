@@ -36,11 +36,11 @@ def tidy_interrupts() -> Iterator[None]:
 
 
 @contextmanager
-def patient_interrupts(asked: Callable[[], None]) -> Iterator[Callable[[], bool]]:
+def patient_interrupts() -> Iterator[Callable[[], bool]]:
     """Within this block, let the first Ctrl-C only be known; the next one interrupts as usual.
 
-    Yields what tells whether Ctrl-C came; ``asked`` is called when it does. Where Ctrl-C is ignored or not
-    Python's, as in a thread, nothing changes.
+    Yields what tells whether Ctrl-C came. Where it is ignored, and in a thread, which gets no signals,
+    nothing changes.
     """
     came = False
 
@@ -48,7 +48,6 @@ def patient_interrupts(asked: Callable[[], None]) -> Iterator[Callable[[], bool]
         nonlocal came
         came = True
         signal.signal(signal.SIGINT, earlier)
-        asked()
 
     earlier = signal.getsignal(signal.SIGINT)
     try:

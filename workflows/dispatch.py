@@ -249,8 +249,13 @@ class Dispatch:
             warnings=result.warnings,
         )
         if active.parts:
-            self._folder.drop_tile_cache(pair)
+            self._drop_parts(pair)
         self._ended(pair)
+
+    def _drop_parts(self, pair: str) -> None:
+        # In this order: parts that are done have their tiles.
+        self._ledger.split(pair, [])
+        self._folder.drop_tile_cache(pair)
 
     def _failed(self, active: _Active, outcome: Outcome) -> None:
         """Try the pair again, or count it as failed; not yet, where it may be the storage's fault."""
@@ -299,7 +304,7 @@ class Dispatch:
         pair = active.row.pair
         # What an earlier run found with other settings or inputs is not what this pair has now.
         self._folder.remove(pair)
-        self._folder.drop_tile_cache(pair)
+        self._drop_parts(pair)
         self._ledger.failed(
             pair,
             worker=outcome.worker,

@@ -1,0 +1,264 @@
+"""Many pairs of scenes into one archive: begun, gone on with after whatever ended it, and finished."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from filelock import FileLock, Timeout
+
+from rscc.interrupts import patient_interrupts
+from workflows.archive_folder import ArchiveFolder
+from workflows.dispatch import Dispatch, DispatchOptions
+from workflows.errors import ArchiveBusy, OptionInvalid, OutputNotWritable, ReportsDamaged
+from workflows.identity import SceneIdentities, keyed, settings_key
+from workflows.layers import write_layers
+from workflows.ledger import Ledger
+from workflows.options import SceneOptions
+from workflows.output import write_together
+from workflows.pair_table import PairRow
+from workflows.progress import Progress, tell
+from workflows.record import model_record, settings_record, versions
+
+if TYPE_CHECKING:
+    from rscc.weights import ModelCard
+    from workflows.engine import Engine
+    from workflows.ledger_rows import Planned
+    from workflows.tasks import ModelSource
+
+Shard = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class ArchiveSummary:
+    """What a run over an archive came to.
+
+    Attributes:
+        pairs: in the table, or in the shard's part of it.
+        done: pairs of these that have a report now.
+        failed: pairs of these that have none.
+        skipped_as_done: pairs that were done when the run began.
+        changes: in all reports together; ``area_m2`` their square metres.
+        seconds: that the run took.
+    """
+
+    pairs: int
+    done: int
+    failed: int
+    skipped_as_done: int
+    changes: int
+    area_m2: float
+    seconds: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return asdict(self)
+
+
+def run_archive(
+    rows: Sequence[PairRow],
+    folder: str | Path,
+    card: ModelCard,
+    source: ModelSource,
+    engine_factory: Callable[[ModelSource], Engine],
+    options: SceneOptions | None = None,
+    *,
+    retries: int = 1,
+    retry_failed: bool = False,
+    full_hash: bool = False,
+    shard: Shard | None = None,
+    split_above: int | None = None,
+    give_up_after: int = 25,
+    progress: Progress | None = None,
+    notice: Callable[[str], None] | None = None,
+) -> ArchiveSummary:
+    """Work through what is left of an archive; a pair that is done is not looked at again.
+
+    What an earlier run left, however it ended, is gone on with. The first Ctrl-C lets the running pairs be
+    finished, the next one abandons them; either ends in KeyboardInterrupt, as does one before or after the
+    work on the pairs.
+
+    Args:
+        rows: the pairs.
+        folder: the archive; it is made if it is not there.
+        card: of the model.
+        source: how a worker comes by the model.
+        engine_factory: called with ``source``, if there is anything to do; gives the engine.
+        options: how every pair is worked through; dates come from the rows, a tile cache is the archive's.
+        retries: how often a pair is tried again after it failed or crashed.
+        retry_failed: take up what failed in earlier runs, too.
+        full_hash: know scenes by all their bytes instead of by size, time and header.
+        shard: (number from 1, count): only this share of the pairs, into an archive within the folder.
+        split_above: tiles from which a pair is cut into parts that several workers do; None: never.
+        give_up_after: so many pairs in a row whose scenes cannot be had end the run; 0: never.
+        progress: told of the stages ``scenes``, ``pairs`` and ``layers``.
+        notice: called with lines for a person: what is to be done, that Ctrl-C came.
+
+    Raises:
+        NotAnArchive, OutputFolderMissing, OutputNotWritable: the folder cannot be used.
+        ArchiveBusy: another run works on it.
+        LedgerForeign, LedgerUnusable: the ledger is damaged, or the system refused it.
+        ScenesUnreachable: storage or server seem to be away.
+        ReportsDamaged: somebody changed reports; their pairs are to be done again.
+        SchedulerLost, WorkersUnable, RsccError: see :class:`workflows.engine.Engine`.
+    """
+    options, say, clock = options or SceneOptions(), notice or (lambda line: None), time.monotonic()
+    archive = _made(ArchiveFolder(folder), shard)
+    with _locked(archive):
+        archive.recover()
+        with Ledger.open(archive.path, create=True) as ledger:
+            found = with_keys(
+                rows, ledger, options, card, shard=shard, full_hash=full_hash, progress=progress
+            )
+            planned = ledger.plan(found, retry_failed=retry_failed)
+            lost = _without_folder(ledger, archive)
+            if planned.left + lost:
+                say(_plan_line(planned, lost))
+                failing = DispatchOptions(retries, split_above, give_up_after)
+                with engine_factory(source) as engine:
+                    _write_record(archive, card, options, engine.name)
+                    pairs = {row.pair: row for row in rows}
+                    done = planned.done - lost + planned.failed
+                    work = Dispatch(ledger, pairs, archive, engine, options, failing)
+                    work.tells(progress, say, done, planned.total)
+                    _dispatch(work)
+            _write_layers(archive, ledger, progress)
+            return _summary(ledger, planned.done - lost, time.monotonic() - clock)
+
+
+def shard_of(pair: str, count: int) -> int:
+    """Return which of ``count`` shards, from 1, has a pair: by its id alone, so that others may be added."""
+    return int.from_bytes(hashlib.sha256(pair.casefold().encode()).digest()[:8]) % count + 1
+
+
+def with_keys(
+    rows: Sequence[PairRow],
+    ledger: Ledger,
+    options: SceneOptions,
+    card: ModelCard,
+    *,
+    shard: Shard | None = None,
+    full_hash: bool = False,
+    progress: Progress | None = None,
+) -> Iterator[tuple[PairRow, str | None]]:
+    """Yield every pair with the hash of all that has an influence on its report; None for other shards'."""
+    mine = [shard is None or shard_of(row.pair, shard[1]) == shard[0] for row in rows]
+    scenes = SceneIdentities(ledger.files(), full=full_hash)
+    own = (row for row, is_mine in zip(rows, mine, strict=True) if is_mine)
+    found = keyed(own, scenes, settings_key(options, card), ledger.keep_files)
+    for number, (row, is_mine) in enumerate(zip(rows, mine, strict=True), start=1):
+        yield next(found) if is_mine else (row, None)
+        if number % 100 == 0:
+            tell(progress, "scenes", number, len(rows))
+    # It ends by keeping what it read last.
+    yield from found
+
+
+def _made(archive: ArchiveFolder, shard: Shard | None) -> ArchiveFolder:
+    """Make the folder of an archive, or of a shard of it, and return it."""
+    if shard is not None:
+        number, count = shard
+        if not 1 <= number <= count:
+            raise OptionInvalid(f"shard is {number}/{count}; it must be a number from 1 / how many there are")
+        archive.create()
+        archive = archive.shard(number, count)
+    archive.create()
+    return archive
+
+
+@contextmanager
+def _locked(archive: ArchiveFolder) -> Iterator[None]:
+    lock = FileLock(archive.lock, timeout=0)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise ArchiveBusy(
+            f"{archive.path}: another run works on this archive; wait for it (rscc status tells how far)"
+        ) from None
+    except OSError as error:
+        raise OutputNotWritable(
+            f"{archive.lock}: cannot be written ({error.strerror or error}); check permissions and disk"
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _dispatch(work: Dispatch) -> None:
+    """Run until everything is done, or until Ctrl-C came and what was running is finished."""
+    with patient_interrupts() as asked:
+        work.run(asked)
+    if asked():
+        raise KeyboardInterrupt
+
+
+def _without_folder(ledger: Ledger, archive: ArchiveFolder) -> int:
+    """Take up again what is done but is not there: somebody removed it. Returns how many these are."""
+    there = {path.name for path in archive.pairs.iterdir()}
+    missing = [row.pair for row in ledger.rows("done") if row.pair not in there]
+    _take_up(ledger, missing)
+    return len(missing)
+
+
+def _take_up(ledger: Ledger, pairs: Iterable[str]) -> None:
+    """Let pairs that are done be done again."""
+    for pair in pairs:
+        ledger.start(pair, attempt=1)
+        ledger.give_back(pair)
+
+
+def _write_layers(archive: ArchiveFolder, ledger: Ledger, progress: Progress | None) -> None:
+    """Write what describes the whole archive, and remove what is not needed any more."""
+    try:
+        write_layers(archive, ledger.rows(), progress)
+    except ReportsDamaged as damaged:
+        _take_up(ledger, damaged.pairs)
+        raise
+    # No pair is left that could go on with its finished tiles; the table may have lost some that had.
+    tiles = archive.work / "tiles"
+    for kept in list(tiles.iterdir()) if tiles.is_dir() else ():
+        archive.drop_tile_cache(kept.name)
+    archive.tidy()
+
+
+def _plan_line(planned: Planned, missing: int) -> str:
+    """Say in one line what a run begins with."""
+    reasons = {
+        "changed inputs or settings": planned.changed,
+        "failed before": planned.retried,
+        "were running when an earlier run ended": planned.lost,
+        "report removed": missing,
+    }
+    why = ", ".join(f"{count:,} {reason}" for reason, count in reasons.items() if count)
+    done, left = planned.done - missing, planned.left + missing
+    line = f"{planned.total:,} pairs: {done:,} done already, {left:,} to do" + (f" ({why})" if why else "")
+    return line + (
+        f", {planned.failed:,} failed before (--retry-failed takes them up)" if planned.failed else ""
+    )
+
+
+def _write_record(archive: ArchiveFolder, card: ModelCard, options: SceneOptions, engine: str) -> None:
+    record = {
+        "model": model_record(card),
+        "settings": settings_record(options, card),
+        "versions": versions(),
+        "engine": engine,
+    }
+    write_together({archive.run: [json.dumps(record, ensure_ascii=False, indent=1) + "\n"]})
+
+
+def _summary(ledger: Ledger, skipped: int, seconds: float) -> ArchiveSummary:
+    counts, changes, area = ledger.counts(), 0, 0.0
+    for row in ledger.rows("done"):
+        changes += row.changes or 0
+        area += row.area_m2 or 0.0
+    return ArchiveSummary(
+        counts.total, counts.done, counts.failed, skipped, changes, round(area, 2), round(seconds, 2)
+    )
