@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from rscc.calibration import Calibration, FlagCalibration, Reliability, ScoreCalibration
+from rscc.markdown import percent, table, unit
 
 if TYPE_CHECKING:
     from rscc.config import Config
@@ -50,6 +51,7 @@ def _page(card: ModelCard, settings: str) -> str:
 | trained on | {card.data} |
 | trained by | {card.trained} |
 | licence | {card.licence} |
+| time and energy | {card.cost or "not measured"} |
 
 ## Scores on the validation split
 
@@ -59,7 +61,7 @@ figures of the untouched test split stand in the README.
 | score | value |
 |---|---|
 {rows}
-
+{kinds_table(card)}
 ## Confidence
 
 {confidence_text(card)}
@@ -75,6 +77,24 @@ def _choice(card: ModelCard) -> str:
     if not card.draws:
         return "likelihood"
     return f"agreement with {card.draws} sentences that stand for all the model may say, objects above all"
+
+
+def kinds_table(card: ModelCard) -> str:
+    """Write a table of the scores by kind of change; empty without any."""
+    if not card.kinds:
+        return ""
+    rows = [
+        (
+            kind,
+            f"{scores['pairs']:.0f}",
+            unit(scores["called_changed"]),
+            percent(scores.get("cider")),
+            unit(scores.get("other_objects")),
+        )
+        for kind, scores in card.kinds.items()
+    ]
+    names = ("kind of change", "pairs", "called changed", "CIDEr", "names other objects")
+    return f"\n{table(names, rows)}\n"
 
 
 def confidence_text(card: ModelCard) -> str:

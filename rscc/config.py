@@ -212,6 +212,7 @@ class CardConfig:
         licence: of the weights.
         limits: what the model cannot do, one sentence each.
         draws: sentences that choose the caption by agreement, see :mod:`rscc.consensus`; 0: likelihood does.
+        cost: time and energy that the model takes, with the machine they were measured on.
     """
 
     version: str = "1"
@@ -221,6 +222,7 @@ class CardConfig:
     licence: str = "not stated; mind the licence of the training data"
     limits: tuple[str, ...] = ()
     draws: int = 0
+    cost: str = ""
 
     def __post_init__(self) -> None:
         low_high = len(self.gsd_range) == 2 and 0 < self.gsd_range[0] < self.gsd_range[1]

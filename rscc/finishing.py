@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,9 +18,11 @@ from rscc.cards import card_text, recalibrated_text
 from rscc.config import Config
 from rscc.data.pairs import PairRecord, truly_changed
 from rscc.kept import Kept
+from rscc.kind_scores import KindScores, score_kinds
 from rscc.localisers import build_localiser
 from rscc.models.captioner_base import ChangeCaptioner
 from rscc.models.generation import ForbiddenPrefixes
+from rscc.no_change import is_no_change
 from rscc.train import TrainResult
 from rscc.validation import mask_curve
 from rscc.vocabulary import tokenize
@@ -107,9 +109,9 @@ def finish(
     by_head = taken is not None and not taken.parts and taken.localiser == "change_head"
     localiser = "change_head" if by_head or config.loss.get("change_mask", 0) > 0 else model.localiser
     learns = learns_the_flag(config, captions)
-    calibration, changed_threshold = None, 0.0
+    confidence = Confidence()
     if any(weight > 0 and term != "change_mask" for term, weight in config.loss.items()):
-        calibration, changed_threshold, accuracy = calibrated(
+        confidence = calibrated(
             model,
             val,
             size=size,
@@ -120,7 +122,7 @@ def finish(
             bf16=config.train.bf16,
             draws=config.card.draws,
         )
-        scores |= accuracy
+        scores |= confidence.scores
     if taken and by_head and {"backbone", "change_head"} <= set(config.train.frozen):
         threshold = taken.threshold  # the same trunk and head, so the same scores
         scores |= {key: value for key, value in taken.scores.items() if key == "mask_f1"}
@@ -131,9 +133,9 @@ def finish(
             if localiser == "change_head"
             else build_localiser(
                 localiser,
-                changed_threshold=changed_threshold,
+                changed_threshold=confidence.threshold,
                 forbidden=forbidden,
-                flag=None if calibration is None else calibration.changed,
+                flag=None if confidence.calibration is None else confidence.calibration.changed,
             )
         )
         curve = mask_curve(model, val, size=size, bf16=config.train.bf16, localiser=finder)
@@ -151,7 +153,7 @@ def finish(
         gsd_range=config.card.gsd_range,
         tile_size=size,
         threshold=threshold,
-        changed_threshold=changed_threshold,
+        changed_threshold=confidence.threshold,
         localisation=LOCALISATIONS[localiser],
         licence=config.card.licence,
         data=f"{pairs}. {config.card.data}".strip(),
@@ -159,8 +161,10 @@ def finish(
         limits=config.card.limits,
         scores={key: round(value, 4) for key, value in scores.items()},
         localiser=localiser,
-        calibration=calibration,
+        calibration=confidence.calibration,
         draws=config.card.draws,
+        kinds=confidence.kinds,
+        cost=config.card.cost,
     )
     return save_model_folder(
         paths.output / "model",
@@ -169,6 +173,23 @@ def finish(
         card_text=card_text(card, config),
         no_change_prefixes=prefixes,
     )
+
+
+@dataclass(frozen=True)
+class Confidence:
+    """What was learnt of a model on the validation split.
+
+    Attributes:
+        calibration: of P(changed) and the captions' scores; None for a model that says nothing.
+        threshold: of P(changed); 0 where it was not learnt.
+        scores: accuracy with the threshold.
+        kinds: see :func:`~rscc.kind_scores.score_kinds`.
+    """
+
+    calibration: Calibration | None = None
+    threshold: float = 0.0
+    scores: dict[str, float] = field(default_factory=dict)
+    kinds: KindScores = field(default_factory=dict)
 
 
 def calibrated(
@@ -182,8 +203,8 @@ def calibrated(
     forbidden: ForbiddenPrefixes | None,
     bf16: bool,
     draws: int = 0,
-) -> tuple[Calibration, float, dict[str, float]]:
-    """Fit P(changed) and the captions' scores of a model.
+) -> Confidence:
+    """Fit P(changed) and the captions' scores of a model, and score each kind of change.
 
     Args:
         model: in evaluation mode.
@@ -195,9 +216,6 @@ def calibrated(
         forbidden: beginnings of "no change" sentences; None where P(changed) was not learnt.
         bf16: compute in bfloat16.
         draws: see :class:`~rscc.weights.ModelCard`.
-
-    Returns:
-        The calibration, the threshold of P(changed) (0 where it was not learnt) and the accuracy with it.
     """
     pixels = evidence_pixels(gsd)
     said = listen(
@@ -213,14 +231,24 @@ def calibrated(
     )
     calibration = calibrate(said, val, pixels=pixels, flag_decides=forbidden is not None)
     flag = calibration.changed
-    if flag is not None:
-        return calibration, flag.threshold, {"flag_accuracy": flag.accuracy}
-    if forbidden is None:
-        return calibration, 0.0, {}
     changed = np.array([truly_changed(record) for record in val])
-    probabilities = 1 / (1 + np.exp(-said.logits))
-    threshold = best_changed_threshold(probabilities, changed)
-    return calibration, threshold, {"flag_accuracy": float(((probabilities >= threshold) == changed).mean())}
+    threshold, scores = 0.0, {}
+    called = np.array([not is_no_change(caption) for caption in said.captions])
+    if flag is not None:
+        threshold, scores = flag.threshold, {"flag_accuracy": flag.accuracy}
+        called = flag.probability(said.logits, said.evidence) >= threshold
+    elif forbidden is not None:
+        probabilities = 1 / (1 + np.exp(-said.logits))
+        threshold = best_changed_threshold(probabilities, changed)
+        called = probabilities >= threshold
+        scores = {"flag_accuracy": float((called == changed).mean())}
+    captioned = [number for number, record in enumerate(val) if record.captions]
+    kinds = score_kinds(
+        [val[number] for number in captioned],
+        [said.captions[number] for number in captioned],
+        called[captioned],
+    )
+    return Confidence(calibration, threshold, scores, kinds)
 
 
 def calibrate_folder(path: Path, records: Sequence[PairRecord]) -> ModelFolder:
@@ -239,7 +267,7 @@ def calibrate_folder(path: Path, records: Sequence[PairRecord]) -> ModelFolder:
     folder = open_model_folder(path, check_hashes=True)
     card, model = folder.card, load_model(folder)
     learnt = card.changed_threshold > 0
-    calibration, threshold, accuracy = calibrated(
+    confidence = calibrated(
         model,
         records,
         size=card.tile_size,
@@ -250,8 +278,13 @@ def calibrate_folder(path: Path, records: Sequence[PairRecord]) -> ModelFolder:
         bf16=False,
         draws=card.draws,
     )
-    scores = card.scores | {key: round(value, 4) for key, value in accuracy.items()}
-    card = replace(card, calibration=calibration, changed_threshold=threshold, scores=scores)
+    card = replace(
+        card,
+        calibration=confidence.calibration,
+        changed_threshold=confidence.threshold,
+        scores=card.scores | {key: round(value, 4) for key, value in confidence.scores.items()},
+        kinds=confidence.kinds,
+    )
     return save_card(folder, card, recalibrated_text(card, (path / "CARD.md").read_text(encoding="utf-8")))
 
 
