@@ -152,6 +152,11 @@ def run_task(task: Task, captioner: Captioner, worker: str) -> Outcome:
     return replace(outcome, worker=worker, seconds=time.perf_counter() - started)
 
 
+def device_lost(outcome: Outcome) -> bool:
+    """Tell whether the device failed in a way after which its process can compute no more."""
+    return outcome.error == "AcceleratorError"
+
+
 def error_line(error: BaseException) -> str:
     """Return what an error says in one line; addresses without user, password and query."""
     text = " ".join(str(error).split())

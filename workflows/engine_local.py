@@ -1,0 +1,312 @@
+"""Workers on this machine: one process for each, with a model of its own, so that a crash takes one pair.
+
+Processes are spawned, not forked: neither torch with its threads nor CUDA survives a fork.
+"""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import signal
+import sys
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from multiprocessing import connection, resource_tracker
+from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
+from pathlib import Path
+from types import TracebackType
+
+from workflows.errors import WorkersUnable
+from workflows.local_worker import Ready, Unable, work
+from workflows.tasks import ModelSource, Outcome, Task, device_lost
+
+# How often in a row a worker may end without a word before it is ready: memory may be free the next time.
+STARTS = 3
+# Seconds that idle workers get to end by themselves.
+GOODBYE = 5.0
+
+_log = logging.getLogger(__name__)
+# One of them is there where a GPU can be had; asking torch takes over a second.
+_GPU_FILES = ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd", "/dev/nvhost-gpu", "/dev/nvgpu")
+
+
+def visible_gpus() -> int:
+    """Return how many GPUs torch can compute on here."""
+    if sys.platform == "linux" and not any(os.path.exists(name) for name in _GPU_FILES):
+        return 0
+    import torch
+
+    return torch.cuda.device_count()
+
+
+def cores() -> int:
+    """Return how many processor cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def local_devices(device: str, workers: int | None) -> list[str]:
+    """Return where each worker computes.
+
+    Args:
+        device: with ``auto`` or ``cuda`` the visible GPUs take turns; all others are taken as they are.
+        workers: how many; None takes one for each GPU, or else one for each core.
+    """
+    gpus = visible_gpus() if device in ("auto", "cuda") else 0
+    if gpus:
+        return [f"cuda:{number % gpus}" for number in range(workers or gpus)]
+    return [device] * (workers or cores())
+
+
+@dataclass
+class _Worker:
+    """One process; ``task`` is what it does now."""
+
+    place: _Place
+    process: SpawnProcess
+    channel: Connection
+    lifeline: Connection
+    ready: bool = False
+    task: Task | None = None
+
+
+@dataclass(eq=False)
+class _Place:
+    """Where one worker at a time runs; ``lost`` counts the starts in a row that came to nothing."""
+
+    name: str
+    device: str
+    worked: bool = False
+    lost: int = 0
+    worker: _Worker | None = field(default=None, repr=False)
+
+
+class LocalEngine:
+    """The engine of one machine; see :class:`workflows.engine.Engine`.
+
+    Workers start when there is something for them to do, and again when one has died in a task.
+
+    Args:
+        source: the model.
+        workers: how many processes.
+        devices: where they compute, in turns; None takes :func:`local_devices` of the source's device.
+    """
+
+    name = "local"
+
+    def __init__(self, source: ModelSource, workers: int, devices: Sequence[str] | None = None) -> None:
+        if devices is None:
+            devices = local_devices(source.device, workers)
+        self._source = source
+        self._places = [_Place(f"local-{i + 1}", devices[i % len(devices)]) for i in range(workers)]
+        self._threads = _threads(workers)
+        self._queue: deque[Task] = deque()
+
+    def wanted(self) -> int:
+        """Two for each worker, so that the next task is at hand when one ends."""
+        return 2 * len(self._places)
+
+    def submit(self, task: Task) -> None:
+        """Take a task; it begins when a worker is free."""
+        self._queue.append(task)
+        self._hand_out()
+
+    def wait(self, timeout: float) -> list[Outcome]:
+        """Return the outcomes that came; see :meth:`workflows.engine.Engine.wait`."""
+        deadline = time.monotonic() + timeout
+        while True:
+            outcomes = self._listen(max(0.0, deadline - time.monotonic()))
+            self._hand_out()
+            if outcomes or time.monotonic() >= deadline:
+                return outcomes
+
+    def withdraw(self) -> list[Task]:
+        """Take back the tasks that no worker has begun."""
+        tasks = list(self._queue)
+        self._queue.clear()
+        return tasks
+
+    def shared_folder(self, path: Path) -> bool:
+        """All workers are on this machine."""
+        return True
+
+    def close(self, abandon: bool) -> None:
+        """End the workers, with ``abandon`` at once."""
+        self._queue.clear()
+        workers = self._workers()
+        deadline = time.monotonic() + (0 if abandon else GOODBYE)
+        for worker in workers:
+            if worker.task is None and worker.ready and not abandon:
+                with suppress(OSError):
+                    worker.channel.send(None)
+            else:
+                worker.process.kill()
+        for worker in workers:
+            worker.process.join(max(0.0, deadline - time.monotonic()))
+            if worker.process.exitcode is None:
+                worker.process.kill()
+            self._bury(worker)
+
+    def __enter__(self) -> LocalEngine:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close(abandon=error is not None)
+
+    def _workers(self) -> list[_Worker]:
+        return [place.worker for place in self._places if place.worker is not None]
+
+    def _hand_out(self) -> None:
+        """Give queued tasks to free workers, and start workers for those that are left."""
+        for worker in self._workers():
+            if self._queue and worker.ready and worker.task is None and worker.process.exitcode is None:
+                # A worker that has just died took nothing: its end is seen by the next wait.
+                with suppress(OSError):
+                    worker.channel.send(self._queue[0])
+                    worker.task = self._queue.popleft()
+        starting = sum(not worker.ready for worker in self._workers())
+        for place in self._places:
+            if place.worker is None and starting < len(self._queue):
+                self._start(place)
+                starting += 1
+
+    def _listen(self, timeout: float) -> list[Outcome]:
+        """Take what workers say, and see who died."""
+        workers = {
+            end: worker for worker in self._workers() for end in (worker.channel, worker.process.sentinel)
+        }
+        if not workers:
+            time.sleep(timeout if not self._queue else 0)
+            return []
+        outcomes = []
+        heard = connection.wait(list(workers), timeout)
+        for worker in {id(workers[end]): workers[end] for end in heard}.values():  # type: ignore[index]
+            try:
+                said = worker.channel.recv()
+            except (EOFError, OSError):
+                outcomes += self._died(worker)
+                continue
+            if isinstance(said, Outcome):
+                worker.task = None
+                outcomes.append(said)
+                if device_lost(said):
+                    worker.process.kill()
+                    self._bury(worker)
+            elif isinstance(said, Ready):
+                worker.ready, worker.place.worked, worker.place.lost = True, True, 0
+            elif isinstance(said, Unable):
+                place = worker.place
+                self._bury(worker)
+                self._lost_start(place, said.error, final=not place.worked)
+        return outcomes
+
+    def _died(self, worker: _Worker) -> list[Outcome]:
+        worker.process.join()
+        why = _ending(worker.process.exitcode)
+        place, task, ready = worker.place, worker.task, worker.ready
+        self._bury(worker)
+        if task is not None:
+            return [Outcome(task, "crashed", error="WorkerDied", line=why, worker=place.name)]
+        if not ready:
+            error = WorkersUnable(f"worker {place.name} cannot load the model: {why}")
+            self._lost_start(place, error, final=False)
+        return []
+
+    def _lost_start(self, place: _Place, error: BaseException, final: bool) -> None:
+        """Go on without a place that cannot get a worker any more; where none ever worked there, raise."""
+        place.lost += 1
+        if place.lost < STARTS and not final:
+            return
+        if final or not place.worked or len(self._places) == 1:
+            raise error
+        self._places.remove(place)
+        _log.warning(
+            "worker %s cannot start again (%s); going on with %d", place.name, error, len(self._places)
+        )
+
+    def _start(self, place: _Place) -> None:
+        context = multiprocessing.get_context("spawn")
+        channel, far_channel = context.Pipe()
+        far_lifeline, lifeline = context.Pipe(duplex=False)
+        source = self._source.on(place.device)
+        process = context.Process(
+            target=work,
+            args=(source, far_channel, far_lifeline, place.name, self._threads),
+            name=place.name,
+            daemon=True,
+        )
+        try:
+            with _environment(self._threads), _no_interrupts():
+                process.start()
+        except OSError as error:
+            channel.close()
+            lifeline.close()
+            raise WorkersUnable(f"no worker process can be started ({error.strerror}); try fewer") from error
+        finally:
+            far_channel.close()
+            far_lifeline.close()
+        place.worker = _Worker(place, process, channel, lifeline)
+
+    def _bury(self, worker: _Worker) -> None:
+        """Let go of a worker whose process has ended, or is about to."""
+        worker.process.join()
+        worker.process.close()
+        worker.channel.close()
+        worker.lifeline.close()
+        worker.place.worker = None
+
+
+def _threads(workers: int) -> int:
+    """Return with how many threads each worker computes: the cores shared out, or what the user wants."""
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    return int(asked) if asked.isdecimal() and int(asked) > 0 else max(1, cores() // workers)
+
+
+def _ending(exitcode: int | None) -> str:
+    """Say how a process ended."""
+    if exitcode is None or exitcode >= 0:
+        return f"the worker process ended with exit code {exitcode}"
+    try:
+        name = signal.Signals(-exitcode).name
+    except ValueError:
+        name = f"signal {-exitcode}"
+    if name == "SIGKILL":
+        return (
+            "the worker process was killed (SIGKILL), as the system does when memory runs out; "
+            "set --memory or take fewer workers"
+        )
+    return f"the worker process crashed ({name})"
+
+
+@contextmanager
+def _environment(threads: int) -> Iterator[None]:
+    """Set for new processes what the libraries read when they are loaded; what the user has set stays."""
+    wanted = {"OMP_NUM_THREADS": str(threads), "OMP_WAIT_POLICY": "PASSIVE"}
+    added = {name: value for name, value in wanted.items() if name not in os.environ}
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for name in added:
+            del os.environ[name]
+
+
+@contextmanager
+def _no_interrupts() -> Iterator[None]:
+    """Start processes that get no Ctrl-C before they can say that they want none; here it comes later."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    # It would unblock the signal where it starts with the first process.
+    resource_tracker.ensure_running()
+    earlier = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, earlier)
