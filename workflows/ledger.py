@@ -111,7 +111,7 @@ class Ledger:
         """
         with self._transaction():
             ledger_plan.begin(self._connection)
-        # No transaction is open while rows come: their keys may take long, and what was read for them is kept.
+        # None is open while rows come: their keys may take long, and what was read for them is kept.
         for part in batches(ledger_plan.told(rows), _BATCH):
             with self._transaction():
                 ledger_plan.take_in(self._connection, part)
@@ -179,7 +179,8 @@ class Ledger:
 
         The ledger may be written meanwhile: a pair that was passed is not yielded again.
         """
-        which = "state <> 'dropped'" if state is None else f"state = '{STATES[STATES.index(state)]}'"
+        assert state is None or state in STATES, f"{state} is no state"
+        which = "state <> 'dropped'" if state is None else f"state = '{state}'"
         query = f"{_SELECT} WHERE {which} AND (number, pair) > (?, ?) ORDER BY number, pair LIMIT {_CHUNK}"
         last: tuple[int, str] = (-1, "")
         while chunk := [_row(values) for values in self._all(query, *last)]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 import sqlite3
@@ -71,7 +72,7 @@ def open_for_writing(path: Path, *, create: bool) -> sqlite3.Connection:
         try:
             _make_tables(connection)
             _check_version(path, connection)
-            # First: who reads from another machine must not trust the shared memory beside the log.
+            # Before the log is there, whose shared memory nobody on another machine must trust.
             _host_file(path).write_text(socket.gethostname(), encoding="utf-8")
             # Committed work outlives the process at once; a power failure may take the last commits, whole.
             connection.execute("PRAGMA journal_mode = WAL")
@@ -103,13 +104,15 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
         raise no_archive(path.parent)
     with explained(path):
         _check_start(path)
-        connection = _copied(path) if _written_elsewhere(path) else _read_only(path)
+        if _written_elsewhere(path):
+            return _checked(path, _copied(path))
         try:
-            _check_version(path, connection)
-        except BaseException:
-            connection.close()
-            raise
-    return connection
+            return _checked(path, _read_only(path))
+        except sqlite3.OperationalError:
+            # In a folder that may not be written there is no room for the shared memory of the log.
+            if os.access(path.parent, os.W_OK):
+                raise
+            return _checked(path, _copied(path))
 
 
 def in_memory(path: Path) -> sqlite3.Connection:
@@ -193,6 +196,16 @@ def _make_tables(connection: sqlite3.Connection) -> None:
         raise
 
 
+def _checked(path: Path, connection: sqlite3.Connection) -> sqlite3.Connection:
+    """Return a connection to what is known to be a ledger of this version; another one is closed."""
+    try:
+        _check_version(path, connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
 def _check_version(path: Path, connection: sqlite3.Connection) -> None:
     if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
         raise no_archive(path.parent)  # its maker was killed before there was anything in it
@@ -229,7 +242,7 @@ def _written_elsewhere(path: Path) -> bool:
 
 
 def _copied(path: Path) -> sqlite3.Connection:
-    """Return a copy in memory of a ledger that another machine writes, taken when it stood still."""
+    """Return a copy in memory of a ledger and its log, taken when no part of the log went into it."""
     log = path.with_name(f"{path.name}-wal")
     for _ in range(COPY_ATTEMPTS):
         with tempfile.TemporaryDirectory() as folder:
