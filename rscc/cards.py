@@ -94,7 +94,8 @@ def kinds_table(card: ModelCard) -> str:
         for kind, scores in card.kinds.items()
     ]
     names = ("kind of change", "pairs", "called changed", "CIDEr", "names other objects")
-    return f"\n{table(names, rows)}\n"
+    head = "By kind of change, with a beam of 3; a pair may be of several, and each is scored alone:"
+    return f"\n{head}\n\n{table(names, rows)}\n"
 
 
 def confidence_text(card: ModelCard) -> str:

@@ -52,15 +52,19 @@ def _scores(
     members: Sequence[PairRecord], said: dict[str, str], seen: dict[str, bool], *, words: bool
 ) -> dict[str, float]:
     found = {"pairs": float(len(members)), "called_changed": float(np.mean([seen[r.id] for r in members]))}
-    if not words:
-        return found
+    if words:
+        found |= _of_words(members, said, seen)
+    return {name: round(value, 4) for name, value in found.items()}
+
+
+def _of_words(members: Sequence[PairRecord], said: dict[str, str], seen: dict[str, bool]) -> dict[str, float]:
+    found = {}
     if len(members) >= FEWEST:
         found["cider"] = cider({r.id: said[r.id] for r in members}, {r.id: r.captions for r in members})
     called = [record for record in members if seen[record.id]]
     if called:
         named = named_objects([said[record.id] for record in called])
         true = [named_objects(record.captions) for record in called]
-        found["other_objects"] = float(
-            np.mean([bool(one) for one in map(unnamed_by_references, named, true)])
-        )
+        wrong = [bool(unnamed_by_references(*pair)) for pair in zip(named, true, strict=True)]
+        found["other_objects"] = float(np.mean(wrong))
     return found
