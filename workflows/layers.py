@@ -74,8 +74,8 @@ _FILES = {
     "changes.gpkg": ("application/geopackage+sqlite3", "All changes and all pairs (GeoPackage)"),
     "summary.csv": ("text/csv", "What became of every pair"),
 }
-# Cells that spreadsheets take for formulas when they begin with one of these.
-_FORMULA = tuple("=+-@\t\r\n")
+# Spreadsheets take cells for formulas that begin with one of these.
+_FORMULA = tuple("=+-@\t")
 
 
 def write_layers(folder: ArchiveFolder, rows: Iterable[LedgerRow], progress: Progress | None = None) -> bool:
@@ -222,12 +222,13 @@ def _groups(path: Path) -> Iterator[pa.RecordBatch]:
 
 
 def _cell(name: str, value: Any) -> Any:
-    """Return a cell of the summary: numbers rounded, and no text that a spreadsheet would calculate."""
+    """Return a cell of the summary: numbers rounded, text on one line that no spreadsheet calculates."""
     if isinstance(value, float):
         return f"{value:.2f}"
-    if isinstance(value, str) and name != "pair" and value.startswith(_FORMULA):
-        return f"'{value}"
-    return value
+    if not isinstance(value, str) or name == "pair":
+        return value
+    line = " ".join(value.splitlines())
+    return f"'{line}" if line.lstrip(" ").startswith(_FORMULA) else line
 
 
 def _digest_of(folder: ArchiveFolder) -> str | None:
