@@ -18,6 +18,7 @@ from rscc.cli_explain import explain
 from rscc.cli_inspect import inspect
 from rscc.cli_medium import synthesize_medium
 from rscc.cli_options import Debug
+from rscc.cli_pairs import pairs
 from rscc.cli_training import train
 from rscc.interrupts import INTERRUPTED, MESSAGE, tidy_interrupts
 
@@ -78,6 +79,7 @@ def root(version: Version = False, debug: Debug = False) -> None:
 app.command()(caption)
 app.command()(inspect)
 app.command()(explain)
+app.command()(pairs)
 app.command()(batch)
 
 

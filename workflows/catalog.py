@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, get_args
 
 from workflows.dates import parse_date
-from workflows.errors import OptionInvalid
+from workflows.errors import NoPairs, OptionInvalid
 from workflows.pair_ids import Unnamed, made_ids
 from workflows.pair_table import PairRow
 
@@ -138,6 +139,27 @@ class Catalog:
     scenes: int
     skipped: Sequence[Skipped] = ()
     warnings: Sequence[str] = ()
+
+    def left_out(self) -> dict[str, int]:
+        """Return how many are not in the table, by kind, the most frequent first."""
+        return dict(Counter(skipped.kind for skipped in self.skipped).most_common())
+
+    def left_out_words(self) -> str:
+        """Return the same in words."""
+        return ", ".join(f"{count:,} {kind}" for kind, count in self.left_out().items())
+
+    def check(self) -> None:
+        """Make sure that there is a pair.
+
+        Raises:
+            NoPairs: there is none; the message counts what became of the scenes.
+        """
+        if not self.rows:
+            words = self.left_out_words()
+            raise NoPairs(
+                f"{self.source}: no pair in its {self.scenes:,} scenes{f' ({words})' if words else ''}; "
+                "docs/pairs.md says what makes a pair"
+            )
 
 
 def within(date: str, first: str | None, last: str | None) -> bool:

@@ -232,6 +232,12 @@ _RULES: dict[PairRule, Callable[[Sequence[Scene], float], list[Pair]]] = {
     "yearly": _yearly,
 }
 
+# What becomes of scenes that have a partner but are not asked for.
+_PASSED_OVER: dict[PairRule, str] = {
+    "first-last": "between the first and the last",
+    "yearly": "of years with a clearer scene",
+}
+
 
 def _labelled(site: str | None, footprint: Polygon | MultiPolygon) -> str:
     # Cut at 180 degrees, a footprint has its middle on the other side of the Earth.
@@ -249,7 +255,7 @@ def _left_out(scene: Scene, first: Scene | None, linked: bool, options: CatalogO
             f"{scene.name}: left out for {first.name}, of the same place and day",
         )
     if linked:
-        return Skipped(f"not among the {options.pair}", None)
+        return Skipped(_PASSED_OVER.get(options.pair, "in no pair"), None)
     return Skipped(
         "without another date",
         f"{scene.name}: left out, no other date shows {options.min_overlap:g} percent of its ground",

@@ -1,0 +1,154 @@
+"""Pairs from STAC: items become scenes by their geometry, date, clouds and one of their assets."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pystac
+import shapely
+from shapely.geometry import MultiPolygon, Polygon, box, shape
+
+from tiling import TilingError
+from tiling.location import locate
+from workflows.catalog import Catalog, CatalogOptions, Scene, Skipped, choose, named_rows
+from workflows.catalog_pairing import pair_up
+from workflows.progress import Progress, tell
+from workflows.record import public_path
+from workflows.stac_source import StacUnreadable, is_web, resolved, stac_items
+
+_RASTERS = (".tif", ".tiff", ".jp2", ".png", ".jpg", ".jpeg", ".vrt")
+_NO_DATA = {"thumbnail", "overview", "metadata"}
+
+
+class _Unusable(Exception):
+    """An item that is no scene; ``kind`` and message as those of :class:`workflows.catalog.Skipped`."""
+
+    def __init__(self, kind: str, line: str):
+        super().__init__(line)
+        self.kind = kind
+
+
+def stac_catalog(source: str, options: CatalogOptions, progress: Progress | None = None) -> Catalog:
+    """Pair the items of a STAC source; no scene is opened.
+
+    A place is called by the items' ``grid:code``, else by their collection.
+
+    Raises:
+        CatalogInvalid, CatalogUnreachable, ModuleNotFoundError: see
+            :func:`workflows.stac_source.stac_items`.
+    """
+    scenes: list[Scene] = []
+    skipped: list[Skipped] = []
+    count = 0
+    for count, (base, document) in enumerate(stac_items(source, options), start=1):
+        tell(progress, "items", count, count)
+        try:
+            if isinstance(document, StacUnreadable):
+                raise _Unusable("unreadable", f"{document} (left out)")
+            item = _item(document, base)
+            if _asked_for(item, options):
+                scenes.append(_scene(item, base, source, options.assets))
+            else:
+                skipped.append(Skipped("outside the box or collections", None))
+        except _Unusable as error:
+            skipped.append(Skipped(error.kind, str(error)))
+    kept, left, warnings = choose(scenes, options)
+    drafts, alone = pair_up(kept, options, label_places=True)
+    if any(public_path(draft.row.before) != draft.row.before for draft in drafts):
+        warnings.append(
+            "addresses in the table are signed: whoever has it can read the scenes, until the signatures end"
+        )
+    return Catalog(
+        f"STAC {public_path(source)}", named_rows(drafts), count, [*skipped, *left, *alone], warnings
+    )
+
+
+def _item(document: Mapping[str, Any], base: str) -> pystac.Item:
+    name = document.get("id") or public_path(base)
+    try:
+        return pystac.Item.from_dict(dict(document), preserve_dict=False)
+    # Whatever is missing or of a wrong type in a stranger's item.
+    except (pystac.STACError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise _Unusable("no STAC item", f"{name}: left out, this is no valid STAC item") from error
+
+
+def _asked_for(item: pystac.Item, options: CatalogOptions) -> bool:
+    if options.collections and item.collection_id not in options.collections:
+        return False
+    return options.bounds is None or bool(_ground(item).intersects(_box(options.bounds)))
+
+
+def _box(bounds: tuple[float, float, float, float]) -> Polygon | MultiPolygon:
+    west, south, east, north = bounds
+    if west <= east:
+        return box(*bounds)
+    return MultiPolygon([box(west, south, 180, north), box(-180, south, east, north)])
+
+
+def _ground(item: pystac.Item) -> Polygon | MultiPolygon:
+    try:
+        ground = shapely.make_valid(shape(item.geometry or {}))
+    except (shapely.errors.ShapelyError, ValueError, TypeError, KeyError, AttributeError, IndexError):
+        ground = None
+    parts = [p for p in shapely.get_parts(shapely.get_parts(ground)) if isinstance(p, Polygon) and p.area]
+    if not parts:
+        raise _Unusable("without a geometry", f"{item.id}: left out, it has no polygon that says where it is")
+    return parts[0] if len(parts) == 1 else MultiPolygon(parts)
+
+
+def _scene(item: pystac.Item, base: str, source: str, wanted: Sequence[str]) -> Scene:
+    taken = item.datetime or item.common_metadata.start_datetime
+    if taken is None:
+        raise _Unusable("without a date", f"{item.id}: left out, it has no date")
+    clouds = item.properties.get("eo:cloud_cover")
+    site = item.properties.get("grid:code") or item.collection_id
+    return Scene(
+        name=item.id,
+        location=_location(item, _chosen(item, wanted), base, source),
+        site=str(site) if site else None,
+        date=taken.date().isoformat(),
+        cloud=float(clouds) if isinstance(clouds, int | float) and 0 <= clouds <= 100 else None,
+        footprint=_ground(item),
+    )
+
+
+def _chosen(item: pystac.Item, wanted: Sequence[str]) -> pystac.Asset:
+    """Return the asset that is asked for, else the one to look at, else the only one with data."""
+    for name in wanted or ("visual",):
+        if name in item.assets:
+            return item.assets[name]
+        with_role = [asset for asset in item.assets.values() if name in (asset.roles or [])]
+        if len(with_role) == 1:
+            return with_role[0]
+    data = {name: asset for name, asset in item.assets.items() if _has_data(asset)}
+    if not wanted and len(data) == 1:
+        return next(iter(data.values()))
+    asked = f"no asset {' or '.join(wanted)}" if wanted else "no asset 'visual' and not exactly one with data"
+    names = ", ".join(data or item.assets) or "it has none"
+    raise _Unusable("without the asset", f"{item.id}: left out, it has {asked}; choose with --asset: {names}")
+
+
+def _has_data(asset: pystac.Asset) -> bool:
+    roles = set(asset.roles or [])
+    if roles & _NO_DATA:
+        return False
+    kind = asset.media_type or ""
+    raster = kind.startswith("image/") or public_path(asset.href).lower().endswith(_RASTERS)
+    return "data" in roles or (not roles and raster)
+
+
+def _location(item: pystac.Item, asset: pystac.Asset, base: str, source: str) -> str:
+    """Return where the raster of an asset is; what a server says never leads to a file of this machine."""
+    href = resolved(asset.href, base)
+    try:
+        location = locate(href)
+    except TilingError as error:
+        raise _Unusable("unreadable", f"{item.id}: {error} (left out)") from error
+    if location.local is not None:
+        if is_web(source):
+            raise _Unusable("unreadable", f"{item.id}: left out, it names a file of this machine")
+        if not os.path.exists(location.local):
+            raise _Unusable("unreadable", f"{item.id}: left out, there is no {href}")
+    return href

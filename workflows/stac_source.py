@@ -1,0 +1,230 @@
+"""The items of a STAC source: an ItemCollection, a tree of catalogs in files or on a server, an API."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from workflows.catalog import CatalogOptions
+from workflows.errors import CatalogInvalid, CatalogUnreachable
+from workflows.record import public_path
+
+_SECONDS = 60
+_READERS = 8
+_MOST_BYTES = 2**28
+_WEB = re.compile(r"https?://", re.IGNORECASE)
+_ROOTS = ("catalog.json", "collection.json")
+Document = dict[str, Any]
+
+
+class StacUnreadable(Exception):
+    """One document of a source is missing or damaged; the message names it."""
+
+
+def is_web(text: str) -> bool:
+    """Tell whether a source is an address."""
+    return _WEB.match(text) is not None
+
+
+def stac_root(folder: str) -> str | None:
+    """Return the file that a static catalog begins with, None where the folder is no catalog."""
+    files = (os.path.join(folder, name) for name in _ROOTS)
+    return next((file for file in files if os.path.isfile(file)), None)
+
+
+def stac_items(source: str, options: CatalogOptions) -> Iterator[tuple[str, Document | StacUnreadable]]:
+    """Yield the address and the content of every item, or why it cannot be had.
+
+    ``source`` is a file or an address. Of an API only what lies in the collections, box and dates of the
+    options is asked for.
+
+    Raises:
+        CatalogInvalid: the source is not STAC, or the API does not take the question.
+        CatalogUnreachable: the server does not answer.
+        ModuleNotFoundError: an API needs ``pystac_client``.
+    """
+    source = source if is_web(source) else os.path.abspath(source)
+    try:
+        document = _read(source)
+    except StacUnreadable as error:
+        raise CatalogInvalid(str(error)) from error
+    kind = document.get("type")
+    links = _links(document)
+    if kind == "FeatureCollection":
+        yield from _pages(source, document)
+    elif kind == "Feature":
+        yield source, document
+    elif "conformsTo" in document or "search" in links:
+        yield from _asked(source, options)
+    elif kind == "Collection" and "items" in links and "root" in links:
+        asked = _absolute(links["root"][0], source)
+        yield from _asked(asked, options, [str(document.get("id"))])
+    elif "stac_version" in document:
+        yield from _walked(source, document)
+    else:
+        raise CatalogInvalid(
+            f"{public_path(source)}: this is no STAC; give an ItemCollection, a catalog or an API"
+        )
+
+
+def resolved(href: str, base: str) -> str:
+    """Return where an ``href`` leads that was found in the document ``base``: an address, or a path."""
+    if href.lower().startswith("file://"):
+        href = re.sub(r"^file://(localhost)?", "", href, flags=re.IGNORECASE)
+    return href if href.startswith("/vsi") else _absolute(href, base)
+
+
+def _absolute(href: str, base: str) -> str:
+    from pystac.utils import make_absolute_href
+
+    return str(make_absolute_href(href, base, start_is_dir=False))
+
+
+def _links(document: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return the addresses that a document links to, by relation."""
+    links: dict[str, list[str]] = {}
+    for link in document.get("links") or []:
+        if isinstance(link, dict) and isinstance(link.get("href"), str):
+            links.setdefault(str(link.get("rel")), []).append(link["href"])
+    return links
+
+
+def _pages(source: str, document: Document) -> Iterator[tuple[str, Document]]:
+    """Yield the items of a collection and of the pages that follow; an item says itself where it is from."""
+    seen = {source}
+    while True:
+        features = document.get("features")
+        for feature in features if isinstance(features, list) else ():
+            if isinstance(feature, dict):
+                yield _own_address(feature, source), feature
+        address = next((_absolute(href, source) for href in _links(document).get("next", [])), None)
+        if address is None or address in seen or not is_web(address) or not is_web(source):
+            return
+        seen.add(address)
+        source, document = address, _read(address)
+
+
+def _own_address(item: Document, source: str) -> str:
+    return next((_absolute(href, source) for href in _links(item).get("self", [])), source)
+
+
+def _walked(source: str, document: Document) -> Iterator[tuple[str, Document | StacUnreadable]]:
+    """Go down a tree of catalogs; each document is read once, also where links lead in a circle."""
+    seen = {source}
+    waiting = [(source, document)]
+    with ThreadPoolExecutor(_READERS) as executor:
+        while waiting:
+            base, document = waiting.pop()
+            links = _links(document)
+            for relation in ("item", "child"):
+                targets = [_absolute(href, base) for href in links.get(relation, [])]
+                targets = [target for target in dict.fromkeys(targets) if target not in seen]
+                seen.update(targets)
+                found = executor.map(lambda target: _tried(target, source), targets)
+                for target, content in zip(targets, found, strict=True):
+                    if relation == "item" or isinstance(content, StacUnreadable):
+                        yield target, content
+                    else:
+                        waiting.append((target, content))
+
+
+def _tried(target: str, source: str) -> Document | StacUnreadable:
+    if is_web(source) and not is_web(target):
+        return StacUnreadable(
+            f"{target}: a catalog on a server names this file of this machine; it is not read"
+        )
+    try:
+        return _read(target)
+    except StacUnreadable as error:
+        return error
+
+
+def _asked(
+    address: str, options: CatalogOptions, collections: Sequence[str] = ()
+) -> Iterator[tuple[str, Document]]:
+    """Ask an API for items, page by page."""
+    from pystac_client import Client
+    from pystac_client.exceptions import APIError
+    from requests.exceptions import RequestException
+
+    shown = public_path(address)
+    wanted = list(options.collections or collections)
+    dates = (options.first_date or "..", options.last_date or "..")
+    try:
+        client = Client.open(address, timeout=_SECONDS)
+        if not wanted:
+            names = sorted(collection.id for collection in client.get_collections())
+            raise CatalogInvalid(
+                f"{shown}: say which of its collections with --collection: {', '.join(names)}"
+            )
+        search = client.search(
+            collections=wanted,
+            bbox=options.bounds,
+            datetime=None if dates == ("..", "..") else "/".join(dates),
+        )
+        for item in search.items_as_dicts():
+            yield _own_address(item, address), item
+    except APIError as error:
+        status = error.status_code
+        if status is not None and 400 <= status < 500:
+            raise CatalogInvalid(
+                f"{shown}: the API refuses the question (HTTP {status}); check --collection, --bbox and dates"
+            ) from error
+        raise CatalogUnreachable(f"{shown}: the API fails (HTTP {status}); try again later") from error
+    except RequestException as error:
+        raise CatalogUnreachable(
+            f"{shown}: the API does not answer ({type(error).__name__}); check the address or try again later"
+        ) from error
+
+
+def _read(href: str) -> Document:
+    """Read one document.
+
+    Raises:
+        StacUnreadable: it is missing or damaged.
+        CatalogUnreachable: its server does not answer.
+    """
+    shown = public_path(href)
+    try:
+        content = _fetched(href) if is_web(href) else _from_disk(href)
+        document = json.loads(content)
+    except urllib.error.HTTPError as error:
+        if error.code < 500:
+            raise StacUnreadable(f"{shown}: the server has no such document (HTTP {error.code})") from error
+        raise CatalogUnreachable(f"{shown}: the server fails (HTTP {error.code}); try again later") from error
+    except (OSError, ValueError) as error:
+        if isinstance(error, OSError) and is_web(href):
+            raise CatalogUnreachable(
+                f"{shown}: the server does not answer; check the address, or try again later"
+            ) from error
+        reason = error.strerror if isinstance(error, OSError) else "this is no JSON"
+        raise StacUnreadable(f"{shown}: it cannot be read ({reason}); check the path") from error
+    if not isinstance(document, dict):
+        raise StacUnreadable(f"{shown}: this is no STAC document")
+    return document
+
+
+def _fetched(address: str) -> bytes:
+    request = urllib.request.Request(address, headers={"Accept": "application/json"})
+    with urllib.request.urlopen(request, timeout=_SECONDS) as answer:
+        return _limited(answer, address)
+
+
+def _from_disk(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return _limited(file, path)
+
+
+def _limited(file: Any, name: str) -> bytes:
+    content: bytes = file.read(_MOST_BYTES + 1)
+    if len(content) > _MOST_BYTES:
+        raise StacUnreadable(
+            f"{public_path(name)}: more than {_MOST_BYTES // 2**20} MiB; cut it into several"
+        )
+    return content
