@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -125,3 +126,30 @@ def _break(before: Path, after: Path, how: str) -> None:
 def _write_bare(path: Path, west: float, crs: str | None) -> None:
     image = np.full((3, *SIZE), GROUND, np.uint8)
     write_raster(path, image, transform=north_up(west, 5_600_000.0, 0.5), crs=crs)
+
+
+def contents(archive: Path) -> dict[str, bytes]:
+    """Everything that an archive holds, by path, but for times, attempts, the engine's name and the ledger.
+
+    What is temporary would be found here, too: two archives are equal when these are.
+    """
+    found = {}
+    for path in sorted(archive.rglob("*")):
+        name = path.relative_to(archive).as_posix()
+        if name in ("archive.lock", "ledger.sqlite"):
+            continue
+        content = path.read_bytes() if path.is_file() else b"folder"
+        if path.name == "changes.geojson":
+            content = re.sub(rb'"started": "[^"]*", "seconds": [0-9.]+', b"", content)
+        elif name == "summary.csv":
+            content = _without_times(content)
+        elif name == "run.json":
+            content = re.sub(rb'"engine": "\w+"', b"", content)
+        found[name] = content
+    return found
+
+
+def _without_times(summary: bytes) -> bytes:
+    rows = list(csv.reader(summary.decode().splitlines()))
+    kept = [place for place, name in enumerate(rows[0]) if name not in ("seconds", "attempts")]
+    return "\n".join(",".join(row[place] for place in kept) for row in rows).encode()

@@ -127,7 +127,10 @@ def run_archive(
                     done = planned.done - lost + planned.failed
                     work = Dispatch(ledger, pairs, archive, engine, options, failing)
                     work.tells(progress, say, done, planned.total)
-                    _dispatch(work)
+                    interrupted = _dispatch(work)
+                if interrupted:
+                    archive.tidy()
+                    raise KeyboardInterrupt
             _write_layers(archive, ledger, progress)
             return _summary(ledger, planned.done - lost, time.monotonic() - clock)
 
@@ -191,12 +194,11 @@ def _locked(archive: ArchiveFolder) -> Iterator[None]:
         lock.release()
 
 
-def _dispatch(work: Dispatch) -> None:
-    """Run until everything is done, or until Ctrl-C came and what was running is finished."""
+def _dispatch(work: Dispatch) -> bool:
+    """Run until everything is done, or until Ctrl-C came and what was running is finished; tell of Ctrl-C."""
     with patient_interrupts() as asked:
         work.run(asked)
-    if asked():
-        raise KeyboardInterrupt
+    return asked()
 
 
 def _without_folder(ledger: Ledger, archive: ArchiveFolder) -> int:
