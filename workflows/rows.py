@@ -5,6 +5,7 @@ What a row holds does not depend on which other rows are wanted, or were finishe
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -59,13 +60,13 @@ def find_rows(
         rows: the first row of pixels wanted and the first one below them, both of :func:`row_edges`; by
             default all.
     """
-    area, columns = grid.area, grid.shape[1]
+    area = grid.area
     top, end = rows or (area.row_off, area.row_end)
     wanted = [(start, stop) for start, stop in pairwise(row_edges(grid)) if top <= start and stop <= end]
     known = {start for start, _ in wanted if cache is not None and cache.has(start)}
-    # The tiles of the rows above that reach into these are counted there.
-    first = 0 if top == area.row_off else grid.rows.starts.index(top) * columns
-    total = sum(start < end for start in grid.rows.starts) * columns - first
+    # Tiles that begin above and reach into these rows are counted there.
+    first = 0 if top == area.row_off else _tiles_above(grid, top)
+    total = _tiles_above(grid, end) - first
 
     def tell_done(tiles: int) -> None:
         tell(progress, "tiles", min(max(tiles - first, 0), total), total)
@@ -74,9 +75,10 @@ def find_rows(
         cache.resumed_tiles = total
     for finished, stretch in groupby(wanted, key=lambda edges: edges[0] in known):
         if finished and cache:
-            for start, _ in stretch:
+            for start, stop in stretch:
                 with cache.finished(start) as kept:
                     yield kept
+                tell_done(_tiles_above(grid, stop))
             continue
         edges = list(stretch)
         part = _Stretch(pair, grid, (edges[0][0], edges[-1][1]), sizes.asked)
@@ -84,6 +86,11 @@ def find_rows(
             cache.resumed_tiles = max(0, cache.resumed_tiles - len(part.tiles))
         for bands, counts in part.run(captioner, sizes, ahead, tell_done):
             yield (cache.keep(bands, counts) if cache else bands), counts
+
+
+def _tiles_above(grid: TileGrid, row: int) -> int:
+    """Return how many tiles begin above a row of pixels."""
+    return bisect_left(grid.rows.starts, row) * grid.shape[1]
 
 
 class _Stretch:
@@ -107,12 +114,11 @@ class _Stretch:
             area=Window(area.col_off, top, area.width, end - top),
         )
         # The number in the grid of the part's first tile.
-        self.offset = grid.rows.starts.index(self.part.rows.starts[0]) * grid.shape[1]
+        self.offset = _tiles_above(grid, self.part.rows.starts[0])
         last = self.offset + len(self.part)
         self.tiles = range(self.offset - self.offset % batch, min(len(grid), last + -last % batch))
-        # Rows of tiles above the part reach into it, but are counted where they finish rows.
-        starts = self.part.rows.starts
-        self.counted = 0 if top == area.row_off else starts.index(top) * grid.shape[1]
+        # Tiles that begin above and reach into the part are counted there.
+        self.counted = 0 if top == area.row_off else _tiles_above(self.part, top)
 
     def run(
         self, captioner: Captioner, sizes: Batches, ahead: int, tell_done: Callable[[int], None]

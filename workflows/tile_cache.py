@@ -29,6 +29,7 @@ from tiling import Band
 from workflows.errors import TileCacheBusy, TileCacheUnusable
 
 LOCK = "lock"
+NUMBERS = "numbers.json"
 # Held for a moment only: seconds after which who holds it must hang.
 SETUP_LOCK, PATIENCE = "setup", 60
 # To be raised when what the files hold changes.
@@ -87,8 +88,19 @@ class TileCache:
         """Tell whether the rows that begin at ``row_off`` are finished and their file can be read."""
         try:
             with zipfile.ZipFile(self._file(row_off)) as stored:
-                return stored.testzip() is None
-        except (OSError, EOFError, ValueError, RuntimeError, zipfile.BadZipFile, zlib.error):
+                # Nothing but the names in the file is without a checksum of its own.
+                members = {_member(row) for row in _numbers(stored)["rows"]}
+                return {*stored.namelist()} == {*members, NUMBERS} and stored.testzip() is None
+        except (
+            OSError,
+            EOFError,
+            LookupError,
+            TypeError,
+            ValueError,
+            RuntimeError,
+            zipfile.BadZipFile,
+            zlib.error,
+        ):
             return False  # whatever a damaged file makes of the reader
 
     @contextmanager
@@ -97,9 +109,9 @@ class TileCache:
 
         Probabilities below the threshold are 0 and not valid.
         """
-        with np.load(self._file(row_off), allow_pickle=False) as stored:
-            numbers = json.loads(stored["numbers"].tobytes())
-            yield self._bands(stored, row_off, numbers), numbers["counts"]
+        with zipfile.ZipFile(self._file(row_off)) as stored:
+            numbers = _numbers(stored)
+            yield _bands(stored, numbers), numbers["counts"]
 
     def keep(self, bands: Iterable[Band], counts: Mapping[str, int]) -> Iterator[Band]:
         """Yield ``bands``, which a row of tiles finishes, and keep them with the ``counts`` of its tiles.
@@ -115,14 +127,16 @@ class TileCache:
             return
         target = self._file(first.row_off)
         with self._complete(target) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as stored:
-            end = first.row_off
+            rows = []
             for band in chain([first], bands):
                 yield band
                 changed = band.valid & (band.probability >= self.threshold)
-                _store(stored, _member(band.row_off), np.where(changed, band.probability, np.float32(0)))
-                end += len(band.probability)
-            numbers = {"col_off": first.col_off, "row_end": end, "counts": dict(counts)}
-            _store(stored, "numbers", np.frombuffer(json.dumps(numbers).encode(), np.uint8))
+                with stored.open(_member(band.row_off), "w") as member:
+                    kept = np.where(changed, band.probability, np.float32(0))
+                    np.lib.format.write_array(member, kept, allow_pickle=False)
+                rows.append(band.row_off)
+            numbers = {"col_off": first.col_off, "rows": rows, "counts": dict(counts)}
+            stored.writestr(NUMBERS, json.dumps(numbers))
 
     def remove(self) -> None:
         """Take the finished bands away, after the report was written; not if another run has them."""
@@ -152,13 +166,7 @@ class TileCache:
         self._lock.release()
 
     def _file(self, row_off: int) -> Path:
-        return self.path / f"row_{row_off:08d}.npz"
-
-    def _bands(self, stored: Any, row_off: int, numbers: Mapping[str, Any]) -> Iterator[Band]:
-        while row_off < numbers["row_end"]:
-            probability = stored[_member(row_off)]
-            yield Band(row_off, probability, probability > 0, numbers["col_off"])
-            row_off += len(probability)
+        return self.path / f"row_{row_off:08d}.zip"
 
     @contextmanager
     def _complete(self, target: Path) -> Iterator[BinaryIO]:
@@ -185,9 +193,17 @@ class TileCache:
 
 
 def _member(row_off: int) -> str:
-    return f"row_{row_off:08d}"
+    return f"row_{row_off:08d}.npy"
 
 
-def _store(file: zipfile.ZipFile, name: str, values: np.ndarray) -> None:
-    with file.open(f"{name}.npy", "w") as member:
-        np.lib.format.write_array(member, values, allow_pickle=False)
+def _numbers(stored: zipfile.ZipFile) -> dict[str, Any]:
+    """Return what a file says besides the bands: their ``rows`` and ``col_off``, and the ``counts``."""
+    numbers: dict[str, Any] = json.loads(stored.read(NUMBERS))
+    return numbers
+
+
+def _bands(stored: zipfile.ZipFile, numbers: Mapping[str, Any]) -> Iterator[Band]:
+    for row_off in numbers["rows"]:
+        with stored.open(_member(row_off)) as member:
+            probability = np.lib.format.read_array(member, allow_pickle=False)
+        yield Band(row_off, probability, probability > 0, numbers["col_off"])

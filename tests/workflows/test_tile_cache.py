@@ -137,7 +137,7 @@ def test_a_damaged_file_is_computed_again(tmp_path):
     pair = make_pair(tmp_path, SPOTS, size=SIZE)
     calm = caption_scene(pair.before, pair.after, Counting(), SceneOptions(batch_size=4))
     stopped_after(pair, tmp_path / "cache", 50, batch_size=4)
-    kept = sorted((tmp_path / "cache").rglob("row_*.npz"))
+    kept = sorted((tmp_path / "cache").rglob("row_*.zip"))
     assert len(kept) > 3
     kept[2].write_bytes(kept[2].read_bytes()[:-30])
     kept[3].write_bytes(b"nonsense")
@@ -189,6 +189,39 @@ def test_only_changed_pixels_are_kept(tmp_path):
     assert second.valid.tolist() == [[True, False, False]]
 
 
+def test_no_damage_is_taken_for_finished_rows(tmp_path):
+    probability = np.random.default_rng(0).uniform(0.4, 1, (8, 30)).astype(np.float32)
+    chance = random.Random(4)
+    with TileCache(tmp_path, {"a": 1}, 0.5) as cache:
+        list(cache.keep([Band(7, probability, probability > 0, 3)], {"tiles": 4}))
+        [file] = cache.path.glob("row_*.zip")
+        sound = file.read_bytes()
+        for _ in range(300):
+            damaged = bytearray(sound)
+            place = chance.randrange(len(sound))
+            damaged[place] ^= chance.randrange(1, 256)
+            file.write_bytes(damaged if chance.random() < 0.7 else sound[:place])
+            if cache.has(7):  # a byte of the archive that says nothing, as a time
+                with cache.finished(7) as (bands, counts):
+                    [band] = bands
+                assert counts == {"tiles": 4} and band.row_off == 7
+                assert np.array_equal(band.probability, np.where(probability >= 0.5, probability, 0))
+
+
+def test_what_others_fill_too_is_not_locked(tmp_path):
+    def shared():
+        return TileCache(tmp_path, {"a": 1}, 0.5, shared=True)
+
+    with shared() as one, shared() as two, TileCache(tmp_path, {"a": 1}, 0.5) as whole:
+        assert [cache.batch_size(size) for cache, size in ((two, 3), (one, 5), (whole, 7))] == [3] * 3
+        band = Band(0, np.ones((2, 3), np.float32), np.ones((2, 3), bool))
+        for part in (one.keep([band], {"tiles": 1}), two.keep([band], {"tiles": 1})):
+            assert list(part) == [band]
+        with whole.finished(0) as (bands, counts):
+            assert [band.probability.tolist() for band in bands] == [[[1] * 3] * 2] and counts == {"tiles": 1}
+    assert not [path for path in files(tmp_path) if path.suffix == ".tmp"]
+
+
 def text_without_times(path: Path) -> str:
     text = path.read_text(encoding="utf-8")
     text, found = re.subn(r'"(started|seconds|resumed_tiles)": ("[^"]*"|[0-9.]+)', r'"\1": 0', text)
@@ -214,12 +247,12 @@ def test_killed_again_and_again_it_writes_what_an_undisturbed_run_writes(tmp_pat
     reached = 0
     for rows in (0, 2, 4, 9):
         run = start(output, "--tile-cache", str(cache))
-        while len(list(cache.rglob("row_*.npz"))) < rows and run.poll() is None:
+        while len(list(cache.rglob("row_*.zip"))) < rows and run.poll() is None:
             time.sleep(0.005)
         time.sleep(chance.uniform(0, 0.3))
         run.send_signal(signal.SIGKILL)
         assert run.wait(timeout=60) == -signal.SIGKILL, "it ended before it was killed"
-        now = len(list(cache.rglob("row_*.npz")))
+        now = len(list(cache.rglob("row_*.zip")))
         assert now >= max(rows, reached)
         reached = now
         assert not output.exists()
