@@ -104,61 +104,56 @@ class SceneIdentities:
         if _is_remote(location):
             return f"remote {public_location(location)}"
         if location.startswith(_ZIP):
-            return self._member(_archive_in(location[len(_ZIP) :].strip("{").replace("}", "")), location)
+            inner = location[len(_ZIP) :]
+            return self._member("".join(inner[1:].rpartition("}")[::2]) if inner.startswith("{") else inner)
         path = os.path.abspath(location)
-        facts = self._facts(path)
+        facts, sources = self._look(path)
         if facts is None and ".zip" in path.lower():
-            return self._member(_archive_in(path), location)
-        return f"{os.path.basename(path)} {self._whole(path, facts)}"
-
-    def _member(self, archive: str | None, location: str) -> str:
-        """Tell a scene in a zip archive: GDAL looks for nothing beside it."""
-        facts = None if archive is None else self._facts(archive)
-        if archive is None or facts is None:
-            return f"missing {location}"
-        name = os.path.basename(archive)
-        return f"{name}{location.rpartition(name)[2]} {facts}"
-
-    def _whole(self, path: str, facts: str | None) -> str:
-        """Tell a file together with those beside it, and a VRT with those that it is made of."""
+            return self._member(path)
         if facts is None:
             return f"missing {path}"
-        parts = [facts]
-        folder = os.path.dirname(path)
-        for name in self._names_beside(path):
-            parts.append(f"{name} {self._facts(os.path.join(folder, name))}")
-        stored = self._stored(path)
-        for source in (stored and stored.sources) or ():
-            parts.append(f"{os.path.relpath(source, folder)} {self._whole_source(source)}")
+        parts = [os.path.basename(path), facts, *self._around(path)]
+        for source in sources or ():
+            # One that is a VRT itself will be refused by the reader, and is not followed.
+            name = os.path.relpath(source, os.path.dirname(path))
+            parts += [name, str(self._look(source)[0]), *self._around(source)]
         return "\n".join(parts)
 
-    def _whole_source(self, path: str) -> str:
-        """Tell a source of a VRT; one that is a VRT itself will be refused by the reader."""
-        names = [path, *(os.path.join(os.path.dirname(path), name) for name in self._names_beside(path))]
-        return " ".join(f"{os.path.basename(name)} {self._facts(name)}" for name in names)
+    def _member(self, path: str) -> str:
+        """Tell a scene in a zip archive: GDAL looks for nothing beside it."""
+        whole = Path(path)
+        archive = next((part for part in (whole, *whole.parents) if part.is_file()), None)
+        facts = None if archive is None else self._look(os.path.abspath(archive))[0]
+        if archive is None or facts is None:
+            return f"missing {path}"
+        return f"{whole.relative_to(archive.parent).as_posix()} {facts}"
 
-    def _facts(self, path: str) -> str | None:
-        """Return what one file is known by, None if there is none, ``unreadable`` if it does not open."""
+    def _around(self, path: str) -> list[str]:
+        """Tell the files that GDAL reads with one."""
+        folder = os.path.dirname(path)
+        return [
+            f"{name} {self._look(os.path.join(folder, name))[0]}" for name in self._names_beside(folder, path)
+        ]
+
+    def _look(self, path: str) -> tuple[str | None, tuple[str, ...] | None]:
+        """Return what one file is known by, and what it is made of; None for the first if there is none."""
         try:
             status = os.stat(path)
         except (FileNotFoundError, NotADirectoryError):
-            return None
+            return None, None
         except OSError:
-            return f"unreadable {path}"
+            return f"unreadable {path}", None
         if not stat.S_ISREG(status.st_mode):
-            return f"no file {path}"
-        stored = self._stored(path)
+            return f"no file {path}", None
+        stored = self.fresh.get(path) or self.known.get(path)
         if stored is None or stored[:3] != (status.st_size, status.st_mtime_ns, self.full):
             try:
                 stored = self._read(path, status)
             except OSError:
-                return f"unreadable {path} {status.st_size} {status.st_mtime_ns}"
+                return f"unreadable {path} {status.st_size} {status.st_mtime_ns}", None
             self.fresh[path] = stored
         time = "" if self.full else stored.mtime_ns
-        return f"{stored.size} {time} {stored.digest.hex()}"
-
-    def _stored(self, path: str) -> Stored | None:
-        return self.fresh.get(path) or self.known.get(path)
+        return f"{stored.size} {time} {stored.digest.hex()}", stored.sources
 
     def _read(self, path: str, status: os.stat_result) -> Stored:
         digest = hashlib.sha256()
@@ -174,15 +169,14 @@ class SceneIdentities:
         sources = _sources(path) if looks_like_vrt(head) else None
         return Stored(status.st_size, status.st_mtime_ns, self.full, digest.digest(), sources)
 
-    def _names_beside(self, path: str) -> list[str]:
+    def _names_beside(self, folder: str, path: str) -> list[str]:
         """Return the names of the files that GDAL reads with one, sorted; a folder is listed once."""
-        folder, name = os.path.split(path)
         listed = self._beside.get(folder)
         if listed is None:
             listed = self._beside[folder] = _list_beside(folder)
         if not listed:
             return []
-        lower = name.lower()
+        lower = os.path.basename(path).lower()
         stem = f"{os.path.splitext(lower)[0]}|"
         return sorted({*listed.get(lower, ()), *listed.get(stem, ())})
 
@@ -234,14 +228,9 @@ def public_location(location: str) -> str:
 
 
 def _is_remote(location: str) -> bool:
-    if location.startswith("/vsi"):
-        return not location.startswith(_ZIP)
+    if location.startswith("/"):
+        return location.startswith("/vsi") and not location.startswith(_ZIP)
     return _ADDRESS.match(location) is not None
-
-
-def _archive_in(path: str) -> str | None:
-    whole = Path(path)
-    return next((os.path.abspath(part) for part in (whole, *whole.parents) if part.is_file()), None)
 
 
 def _sources(path: str) -> tuple[str, ...]:

@@ -298,13 +298,25 @@ class _Files(Mapping[str, Stored]):
     """The files of a ledger, sought one by one: those of a million pairs need not be in memory."""
 
     def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
+        self._ledger, self._connection = ledger, ledger._connection
 
     def __getitem__(self, path: str) -> Stored:
-        for size, mtime_ns, whole, digest, sources in self._ledger.select(_FILE, path):
-            names = None if sources is None else tuple(json.loads(sources))
-            return Stored(size, mtime_ns, bool(whole), digest, names)
-        raise KeyError(path)
+        found = self.get(path)
+        if found is None:
+            raise KeyError(path)
+        return found
+
+    def get(self, path: str, default: Any = None) -> Any:
+        # Asked for every scene of every pair: an exception for each that is new would take half of the time.
+        try:
+            found = self._connection.execute(_FILE, (path,)).fetchone()
+        except sqlite3.Error:
+            with ledger_file.explained(self._ledger.path):
+                raise
+        if found is None:
+            return default
+        size, mtime_ns, whole, digest, sources = found
+        return Stored(size, mtime_ns, bool(whole), digest, sources and tuple(json.loads(sources)))
 
     def __iter__(self) -> Iterator[str]:
         return (path for (path,) in self._ledger.select("SELECT path FROM files ORDER BY path"))
