@@ -7,23 +7,22 @@ from __future__ import annotations
 
 import logging
 import multiprocessing
-import os
 import signal
-import sys
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from multiprocessing import connection, resource_tracker
+from multiprocessing import connection
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from types import TracebackType
 
 from workflows.errors import WorkersUnable
-from workflows.local_worker import Ready, Unable, work
-from workflows.tasks import ModelSource, Outcome, Task, device_lost
+from workflows.local_worker import Ready, work
+from workflows.processes import environment, local_devices, no_interrupts, threads_each
+from workflows.tasks import ModelSource, Outcome, Task, Unable, device_lost
 
 # How often in a row a worker may end without a word before it is ready: memory may be free the next time.
 STARTS = 3
@@ -31,35 +30,6 @@ STARTS = 3
 GOODBYE = 5.0
 
 _log = logging.getLogger(__name__)
-# One of them is there where a GPU can be had; asking torch takes over a second.
-_GPU_FILES = ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd", "/dev/nvhost-gpu", "/dev/nvgpu")
-
-
-def visible_gpus() -> int:
-    """Return how many GPUs torch can compute on here."""
-    if sys.platform == "linux" and not any(os.path.exists(name) for name in _GPU_FILES):
-        return 0
-    import torch
-
-    return torch.cuda.device_count()
-
-
-def cores() -> int:
-    """Return how many processor cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def local_devices(device: str, workers: int | None) -> list[str]:
-    """Return where each worker computes.
-
-    Args:
-        device: with ``auto`` or ``cuda`` the visible GPUs take turns; all others are taken as they are.
-        workers: how many; None takes one for each GPU, or else one for each core.
-    """
-    gpus = visible_gpus() if device in ("auto", "cuda") else 0
-    if gpus:
-        return [f"cuda:{number % gpus}" for number in range(workers or gpus)]
-    return [device] * (workers or cores())
 
 
 @dataclass
@@ -103,7 +73,7 @@ class LocalEngine:
             devices = local_devices(source.device, workers)
         self._source = source
         self._places = [_Place(f"local-{i + 1}", devices[i % len(devices)]) for i in range(workers)]
-        self._threads = _threads(workers)
+        self._threads = threads_each(workers)
         self._queue: deque[Task] = deque()
 
     def wanted(self) -> int:
@@ -242,7 +212,7 @@ class LocalEngine:
             daemon=True,
         )
         try:
-            with _environment(self._threads), _no_interrupts():
+            with environment(self._threads), no_interrupts():
                 process.start()
         except OSError as error:
             channel.close()
@@ -262,12 +232,6 @@ class LocalEngine:
         worker.place.worker = None
 
 
-def _threads(workers: int) -> int:
-    """Return with how many threads each worker computes: the cores shared out, or what the user wants."""
-    asked = os.environ.get("OMP_NUM_THREADS", "")
-    return int(asked) if asked.isdecimal() and int(asked) > 0 else max(1, cores() // workers)
-
-
 def _ending(exitcode: int | None) -> str:
     """Say how a process ended."""
     if exitcode is None or exitcode >= 0:
@@ -282,31 +246,3 @@ def _ending(exitcode: int | None) -> str:
             "set --memory or take fewer workers"
         )
     return f"the worker process crashed ({name})"
-
-
-@contextmanager
-def _environment(threads: int) -> Iterator[None]:
-    """Set for new processes what the libraries read when they are loaded; what the user has set stays."""
-    wanted = {"OMP_NUM_THREADS": str(threads), "OMP_WAIT_POLICY": "PASSIVE"}
-    added = {name: value for name, value in wanted.items() if name not in os.environ}
-    os.environ.update(added)
-    try:
-        yield
-    finally:
-        for name in added:
-            del os.environ[name]
-
-
-@contextmanager
-def _no_interrupts() -> Iterator[None]:
-    """Start processes that get no Ctrl-C before they can say that they want none; here it comes later."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    # It would unblock the signal where it starts with the first process.
-    resource_tracker.ensure_running()
-    earlier = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, earlier)

@@ -6,7 +6,6 @@ It ends with the process that started it, however that one ends and whatever it 
 from __future__ import annotations
 
 import os
-import pickle
 import signal
 import sys
 import threading
@@ -14,20 +13,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
-from workflows.errors import WorkersUnable
-from workflows.tasks import ModelSource, error_line, run_task
+from workflows.tasks import ModelSource, Unable, run_task
 
 
 @dataclass(frozen=True)
 class Ready:
     """The model is loaded."""
-
-
-@dataclass(frozen=True)
-class Unable:
-    """The model cannot be loaded; ``error`` says why and is what the model raised where that can travel."""
-
-    error: BaseException
 
 
 def work(source: ModelSource, channel: Connection, lifeline: Connection, name: str, threads: int) -> None:
@@ -49,7 +40,7 @@ def work(source: ModelSource, channel: Connection, lifeline: Connection, name: s
         if torch := sys.modules.get("torch"):
             torch.set_num_threads(threads)
     except Exception as error:
-        channel.send(Unable(_portable(error)))
+        channel.send(Unable.of(error))
         return
     # A broken pipe: nobody is left to work for.
     with suppress(EOFError, OSError):
@@ -82,16 +73,3 @@ def _end_with(lifeline: Connection) -> None:
             fcntl.fcntl(lifeline.fileno(), fcntl.F_SETOWN, os.getpid())
             flags = fcntl.fcntl(lifeline.fileno(), fcntl.F_GETFL)
             fcntl.fcntl(lifeline.fileno(), fcntl.F_SETFL, flags | os.O_ASYNC)
-
-
-def _portable(error: Exception) -> BaseException:
-    """Return the error, or its words where it does not survive the way to another process."""
-    try:
-        same = pickle.loads(pickle.dumps(error))
-    except Exception:
-        same = None
-    if same is not None and str(same) == str(error) and type(same) is type(error):
-        return error
-    told = WorkersUnable(f"the model cannot be loaded: {error_line(error)}")
-    told.exit_code = getattr(error, "exit_code", told.exit_code)
-    return told

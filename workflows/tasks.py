@@ -6,6 +6,7 @@ hands the report back as the bytes of its file.
 
 from __future__ import annotations
 
+import pickle
 import re
 import threading
 import time
@@ -14,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from rscc.cli import load_captioner
+from workflows.errors import WorkersUnable
 from workflows.options import SceneOptions
 from workflows.scene import caption_scene
 from workflows.style import qgis_style
@@ -130,6 +132,26 @@ class ModelSource:
     def on(self, device: str) -> ModelSource:
         """Return the same model on another device."""
         return replace(self, device=device)
+
+
+@dataclass(frozen=True)
+class Unable:
+    """What a worker says that cannot do any task: ``error`` is why, as far as it can travel."""
+
+    error: BaseException
+
+    @classmethod
+    def of(cls, error: Exception) -> Unable:
+        """Take the error, or its words where it does not survive the way to another process."""
+        try:
+            same = pickle.loads(pickle.dumps(error))
+        except Exception:
+            same = None
+        if type(same) is type(error) and str(same) == str(error):
+            return cls(error)
+        told = WorkersUnable(f"the model cannot be loaded: {error_line(error)}")
+        told.exit_code = getattr(error, "exit_code", told.exit_code)
+        return cls(told)
 
 
 _LOADED: dict[ModelSource, Captioner] = {}
