@@ -135,7 +135,7 @@ def identity(pair: ScenePair, grid: TileGrid, captioner: Captioner, options: Sce
 
 def _file_identity(info: SceneInfo) -> dict[str, Any]:
     """Return size and time of the files of a scene where they are on this machine, and its header."""
-    with open_scene(info.path) as file:
+    with open_scene(info) as file:
         names = [name for name in file.files if os.path.isfile(name)]
         header = [str(file.profile), sorted(file.tags().items())]
     stats = [(name, os.stat(name)) for name in sorted(names)]

@@ -67,6 +67,12 @@ ZIPS = [
         opened=("path", "token"),
     ),
     Kind(
+        "address with a token, tile cache",
+        "AFTER by an address with a token; finished tiles are kept with `--tile-cache cache` in the meantime",
+        options=("--tile-cache", "cache"),
+        opened=("path", "token"),
+    ),
+    Kind(
         "s3",
         "both `s3://`, signed with the keys of the environment",
         **both(layout="cog"),
