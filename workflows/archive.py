@@ -6,17 +6,14 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from filelock import FileLock, Timeout
-
 from rscc.interrupts import patient_interrupts
 from workflows.archive_folder import ArchiveFolder
 from workflows.dispatch import Dispatch, DispatchOptions
-from workflows.errors import ArchiveBusy, OptionInvalid, OutputNotWritable, ReportsDamaged
+from workflows.errors import OptionInvalid, ReportsDamaged
 from workflows.identity import SceneIdentities, keyed, settings_key
 from workflows.layers import write_layers
 from workflows.ledger import Ledger
@@ -110,7 +107,7 @@ def run_archive(
     """
     options, say, clock = options or SceneOptions(), notice or (lambda line: None), time.monotonic()
     archive = _made(ArchiveFolder(folder), shard)
-    with _locked(archive):
+    with archive.locked():
         archive.recover()
         with Ledger.open(archive.path, create=True) as ledger:
             found = with_keys(
@@ -173,25 +170,6 @@ def _made(archive: ArchiveFolder, shard: Shard | None) -> ArchiveFolder:
         archive = archive.shard(number, count)
     archive.create()
     return archive
-
-
-@contextmanager
-def _locked(archive: ArchiveFolder) -> Iterator[None]:
-    lock = FileLock(archive.lock, timeout=0)
-    try:
-        lock.acquire()
-    except Timeout:
-        raise ArchiveBusy(
-            f"{archive.path}: another run works on this archive; wait for it (rscc status tells how far)"
-        ) from None
-    except OSError as error:
-        raise OutputNotWritable(
-            f"{archive.lock}: cannot be written ({error.strerror or error}); check permissions and disk"
-        ) from error
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def _dispatch(work: Dispatch) -> bool:

@@ -10,11 +10,14 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
-from workflows.errors import NotAnArchive, OutputFolderMissing, OutputNotWritable
+from filelock import FileLock, Timeout
+
+from workflows.errors import ArchiveBusy, NotAnArchive, OutputFolderMissing, OutputNotWritable
 from workflows.output import check_folder
 from workflows.pair_ids import is_pair_id
 
@@ -122,6 +125,30 @@ class ArchiveFolder:
                 path.mkdir(exist_ok=True)
         check_folder(self.lock)
 
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the lock of the archive within this block.
+
+        Raises:
+            ArchiveBusy: another process holds it.
+            OutputNotWritable: the system refused.
+        """
+        lock = FileLock(self.lock, timeout=0)
+        try:
+            lock.acquire()
+        except Timeout:
+            raise ArchiveBusy(
+                f"{self.path}: another run works on this archive; wait for it (rscc status tells how far)"
+            ) from None
+        except OSError as error:
+            raise OutputNotWritable(
+                f"{self.lock}: cannot be written ({error.strerror or error}); check permissions and disk"
+            ) from error
+        try:
+            yield
+        finally:
+            lock.release()
+
     def install(self, pair: str, files: Mapping[str, bytes]) -> None:
         """Make ``files``, contents by name, the folder of a pair; one that is there is replaced.
 
@@ -130,21 +157,20 @@ class ArchiveFolder:
         Raises:
             OutputNotWritable: the system refused; the old folder, if there was one, is there still.
         """
-        final = self.pair_folder(pair)
-        new, old = self._new / pair, self._old / pair
-        with self._writing(final):
-            try:
-                _remove(new)
-                self._write_folder(new, files)
-                if final.exists():
-                    self._move(final, old)
-                self._move(new, final)
-            except OSError:
-                if old.exists() and not final.exists():
-                    old.rename(final)
-                shutil.rmtree(new, ignore_errors=True)
-                raise
-            _remove(old)
+        self._replace(pair, partial(self._write_folder, files=files))
+
+    def adopt(self, pair: str, folder: Path) -> None:
+        """Make what lies in ``folder`` the folder of a pair, as :meth:`install` does; ``folder`` stays.
+
+        The files are shared with it where the file system can do that, and copied elsewhere.
+
+        Raises:
+            FileNotFoundError: there is no such folder.
+            OutputNotWritable: the system refused.
+        """
+        if not folder.is_dir():
+            raise FileNotFoundError(folder)
+        self._replace(pair, partial(self._share_folder, source=folder))
 
     def remove(self, pair: str) -> None:
         """Remove the folder of a pair, if it is there: at once, as others see it.
@@ -231,6 +257,33 @@ class ArchiveFolder:
                 if self.durable:
                     os.fsync(file.fileno())
         self._sync(folder)
+
+    def _share_folder(self, folder: Path, source: Path) -> None:
+        folder.mkdir(parents=True)
+        for path in sorted(source.iterdir()):
+            try:
+                os.link(path, folder / path.name)
+            except OSError:
+                shutil.copy2(path, folder / path.name)
+                self._sync(folder / path.name)
+        self._sync(folder)
+
+    def _replace(self, pair: str, fill: Callable[[Path], None]) -> None:
+        final = self.pair_folder(pair)
+        new, old = self._new / pair, self._old / pair
+        with self._writing(final):
+            try:
+                _remove(new)
+                fill(new)
+                if final.exists():
+                    self._move(final, old)
+                self._move(new, final)
+            except OSError:
+                if old.exists() and not final.exists():
+                    old.rename(final)
+                shutil.rmtree(new, ignore_errors=True)
+                raise
+            _remove(old)
 
     def _move(self, source: Path, target: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)

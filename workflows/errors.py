@@ -142,7 +142,7 @@ class ReportsDamaged(WorkflowError):
     def __init__(self, first: Path, pairs: Sequence[str]) -> None:
         others = f" and {len(pairs) - 1} more" if len(pairs) > 1 else ""
         super().__init__(
-            f"{first}{others}: the report is missing or damaged though its pair is done; remove its folder "
-            "and run the same command again"
+            f"{first}{others}: the report is missing or damaged though its pair was done; run the same "
+            "command again to make it anew"
         )
         self.pairs = list(pairs)
