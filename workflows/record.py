@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import rasterio
 
 import rscc
+from tiling.location import locate
 from tiling.scene import open_scene
 
 if TYPE_CHECKING:
@@ -125,7 +126,8 @@ def identity(pair: ScenePair, grid: TileGrid, captioner: Captioner, options: Sce
         "anchor": list(grid.anchor),
         "area": [area.col_off, area.row_off, area.width, area.height],
         "model": model_record(captioner.card),
-        "device": str(getattr(captioner, "device", "cpu")),
+        # Its kind, not its number: a part of the scene may be done on any of several.
+        "device": str(getattr(captioner, "device", "cpu")).partition(":")[0],
         # As asked for, not as planned: what a process holds differs a little from run to run.
         "batch_size": options.batch_size,
         "memory": options.memory,
@@ -136,8 +138,11 @@ def identity(pair: ScenePair, grid: TileGrid, captioner: Captioner, options: Sce
 def _file_identity(info: SceneInfo) -> dict[str, Any]:
     """Return size and time of the files of a scene where they are on this machine, and its header."""
     with open_scene(info) as file:
-        names = [name for name in file.files if os.path.isfile(name)]
+        names = {name for name in file.files if os.path.isfile(name)}
         header = [str(file.profile), sorted(file.tags().items())]
+    archive = locate(info.source)
+    if archive.local is not None and archive.member is not None:
+        names.add(str(archive.local))
     stats = [(name, os.stat(name)) for name in sorted(names)]
     return {
         "path": info.path,

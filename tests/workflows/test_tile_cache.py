@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -131,6 +132,34 @@ def test_changed_inputs_and_another_model_start_anew(tmp_path):
     assert caption_scene(pair.before, pair.after, other, options).run["resumed_tiles"] == 0
     os.utime(pair.after, ns=(1, 1))
     assert caption_scene(pair.before, pair.after, Counting(), options).run["resumed_tiles"] == 0
+
+
+def test_another_scene_in_an_archive_of_the_same_name_starts_anew(tmp_path):
+    pair = make_pair(tmp_path, SPOTS, size=SIZE)
+    archive = tmp_path / "after.zip"
+
+    def zipped(after):
+        with zipfile.ZipFile(archive, "w") as file:
+            file.write(after, "after.tif")
+        return archive
+
+    options = SceneOptions(tile_cache=tmp_path / "cache")
+    caption_scene(pair.before, zipped(pair.after), Counting(), options)
+    assert caption_scene(pair.before, archive, Counting(), options).run["resumed_tiles"] > 0
+    (tmp_path / "other").mkdir()
+    other = make_pair(tmp_path / "other", SPOTS[2:], size=SIZE)
+    report = caption_scene(pair.before, zipped(other.after), Counting(), options)
+    assert report.run["resumed_tiles"] == 0 and len(report.changes) == len(SPOTS) - 2
+
+
+def test_any_device_of_a_kind_goes_on(tmp_path):
+    pair = make_pair(tmp_path, SPOTS, size=SIZE)
+    options = SceneOptions(tile_cache=tmp_path / "cache")
+    for device, resumed in (("cuda:0", False), ("cpu", False), ("cuda:1", True)):
+        model = Counting()
+        model.device = device
+        report = caption_scene(pair.before, pair.after, model, options)
+        assert (report.run["resumed_tiles"] > 0) == resumed
 
 
 def test_a_damaged_file_is_computed_again(tmp_path):
