@@ -58,7 +58,7 @@ def tasks(tmp_path):
         for number, name in enumerate(names):
             pair = make_pair(
                 tmp_path,
-                [(20, 20, 20, 30, 200 + number)],
+                [(20, 20, 20, 30, 200 + number % 50)],
                 size=(70, 90),
                 names=(f"{name}_{number}.tif", f"after_{number}.tif"),
             )
