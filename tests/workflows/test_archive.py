@@ -261,7 +261,7 @@ def test_ctrl_c_finishes_what_runs_and_the_same_command_goes_on(made, out):
         run(made, out, engine, notice=lines.append)
     assert lines[1].startswith("Ctrl-C: ") and engine.abandoned is False
     assert not (out / "changes.gpkg").exists() and not (out / "work").exists()
-    assert sorted(set(states(out).values())) == ["done", "failed", "pending"]
+    assert set(states(out).values()) == {"done", "pending"}
     second = InlineEngine()
     run(made, out, second)
     assert not set(begun(engine)) & set(begun(second))

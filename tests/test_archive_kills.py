@@ -1,0 +1,112 @@
+"""Whatever is killed at whatever moment: the same command again gives the archive of an undisturbed run."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from archive_commands import Commands, alive, commands, kill, kill_pid, wait_until, workers_of
+from archive_fakes import RUNS, runs
+from archive_pairs import MadeArchive, contents, make_archive
+
+from workflows.errors import ArchiveMissing
+from workflows.ledger import Ledger
+
+KILLS = 20
+SOME_FAILED = 3
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def shell(tmp_path) -> Iterator[Commands]:
+    with commands(tmp_path) as started:
+        yield started
+
+
+def made_with_runs(folder: Path, count: int) -> MadeArchive:
+    made = make_archive(folder, count, each=1, breakages=("missing", "apart"))
+    (made.scenes / RUNS).touch()
+    return made
+
+
+def begin_afresh(made: MadeArchive) -> None:
+    (made.scenes / RUNS).write_text("")
+
+
+def times_run(made: MadeArchive) -> Counter[str]:
+    """How many times each pair was run, by id."""
+    return Counter(name.removesuffix("_before.tif") for name in runs(made.scenes))
+
+
+def recorded(out: Path, state: str) -> set[str]:
+    """The pairs that the ledger has in a state."""
+    try:
+        with Ledger.reader(out) as ledger:
+            return {row.pair for row in ledger.rows(state)}
+    except ArchiveMissing:
+        return set()
+
+
+def finished(out: Path) -> int:
+    """How many pairs have their folder."""
+    return sum(1 for _ in (out / "pairs").iterdir()) if (out / "pairs").is_dir() else 0
+
+
+def test_the_coordinator_killed_at_any_moment(tmp_path, shell):
+    made, seed = made_with_runs(tmp_path, 16), random.Random(1)
+    sound = len(made.sound)
+    reference = tmp_path / "reference"
+    assert shell.run("batch", made.table, "--out", reference, "--workers", 2) == SOME_FAILED
+    undisturbed = contents(reference)
+    states = Counter()
+    for number in range(KILLS):
+        out = tmp_path / f"out{number}"
+        begin_afresh(made)
+        process = shell.begin("batch", made.table, "--out", out, "--workers", 2)
+        # Before and while workers start, between any two pairs, while the layers are made, and at the end.
+        pairs = seed.randrange(-3, sound + 3)
+        wait_until(lambda: finished(out) >= min(pairs, sound) or not process.is_alive(), "pairs")  # noqa: B023
+        time.sleep(seed.uniform(0, 1.0 if pairs <= 0 else 0.1))
+        workers = workers_of(process)
+        kill(process)
+        wait_until(lambda: not any(map(alive, workers)), "the end of the workers")  # noqa: B023
+        done, before = recorded(out, "done"), times_run(made)
+        states[len(done)] += 1
+        assert done <= {path.name for path in (out / "pairs").iterdir()} if done else True
+
+        assert shell.run("batch", made.table, "--out", out, "--workers", 2) == SOME_FAILED, shell.said()
+        assert contents(out) == undisturbed, f"killed after {pairs} pairs"
+        assert recorded(out, "done") == set(made.sound)
+        after = times_run(made)
+        assert (
+            {pair: after[pair] for pair in done}
+            == {pair: before[pair] for pair in done}
+            == dict.fromkeys(done, 1)
+        )
+        assert max(after.values()) <= 2
+    assert len(states) >= 6, f"moments are to differ: {states}"
+
+
+def test_workers_killed_at_any_moment(tmp_path, shell):
+    made, seed = made_with_runs(tmp_path, 2 * KILLS + 8), random.Random(2)
+    reference, out = tmp_path / "reference", tmp_path / "out"
+    assert shell.run("batch", made.table, "--out", reference, "--workers", 2) == SOME_FAILED
+    begin_afresh(made)
+    process = shell.begin("batch", made.table, "--out", out, "--workers", 2, "--retries", 9)
+    for number in range(KILLS):
+        wait_until(lambda: finished(out) > 2 * number and workers_of(process), "a worker at work")  # noqa: B023
+        time.sleep(seed.uniform(0, 0.1))
+        if workers := workers_of(process):
+            kill_pid(seed.choice(workers))
+    process.join(120)
+    assert process.exitcode == SOME_FAILED, shell.said()
+    assert contents(out) == contents(reference)
+    with Ledger.reader(out) as ledger:
+        assert sum(row.attempts - 1 for row in ledger.rows("done")) >= 3, "workers were killed at work"
+    assert shell.run("batch", made.table, "--out", out, "--workers", 2, "--retries", 9) == SOME_FAILED
+    assert contents(out) == contents(reference)
