@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Literal
 from rscc.cli import load_captioner
 from workflows.errors import WorkersUnable
 from workflows.options import SceneOptions
+from workflows.parts import find_part, join_parts, split_of
 from workflows.scene import caption_scene
 from workflows.style import qgis_style
 
@@ -189,19 +190,16 @@ def error_line(error: BaseException) -> str:
 
 def _run(task: Task, captioner: Captioner) -> Outcome:
     if task.kind == "part":
-        from workflows.parts import find_part
-
         assert task.rows is not None
         find_part(task.before, task.after, captioner, task.options, task.rows)
         return Outcome(task, "done")
     if task.kind == "pair" and task.split_above is not None:
-        from workflows.parts import split_of
-
         rows = split_of(task.before, task.after, captioner.card, task.options, task.split_above)
         if rows:
-            return Outcome(task, "split", rows=tuple(rows))
+            return Outcome(task, "split", rows=rows)
     # What finished tiles were kept for large pairs stays until the report has its name in the archive.
-    report = caption_scene(task.before, task.after, captioner, task.options)
+    make_report = join_parts if task.kind == "finish" else caption_scene
+    report = make_report(task.before, task.after, captioner, task.options)
     return Outcome(task, "done", result=_result(report))
 
 

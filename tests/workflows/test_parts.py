@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import dataclasses
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -24,6 +26,7 @@ from workflows.errors import OptionInvalid
 from workflows.parts import LEAST_ROWS, find_part, join_parts, plan_parts, planned_tiles, split_of
 from workflows.rows import row_edges
 from workflows.scene import open_run
+from workflows.tasks import Task, run_task
 
 # 21 rows of 16 tiles of 64 pixels that share 16: tiles are fixed to the ground, not to the edges.
 SIZE = (976, 736)
@@ -272,3 +275,22 @@ def test_a_real_network_gives_the_same_bits(tmp_path):
     for rows in parts[::-1]:
         find_part(pair.before, pair.after, captioner, options, rows)
     same(join_parts(pair.before, pair.after, captioner, options), whole)
+
+
+def test_the_tasks_of_a_split_pair_give_the_bytes_of_the_whole_but_for_times(pair, tmp_path):
+    def done(kind, **values):
+        task = Task("1", "a", kind, 1, str(pair.before), str(pair.after), **{"options": cached, **values})
+        outcome = run_task(task, InBatches(), "worker")
+        assert outcome.state == ("split" if values.get("split_above") else "done"), outcome.line
+        return outcome
+
+    plain, cached = SceneOptions(), SceneOptions(tile_cache=tmp_path / "cache")
+    whole = done("pair", options=plain).result
+    for rows in done("pair", options=plain, split_above=100).rows:
+        done("part", rows=rows)
+    joined = done("finish").result
+    one, two = (
+        re.sub(rb'"(started|seconds)": ("[^"]*"|[0-9.]+)', b"", result.report) for result in (whole, joined)
+    )
+    assert one == two and len(one) > 10_000
+    assert dataclasses.replace(joined, report=b"") == dataclasses.replace(whole, report=b"")
