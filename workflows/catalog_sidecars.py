@@ -79,8 +79,9 @@ def _facts(path: Path) -> tuple[str | None, float | None]:
 
 def _value(text: str, name: str, form: str) -> str | None:
     """Find ``NAME = value``, ``"NAME": value`` or ``<NAME>value``: what is read here may be a stranger's."""
+    # By the exact name: what others call cloud_cover is a share of 1.
     pattern = rf"(?<![\w:]){re.escape(name)}\"?\s*[=:>]\s*\"?({form})"
-    found = re.search(pattern, text, re.IGNORECASE)
+    found = re.search(pattern, text)
     return found[1] if found else None
 
 
