@@ -10,83 +10,32 @@ import asyncio
 import logging
 import os
 import secrets
-import threading
 import time
-import warnings
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import Any
 
-import dask
-from distributed import Client, Future, KilledWorker, LocalCluster, Worker, WorkerPlugin, get_worker
+from distributed import Client, Future, KilledWorker, LocalCluster
 
 import rscc
-from workflows.errors import SchedulerLost, VersionsDiffer, WorkersUnable
-from workflows.processes import local_devices, no_interrupts, threads_each
-from workflows.tasks import ModelSource, Outcome, Task, Unable, device_lost, error_line, run_task
+from workflows.dask_clusters import client_of, kill_workers, own_cluster, quiet_dask
+from workflows.dask_worker import Job, Preload, do, other_version
+from workflows.errors import SchedulerLost, WorkersUnable
+from workflows.processes import local_devices
+from workflows.tasks import ModelSource, Outcome, Task, Unable, error_line
 
 # Outstanding at least, so that a cluster that grows with its work begins to.
 LEAST = 32
-# Seconds: between questions how large the cluster is; for the scheduler to answer at all; for its workers to
-# come before a question that only they can answer; until it is said that none has come.
-CAPACITY_AGE, ANSWER, WORKERS, NOBODY = 5.0, 20.0, 60.0, 60.0
+# Seconds: between questions how large the cluster is; for its first worker to come before a question that
+# only workers can answer; until it is said that none has come.
+CAPACITY_AGE, WORKERS, NOBODY = 5.0, 60.0, 60.0
 # Pairs in a row that take their workers down before any worker has said a word: it is not the pairs.
 SILENT_CRASHES = 5
 GPU = "GPU"
-SILENT = logging.CRITICAL + 1
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class _Job:
-    """What goes to a worker beside its task: the model, on which devices in turns, and our version."""
-
-    source: ModelSource
-    devices: tuple[str, ...] | None
-    version: str
-
-    def on_worker(self, name: object) -> ModelSource:
-        """Return the model on the device of a worker; the workers of our own cluster have numbers."""
-        if self.devices is None or not isinstance(name, int):
-            return self.source
-        return self.source.on(self.devices[name % len(self.devices)])
-
-
-class _Preload(WorkerPlugin):
-    """Loads the model as soon as a worker is there, once; a failure is told by its first task."""
-
-    def __init__(self, job: _Job) -> None:
-        self.name = f"rscc-{secrets.token_hex(4)}"
-        self._job = job
-
-    def setup(self, worker: Worker) -> None:
-        def load() -> None:
-            with suppress(Exception):
-                self._job.on_worker(worker.name).captioner()
-
-        # Not in the event loop: a worker that does not answer for long is taken for lost.
-        threading.Thread(target=load, name="rscc-model", daemon=True).start()
-
-
-def _do(task: Task, job: _Job) -> Outcome | Unable:
-    """Do a task in a thread of a worker."""
-    worker = get_worker()
-    if rscc.__version__ != job.version:
-        return Unable(_other_version(f"worker {worker.name} has rscc {rscc.__version__}", job.version))
-    try:
-        captioner = job.on_worker(worker.name).captioner()
-    except Exception as error:
-        return Unable.of(error)
-    outcome = run_task(task, captioner, f"dask-{worker.name}")
-    if device_lost(outcome):
-        # Its nanny starts a new process, and Dask gives the task to another worker.
-        os._exit(1)
-    return outcome
 
 
 class DaskEngine:
@@ -111,7 +60,8 @@ class DaskEngine:
         gpu_workers: bool = False,
     ) -> None:
         self._devices = None if scheduler else tuple(local_devices(source.device, workers))
-        self._job = _Job(source, self._devices, rscc.__version__)
+        self._job = Job(source, self._devices, rscc.__version__)
+        self._preload = Preload(self._job)
         self._scheduler = scheduler
         self._resources = {GPU: 1} if gpu_workers else None
         self._run = f"rscc-{secrets.token_hex(4)}"
@@ -142,7 +92,7 @@ class DaskEngine:
         self._number += 1
         # All keys have one beginning, by which the scheduler hands them out as workers become free.
         future = self._led.submit(
-            _do, task, self._job, key=(self._run, self._number), pure=False, resources=self._resources
+            do, task, self._job, key=(self._run, self._number), pure=False, resources=self._resources
         )
         self._tasks[future.key] = (task, future)
         self._led.loop.add_callback(self._fetch, future)
@@ -197,19 +147,23 @@ class DaskEngine:
         """Leave the cluster, and end it if it is our own."""
         self._tasks.clear()
         if self._cluster is not None and abandon:
-            _kill(self._cluster)
+            kill_workers(self._cluster)
+        if self._cluster is None and self._client is not None and self._client.status == "running":
+            # Workers that come later have nothing to do with this run.
+            with suppress(OSError, TimeoutError, ValueError):
+                self._client.unregister_worker_plugin(self._preload.name)
         self._stack.close()
         self._client = self._cluster = None
 
     def __enter__(self) -> DaskEngine:
         with ExitStack() as stack:
-            stack.enter_context(_quiet())
+            stack.enter_context(quiet_dask())
             address: Any = self._scheduler
             if self._devices is not None:
-                self._cluster = stack.enter_context(_own_cluster(len(self._devices), self._resources))
+                self._cluster = stack.enter_context(own_cluster(len(self._devices), self._resources))
                 address = self._cluster
-            self._client = stack.enter_context(_client(address))
-            self._client.register_plugin(_Preload(self._job))
+            self._client = stack.enter_context(client_of(address))
+            self._client.register_plugin(self._preload)
             self._stack = stack.pop_all()
         return self
 
@@ -247,7 +201,7 @@ class DaskEngine:
         if isinstance(said, KilledWorker):
             return [self._crashed(task, said)]
         if _lacks_code(said):
-            raise _other_version(f"the cluster cannot read our tasks ({error_line(said)})", rscc.__version__)
+            raise other_version(f"the cluster cannot read our tasks ({error_line(said)})", rscc.__version__)
         return [Outcome(task, "failed", error=type(said).__name__, line=error_line(said))]
 
     def _crashed(self, task: Task, error: KilledWorker) -> Outcome:
@@ -260,8 +214,8 @@ class DaskEngine:
             self._silent_crashes += 1
         if self._silent_crashes >= SILENT_CRASHES:
             raise WorkersUnable(
-                f"{self._scheduler or 'dask'}: worker processes end before they finish anything, whatever the "
-                "pair; see their logs. Perhaps the model does not fit into their memory"
+                f"{self._scheduler or 'dask'}: worker processes end before they finish anything, whatever "
+                "the pair; see their logs. Perhaps the model does not fit into their memory"
             )
         line = (
             "the Dask worker processes that did this pair ended one after another; see their logs. "
@@ -286,10 +240,6 @@ class DaskEngine:
             _log.warning("%s: the scheduler has no workers; waiting for the first one", self._scheduler)
 
 
-def _other_version(found: str, ours: str) -> VersionsDiffer:
-    return VersionsDiffer(f"{found}, this process has {ours}; install the same on scheduler and workers")
-
-
 def _lacks_code(error: BaseException) -> bool:
     """Tell whether a task could not be read where it went: rscc is missing there, or is another one."""
     if isinstance(error, ImportError | AttributeError):
@@ -297,80 +247,3 @@ def _lacks_code(error: BaseException) -> bool:
     if isinstance(error, RuntimeError) and "deserializ" in str(error).lower():
         return True
     return error.__cause__ is not None and _lacks_code(error.__cause__)
-
-
-@contextmanager
-def _client(address: Any) -> Iterator[Client]:
-    try:
-        client = Client(address, timeout=ANSWER, set_as_default=False)
-    except (TimeoutError, OSError, ValueError) as error:
-        raise SchedulerLost(
-            f"{address}: no Dask scheduler answers; start one, and give its address as tcp://HOST:PORT"
-        ) from error
-    try:
-        yield client
-    finally:
-        client.close(timeout=ANSWER)
-
-
-@contextmanager
-def _own_cluster(workers: int, resources: dict[str, int] | None) -> Iterator[LocalCluster]:
-    """Start worker processes of one thread each, that nobody else can reach and that get no Ctrl-C."""
-    threads = str(threads_each(workers))
-    settings = {
-        # Once more on another worker; the coordinator has retries of its own.
-        "distributed.scheduler.allowed-failures": 1,
-        "distributed.scheduler.worker-saturation": 1.0,
-        "distributed.nanny.pre-spawn-environ.OMP_NUM_THREADS": threads,
-        "distributed.nanny.pre-spawn-environ.MKL_NUM_THREADS": threads,
-        "distributed.nanny.pre-spawn-environ.OPENBLAS_NUM_THREADS": threads,
-        "distributed.nanny.pre-spawn-environ.OMP_WAIT_POLICY": "PASSIVE",
-    }
-    environment = dict(os.environ)
-    with dask.config.set(settings):
-        try:
-            with no_interrupts(), warnings.catch_warnings():
-                warnings.filterwarnings("ignore", "Creating scratch directories is taking")
-                cluster = LocalCluster(
-                    n_workers=workers,
-                    threads_per_worker=1,
-                    processes=True,
-                    memory_limit=0,
-                    dashboard_address=None,
-                    silence_logs=SILENT,
-                    resources=resources,
-                )
-        except (TimeoutError, OSError, RuntimeError) as error:
-            raise WorkersUnable(f"no Dask cluster can be started here: {error_line(error)}") from error
-        try:
-            yield cluster
-        finally:
-            cluster.close(timeout=ANSWER)
-            # Dask leaves in this process what it sets for its workers.
-            os.environ.clear()
-            os.environ.update(environment)
-
-
-def _kill(cluster: LocalCluster) -> None:
-    """End the worker processes whatever they do: they are asked nothing, and none is started again."""
-
-    async def kill() -> None:
-        await asyncio.gather(*(nanny.close(timeout=0.1) for nanny in cluster.workers.values()))
-
-    with suppress(Exception):
-        cluster.sync(kill)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep what Dask logs about workers off the terminal: what matters of it is said in other words."""
-    names = [name for name in logging.root.manager.loggerDict if name.partition(".")[0] == "distributed"]
-    handlers = {handler for name in names for handler in logging.getLogger(name).handlers}
-    levels = {handler: handler.level for handler in handlers}
-    try:
-        for handler in handlers:
-            handler.setLevel(SILENT)
-        yield
-    finally:
-        for handler, level in levels.items():
-            handler.setLevel(level)

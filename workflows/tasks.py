@@ -130,6 +130,11 @@ class ModelSource:
                 _LOADED[self] = self.load(self.model, self.device)
             return _LOADED[self]
 
+    def forget(self) -> None:
+        """Let go of the captioner of this process."""
+        with _LOADING:
+            _LOADED.pop(self, None)
+
     def on(self, device: str) -> ModelSource:
         """Return the same model on another device."""
         return replace(self, device=device)
