@@ -12,6 +12,7 @@ from shapely.geometry import MultiPolygon, box
 
 from tiling import ChangeRegion, ScenePair, TileGrid, Window
 from workflows.crops import CropPlanner, best_caption, burnt, crop_around
+from workflows.detecting import outline_of
 from workflows.focus import View, view_of, zoom_side
 from workflows.memory import Batches
 from workflows.options import SceneOptions
@@ -44,8 +45,8 @@ def describe_regions(
     many crops the model gets at once, by default as the options say.
     """
     sizes = sizes or Batches(options.batch_size)
-    outlines = [_outline(event) for event in events]
-    neighbours = _Neighbours([*outlines, *(_outline(event) for event in others)])
+    outlines = [outline_of(event) for event in events]
+    neighbours = _Neighbours([*outlines, *(outline_of(event) for event in others)])
     planner = CropPlanner(grid)
     jobs = [
         _Job(number, window, weight)
@@ -130,7 +131,3 @@ def _focus(views: Sequence[View]) -> dict[str, Any]:
         return {}
     everything = np.ones(views[0].before.shape[1:], np.float32)
     return {"focus": np.stack([everything if view.focus is None else view.focus for view in views])}
-
-
-def _outline(event: Sequence[ChangeRegion]) -> MultiPolygon:
-    return MultiPolygon(list(shapely.get_parts([region.pixel_polygon for region in event])))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import shapely
+from shapely.geometry import MultiPolygon
 
 from tiling import ChangeRegion, Polygonizer, ScenePair, TileGrid, Window
 from tiling.frame import Frame
@@ -81,6 +82,11 @@ def touching(outlines: Sequence[Any], window: Window) -> np.ndarray:
         np.array(outlines, dtype=object),
         shapely.box(window.col_off, window.row_off, window.col_end, window.row_end),
     )
+
+
+def outline_of(regions: Iterable[ChangeRegion]) -> MultiPolygon:
+    """Return all outlines of regions, in pixels, as one geometry."""
+    return shapely.multipolygons(shapely.get_parts([region.pixel_polygon for region in regions]))
 
 
 def find_regions(

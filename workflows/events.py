@@ -24,7 +24,7 @@ from tiling import (
     regularized,
     to_wgs84,
 )
-from workflows.detecting import find_regions, grown, tile_grid, touching
+from workflows.detecting import find_regions, grown, outline_of, tile_grid, touching
 from workflows.geojson import rounded
 from workflows.memory import AHEAD, Batches
 from workflows.options import SceneOptions
@@ -83,7 +83,7 @@ class Event:
     @property
     def outline(self) -> MultiPolygon:
         """All its outlines in pixels."""
-        return shapely.multipolygons(shapely.get_parts([region.pixel_polygon for region in self.regions]))
+        return outline_of(self.regions)
 
 
 @dataclass(frozen=True)
