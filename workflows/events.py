@@ -48,6 +48,10 @@ class Place:
     geometry: Polygon | MultiPolygon
     area_m2: float
 
+    def redrawn(self, region: ChangeRegion, pair: ScenePair, min_area: float) -> Place:
+        """Return the place with the outline of ``region``, or as it is where that is too small."""
+        return (places_of([region], pair, min_area) or [self])[0]
+
 
 @dataclass(frozen=True)
 class Event:
@@ -195,16 +199,16 @@ def right_angled(pair: ScenePair, events: Iterable[Event], min_area: float) -> l
     An outline that would fall below ``min_area`` square metres stays as it was.
     """
 
-    def redrawn(place: Place) -> Place:
+    def straightened(place: Place) -> Place:
         outline = regularized(place.region.pixel_polygon, REGULAR_TOLERANCE)
         if outline is place.region.pixel_polygon:
             return place
         to_map = pair.grid.transform
         matrix = [to_map.a, to_map.b, to_map.d, to_map.e, to_map.c, to_map.f]
         region = replace(place.region, pixel_polygon=outline, polygon=affine_transform(outline, matrix))
-        return (places_of([region], pair, min_area) or [place])[0]
+        return place.redrawn(region, pair, min_area)
 
-    return [Event(tuple(redrawn(place) for place in event.places)) for event in events]
+    return [Event(tuple(straightened(place) for place in event.places)) for event in events]
 
 
 def places_of(regions: Iterable[ChangeRegion], pair: ScenePair, min_area: float) -> list[Place]:

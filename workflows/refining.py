@@ -14,7 +14,7 @@ from rscc.refinement import LEAST_AGREEMENT, refine_masks
 from tiling import Band, ChangeRegion, ScenePair, TileGrid, Window, polygonize
 from workflows.crops import burnt, crop_around
 from workflows.errors import OptionInvalid
-from workflows.events import Event, Found, places_of
+from workflows.events import Event, Found
 from workflows.options import SceneOptions
 from workflows.progress import Progress, tell
 
@@ -147,7 +147,7 @@ def refine_events(
         progress=progress,
     )
     redrawn = iter(
-        (places_of([region], pair, options.min_area) or [place])[0]
+        place.redrawn(region, pair, options.min_area)
         for place, region in zip(places, refinement.regions, strict=True)
     )
     events = [Event(tuple(next(redrawn) for _ in event.places)) for event in found.events]
