@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tiling import Tile
-from workflows.memory import MemoryPlan
+from workflows.memory import MemoryPlan, device_of
 
 if TYPE_CHECKING:
     from rscc.captioner import Captioner
@@ -78,7 +78,7 @@ def measured_rate(
     tile = sum(_seconds(find, batch) for batch in batches) / len(tiles)
     few = batches[0][:DESCRIBED]
     describe(few)
-    device = str(getattr(captioner, "device", "this machine"))
+    device = device_of(captioner, "this machine")
     words = f"{len(tiles)} tile{'' if len(tiles) == 1 else 's'} of these scenes on {device}"
     return Rate(tile, _seconds(describe, few) / len(few), "measured", words)
 

@@ -20,7 +20,7 @@ from workflows.errors import WorkflowError
 from workflows.expected import expected_cost, measured_rate, stated_rate
 from workflows.inspection_facts import layer_facts, overlap_facts, scene_facts
 from workflows.inspection_words import inspection_text
-from workflows.memory import bounded_cache, plan
+from workflows.memory import bounded_cache, device_of, plan
 from workflows.opening import open_pair, pair_warnings, scene_dates
 from workflows.options import SceneOptions
 from workflows.record import grid_record, model_record, pair_record
@@ -154,7 +154,7 @@ def _opened(
     """
     grid = tile_grid(pair, card, options, search_area(pair, card, options))
     captioner = None if load is None else load()
-    on_cpu = str(getattr(captioner, "device", "cpu")) == "cpu"
+    on_cpu = device_of(captioner) == "cpu"
     memory = plan(options.memory, grid, card, batch_size=options.batch_size, on_cpu=on_cpu)
     if captioner is None:
         rate = stated_rate(card)

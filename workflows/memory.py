@@ -135,6 +135,11 @@ def least_cache(limit: int | None) -> int:
     return CACHES[0] if limit is None else CACHES[-1]
 
 
+def device_of(captioner: object, unknown: str = "cpu") -> str:
+    """Return where the model computes; ``unknown`` where a captioner does not say so, or there is none."""
+    return str(getattr(captioner, "device", unknown))
+
+
 class Batches:
     """Gives items to the model at most ``size`` at once; halves that for good when memory runs out."""
 

@@ -12,6 +12,7 @@ import rasterio
 import rscc
 from tiling.location import locate
 from tiling.scene import open_scene
+from workflows.memory import device_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -127,7 +128,7 @@ def identity(pair: ScenePair, grid: TileGrid, captioner: Captioner, options: Sce
         "area": [area.col_off, area.row_off, area.width, area.height],
         "model": model_record(captioner.card),
         # Its kind, not its number: a part of the scene may be done on any of several.
-        "device": str(getattr(captioner, "device", "cpu")).partition(":")[0],
+        "device": device_of(captioner).partition(":")[0],
         # As asked for, not as planned: what a process holds differs a little from run to run.
         "batch_size": options.batch_size,
         "memory": options.memory,

@@ -20,6 +20,7 @@ from workflows.memory import (
     Batches,
     MemoryPlan,
     bounded_cache,
+    device_of,
     least_cache,
     plan,
     resident_bytes,
@@ -99,7 +100,7 @@ def open_run(
             card,
             batch_size=options.batch_size,
             held=held,
-            on_cpu=_device(captioner) == "cpu",
+            on_cpu=device_of(captioner) == "cpu",
         )
         stack.enter_context(bounded_cache(memory.gdal_cache))
         cache = None
@@ -134,7 +135,7 @@ def caption_scene(
         infos, dates, pair, memory = opened.infos, opened.dates, opened.pair, opened.memory
         scene_grid, grid, cache = opened.scene_grid, opened.grid, opened.cache
         # Before the work: what cannot be loaded is said at once.
-        segmenter = options.refine and open_segmenter(options.refine, _device(captioner))
+        segmenter = options.refine and open_segmenter(options.refine, device_of(captioner))
         search = Search(pair, captioner, options, Batches(memory.batch_size), memory.ahead)
         found = search.run(grid, progress, cache)
         if found.counts["blank"] == len(grid):
@@ -181,11 +182,6 @@ def caption_scene(
             "seconds": round(time.perf_counter() - clock, 2),
         }
     return ChangeReport(changes, run, finished=cache.remove if cache else None)
-
-
-def _device(captioner: Captioner) -> str:
-    """Return where the model computes; a captioner that does not say so is taken for one on the CPU."""
-    return str(getattr(captioner, "device", "cpu"))
 
 
 def _change(
