@@ -36,7 +36,7 @@ def scene_facts(info: SceneInfo, taken: SceneDate, choice: BandChoice | None) ->
     """
     nodata = info.nodata
     return {
-        **scene_record(info.path, info, taken),
+        **scene_record(info, taken),
         "crs_name": str(CRS.from_user_input(info.crs).name),
         "band_list": [
             {"name": name, "color": None if color == "undefined" else color, "dtype": dtype}

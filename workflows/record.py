@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from workflows.options import SceneOptions
 
 
-def scene_record(path: str | Path, info: SceneInfo, taken: SceneDate) -> dict[str, Any]:
-    """Describe one input; ``path`` is recorded as given, but for what a URL may hold of secrets."""
+def scene_record(info: SceneInfo, taken: SceneDate) -> dict[str, Any]:
+    """Describe one input; its path is recorded as given, but for what a URL may hold of secrets."""
     return {
-        "path": public_path(path),
+        "path": public_path(info.path),
         "driver": info.driver,
         "width": info.width,
         "height": info.height,

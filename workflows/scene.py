@@ -166,7 +166,7 @@ def caption_scene(
         ]
         run = {
             "inputs": {
-                role: scene_record(info.path, info, taken)
+                role: scene_record(info, taken)
                 for role, info, taken in zip(("before", "after"), infos, dates, strict=True)
             },
             "model": model_record(card),
