@@ -217,7 +217,7 @@ def _cut(ground: Polygon, crs: Any, area: Polygon, area_crs: Any) -> Polygon:
     if area_crs == crs:
         return ground.intersection(area)
     geographic = _is_geographic(area_crs)
-    pole = _pole_in(ground, crs, area_crs) if geographic else 0
+    pole = pole_in(ground, crs, area_crs) if geographic else 0
     if pole:
         half = box(-1080, 0, 1080, 90) if pole > 0 else box(-1080, -90, 1080, 0)
         return _brought(ground, crs, area.intersection(half), area_crs)
@@ -238,7 +238,7 @@ def _brought(ground: Polygon, crs: Any, area: Polygon, area_crs: Any) -> Polygon
     return ground.intersection(shapely.make_valid(moved))
 
 
-def _pole_in(ground: Polygon, crs: Any, geographic_crs: Any) -> int:
+def pole_in(ground: Polygon, crs: Any, geographic_crs: Any = WGS84) -> int:
     """Return 1 where the ground has the north pole in it, -1 for the south pole, else 0."""
     for sign in (1, -1):
         place = transformer(geographic_crs, crs).transform(0.0, 90.0 * sign)

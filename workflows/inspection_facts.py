@@ -12,7 +12,7 @@ from rasterio.enums import Resampling
 from shapely.geometry import Polygon
 
 from tiling import SceneInfo, ScenePair
-from tiling.frame import common_ground
+from tiling.frame import common_ground, pole_in
 from tiling.geodesy import to_wgs84, transformer
 from tiling.grid import lattice
 from workflows.geojson import collection_bbox, rounded
@@ -110,11 +110,8 @@ def _share(ground: Polygon, info: SceneInfo, crs: Any) -> float | None:
 
 
 def _extent(ground: Polygon, crs: Any) -> list[float] | None:
-    pole = transformer("EPSG:4326", crs)
-    for latitude in (90.0, -90.0):
-        place = pole.transform(0.0, latitude)
-        if np.isfinite(place).all() and ground.intersects(shapely.Point(place)):
-            return None
+    if pole_in(ground, crs):
+        return None
     return collection_bbox([rounded(to_wgs84(ground, crs))])
 
 
