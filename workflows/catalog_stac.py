@@ -70,7 +70,7 @@ def _item(document: Mapping[str, Any], base: str) -> pystac.Item:
     try:
         return pystac.Item.from_dict(dict(document), preserve_dict=False)
     # Whatever is missing or of a wrong type in a stranger's item.
-    except (pystac.STACError, ValueError, TypeError, KeyError, AttributeError) as error:
+    except (pystac.STACError, pystac.STACTypeError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise _Unusable("no STAC item", f"{name}: left out, this is no valid STAC item") from error
 
 

@@ -23,7 +23,7 @@ _ROOTS = ("catalog.json", "collection.json")
 Document = dict[str, Any]
 
 
-class StacUnreadable(Exception):
+class StacUnreadable(CatalogInvalid):
     """One document of a source is missing or damaged; the message names it."""
 
 
@@ -50,10 +50,7 @@ def stac_items(source: str, options: CatalogOptions) -> Iterator[tuple[str, Docu
         ModuleNotFoundError: an API needs ``pystac_client``.
     """
     source = source if is_web(source) else os.path.abspath(source)
-    try:
-        document = _read(source)
-    except StacUnreadable as error:
-        raise CatalogInvalid(str(error)) from error
+    document = _read(source)
     kind = document.get("type")
     links = _links(document)
     if kind == "FeatureCollection":
@@ -63,7 +60,7 @@ def stac_items(source: str, options: CatalogOptions) -> Iterator[tuple[str, Docu
     elif "conformsTo" in document or "search" in links:
         yield from _asked(source, options)
     elif kind == "Collection" and "items" in links and "root" in links:
-        asked = _absolute(links["root"][0], source)
+        asked = resolved(links["root"][0], source)
         yield from _asked(asked, options, [str(document.get("id"))])
     elif "stac_version" in document:
         yield from _walked(source, document)
@@ -75,14 +72,12 @@ def stac_items(source: str, options: CatalogOptions) -> Iterator[tuple[str, Docu
 
 def resolved(href: str, base: str) -> str:
     """Return where an ``href`` leads that was found in the document ``base``: an address, or a path."""
-    if href.lower().startswith("file://"):
-        href = re.sub(r"^file://(localhost)?", "", href, flags=re.IGNORECASE)
-    return href if href.startswith("/vsi") else _absolute(href, base)
-
-
-def _absolute(href: str, base: str) -> str:
     from pystac.utils import make_absolute_href
 
+    if href.lower().startswith("file://"):
+        return re.sub(r"^file://(localhost)?", "", href, flags=re.IGNORECASE)
+    if href.startswith("/vsi"):
+        return href
     return str(make_absolute_href(href, base, start_is_dir=False))
 
 
@@ -103,7 +98,7 @@ def _pages(source: str, document: Document) -> Iterator[tuple[str, Document]]:
         for feature in features if isinstance(features, list) else ():
             if isinstance(feature, dict):
                 yield _own_address(feature, source), feature
-        address = next((_absolute(href, source) for href in _links(document).get("next", [])), None)
+        address = next((resolved(href, source) for href in _links(document).get("next", [])), None)
         if address is None or address in seen or not is_web(address) or not is_web(source):
             return
         seen.add(address)
@@ -111,7 +106,7 @@ def _pages(source: str, document: Document) -> Iterator[tuple[str, Document]]:
 
 
 def _own_address(item: Document, source: str) -> str:
-    return next((_absolute(href, source) for href in _links(item).get("self", [])), source)
+    return next((resolved(href, source) for href in _links(item).get("self", [])), source)
 
 
 def _walked(source: str, document: Document) -> Iterator[tuple[str, Document | StacUnreadable]]:
@@ -123,7 +118,7 @@ def _walked(source: str, document: Document) -> Iterator[tuple[str, Document | S
             base, document = waiting.pop()
             links = _links(document)
             for relation in ("item", "child"):
-                targets = [_absolute(href, base) for href in links.get(relation, [])]
+                targets = [resolved(href, base) for href in links.get(relation, [])]
                 targets = [target for target in dict.fromkeys(targets) if target not in seen]
                 seen.update(targets)
                 found = executor.map(lambda target: _tried(target, source), targets)
@@ -151,13 +146,15 @@ def _asked(
     """Ask an API for items, page by page."""
     from pystac_client import Client
     from pystac_client.exceptions import APIError
+    from pystac_client.stac_api_io import StacApiIO
     from requests.exceptions import RequestException
 
     shown = public_path(address)
     wanted = list(options.collections or collections)
     dates = (options.first_date or "..", options.last_date or "..")
+    service = StacApiIO(timeout=_SECONDS)
     try:
-        client = Client.open(address, timeout=_SECONDS)
+        client = Client.open(address, stac_io=service)
         if not wanted:
             names = sorted(collection.id for collection in client.get_collections())
             raise CatalogInvalid(
@@ -181,6 +178,8 @@ def _asked(
         raise CatalogUnreachable(
             f"{shown}: the API does not answer ({type(error).__name__}); check the address or try again later"
         ) from error
+    finally:
+        service.session.close()
 
 
 def _read(href: str) -> Document:
@@ -195,10 +194,11 @@ def _read(href: str) -> Document:
         content = _fetched(href) if is_web(href) else _from_disk(href)
         document = json.loads(content)
     except urllib.error.HTTPError as error:
+        error.close()
         if error.code < 500:
             raise StacUnreadable(f"{shown}: the server has no such document (HTTP {error.code})") from error
         raise CatalogUnreachable(f"{shown}: the server fails (HTTP {error.code}); try again later") from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         if isinstance(error, OSError) and is_web(href):
             raise CatalogUnreachable(
                 f"{shown}: the server does not answer; check the address, or try again later"
