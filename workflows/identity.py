@@ -45,7 +45,7 @@ _AFTER_STEM = (
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _ZIP = "/vsizip/"
 # What a user reads of a model's card, and no pixel or word depends on.
-_TOLD_OF_MODELS = {"description", "paper", "licence", "data", "trained", "limits", "scores"}
+_TOLD_OF_MODELS = {"description", "paper", "licence", "data", "trained", "limits", "scores", "kinds", "cost"}
 
 
 class Stored(NamedTuple):
