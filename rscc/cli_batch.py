@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 Engines = StrEnum("Engines", ["local", "dask"])
 # The run went through, but some pairs failed.
 SOME_FAILED = 3
+# Reasons of failures that the summary tells; rscc status has them all.
+REASONS = 5
 
 
 def batch(
@@ -229,7 +231,8 @@ def archive_summary(found: ArchiveSummary, output: Path) -> str:
         f"changes {found.changes:,}, {found.area_m2:,.0f} m2 ({found.area_m2 / 10_000:,.2f} ha)",
     ]
     if found.failed:
-        lines.append(f"failed  {found.failed:,} (rscc status {output} --failed says why)")
+        lines.append(f"failed  {found.failed:,} (rscc status {output} --failed lists them)")
+        lines += [f"        {reason.count:,}: {reason.line}" for reason in found.reasons[:REASONS]]
     return "\n".join(
         [*lines, f"layers  {output}/changes.gpkg (open it in QGIS), changes.parquet, summary.csv"]
     )

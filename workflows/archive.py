@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -14,6 +15,7 @@ from rscc.interrupts import patient_interrupts
 from workflows.archive_folder import ArchiveFolder
 from workflows.dispatch import Dispatch, DispatchOptions
 from workflows.errors import OptionInvalid, ReportsDamaged
+from workflows.failures import Reason, grouped
 from workflows.identity import SceneIdentities, keyed, settings_key
 from workflows.layers import write_layers
 from workflows.ledger import Ledger
@@ -43,6 +45,7 @@ class ArchiveSummary:
         skipped_as_done: pairs that were done when the run began.
         changes: in all reports together; ``area_m2`` their square metres.
         seconds: that the run took.
+        reasons: why pairs failed, the most frequent first.
     """
 
     pairs: int
@@ -52,6 +55,7 @@ class ArchiveSummary:
     changes: int
     area_m2: float
     seconds: float
+    reasons: tuple[Reason, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values."""
@@ -202,9 +206,7 @@ def _write_layers(archive: ArchiveFolder, ledger: Ledger, progress: Progress | N
         _take_up(ledger, damaged.pairs)
         raise
     # No pair is left that could go on with its finished tiles; the table may have lost some that had.
-    tiles = archive.work / "tiles"
-    for kept in list(tiles.iterdir()) if tiles.is_dir() else ():
-        archive.drop_tile_cache(kept.name)
+    shutil.rmtree(archive.work / "tiles", ignore_errors=True)
     archive.tidy()
 
 
@@ -240,5 +242,12 @@ def _summary(ledger: Ledger, skipped: int, seconds: float) -> ArchiveSummary:
         changes += row.changes or 0
         area += row.area_m2 or 0.0
     return ArchiveSummary(
-        counts.total, counts.done, counts.failed, skipped, changes, round(area, 2), round(seconds, 2)
+        pairs=counts.total,
+        done=counts.done,
+        failed=counts.failed,
+        skipped_as_done=skipped,
+        changes=changes,
+        area_m2=round(area, 2),
+        seconds=round(seconds, 2),
+        reasons=tuple(grouped(ledger.rows("failed"))),
     )

@@ -69,6 +69,17 @@ class ArchiveFolder:
         """Return where the finished tiles of a pair that several tasks share are kept."""
         return self.work / "tiles" / _checked(pair)
 
+    def make_tile_cache(self, pair: str) -> Path:
+        """Make the folder of :meth:`tile_cache`, unless it is there, and return it.
+
+        Raises:
+            OutputNotWritable: the system refused.
+        """
+        folder = self.tile_cache(pair)
+        with self._writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
     def drop_tile_cache(self, pair: str) -> None:
         """Remove the finished tiles of a pair, if there are any.
 
@@ -185,6 +196,19 @@ class ArchiveFolder:
                 self._move(final, gone)
                 _remove(gone)
 
+    def remove_shards(self) -> None:
+        """Remove the archives of the shards: all at once, as others see it.
+
+        Raises:
+            OutputNotWritable: the system refused.
+        """
+        gone = self._gone / self.shards.name
+        with self._writing(self.shards):
+            if self.shards.is_dir():
+                _remove(gone)
+                self._move(self.shards, gone)
+                _remove(gone)
+
     @contextmanager
     def drafting(self) -> Iterator[Path]:
         """Yield an empty folder to make the layers in; they take the place of those there when all are made.
@@ -229,6 +253,8 @@ class ArchiveFolder:
                 _remove(old)
             for leftover in (self._new, self._gone, self._draft):
                 _remove(leftover)
+            for unfinished in self.path.glob(".*.tmp"):
+                unfinished.unlink()
         self.tidy()
 
     def tidy(self) -> None:

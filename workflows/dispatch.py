@@ -85,8 +85,8 @@ class Dispatch:
         self._ledger, self._pairs, self._folder, self._engine = ledger, pairs, folder, engine
         self._scene, self._options = scene, options
         self.tells(None, None, 0, 0)
-        shared = options.split_above is not None and engine.shared_folder(folder.path)
-        self._split_above = options.split_above if shared else None
+        # None until a pair is to be split: there must be a worker to be asked.
+        self._shared: bool | None = None
         self._fetched: deque[LedgerRow] = deque()
         self._tasks: deque[Task] = deque()
         self._active: dict[str, _Active] = {}
@@ -182,10 +182,10 @@ class Dispatch:
                 self._scene,
                 date_before=row.date_before,
                 date_after=row.date_after,
-                tile_cache=None if kind == "pair" else self._folder.tile_cache(row.pair),
+                tile_cache=None if kind == "pair" else self._folder.tile_cache(row.pair).absolute(),
             ),
             rows=rows,
-            split_above=self._split_above if kind == "pair" else None,
+            split_above=self._options.split_above if kind == "pair" and self._shared is not False else None,
         )
         active.waiting.add(task.id)
         return task
@@ -212,6 +212,11 @@ class Dispatch:
 
     def _split(self, active: _Active, outcome: Outcome) -> None:
         assert outcome.rows is not None
+        if self._shared is None:
+            self._shared = self._engine.shared_folder(self._folder.make_tile_cache(active.row.pair))
+        if not self._shared:
+            self._tasks.append(self._task(active, "pair", number=1))
+            return
         active.parts = list(outcome.rows)
         self._ledger.split(active.row.pair, active.parts)
         finished = {part.number for part in self._ledger.parts(active.row.pair) if part.done}

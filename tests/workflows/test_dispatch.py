@@ -249,10 +249,16 @@ def test_nothing_is_split_where_workers_do_not_see_the_archive(tmp_path):
 
     def answer(task: Task) -> Outcome:
         tasks.append(task)
-        return found(task)
+        return found(task) if task.split_above is None else splitting(task)
 
-    Run(tmp_path, 1, split_above=50)(InlineEngine(answer=answer, shared=False))
-    assert tasks[0].split_above is None
+    states = Run(tmp_path, 3, split_above=50)(InlineEngine(wanted=1, answer=answer, shared=False))
+    assert {state for _, state, *_ in states} == {"done"}
+    assert [(task.pair, task.kind, task.split_above) for task in tasks] == [
+        ("p0", "pair", 50),
+        ("p0", "pair", None),
+        ("p1", "pair", None),
+        ("p2", "pair", None),
+    ]
 
 
 def test_a_full_disk_ends_the_run_and_the_pair_is_still_to_be_done(tmp_path, monkeypatch):
