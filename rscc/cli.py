@@ -17,8 +17,10 @@ from rscc.cli_evaluation import evaluate
 from rscc.cli_explain import explain
 from rscc.cli_inspect import inspect
 from rscc.cli_medium import synthesize_medium
+from rscc.cli_merge import merge
 from rscc.cli_options import Debug
 from rscc.cli_pairs import pairs
+from rscc.cli_status import status
 from rscc.cli_training import train
 from rscc.interrupts import INTERRUPTED, MESSAGE, tidy_interrupts
 
@@ -81,6 +83,8 @@ app.command()(inspect)
 app.command()(explain)
 app.command()(pairs)
 app.command()(batch)
+app.command()(status)
+app.command()(merge)
 
 
 @app.command()

@@ -134,6 +134,10 @@ class VersionsDiffer(WorkflowError):
     """A worker of a cluster has another version of rscc than the process that leads it, or has none."""
 
 
+class ShardsDiffer(WorkflowError):
+    """Shards that lie together are not of one run."""
+
+
 class ReportsDamaged(WorkflowError):
     """Reports of pairs that are done are missing or cannot be read; ``pairs`` has the ids of these pairs."""
 

@@ -1,0 +1,296 @@
+"""Shards become the archive that one run would have made, again and again while they grow."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from contextlib import suppress
+
+import pytest
+from archive_pairs import contents
+from archive_rows import change, install, report
+from filelock import FileLock
+
+from workflows.archive import shard_of
+from workflows.archive_folder import ArchiveFolder
+from workflows.errors import ArchiveBusy, ArchiveMissing, ReportsDamaged, ShardsDiffer
+from workflows.layers import write_layers
+from workflows.ledger import Ledger
+from workflows.merge import merge_shards
+from workflows.pair_table import PairRow
+
+COUNT = 3
+PAIRS = [PairRow(f"p{number:02d}", f"/b/{number}.tif", f"/a/{number}.tif", site="s") for number in range(12)]
+BROKEN = "p05"
+RECORD = {"model": {"name": "m"}, "settings": {"beams": 3}, "versions": {"rscc": "1"}, "engine": "local"}
+
+
+def work(folder: ArchiveFolder, shard=None, most=99, *, key="key", pairs=PAIRS) -> ArchiveFolder:
+    """Do at most ``most`` pairs as a coordinator does; the last one is left running if there are more."""
+    folder.create()
+    if shard is not None:
+        folder = folder.shard(*shard)
+        folder.create()
+    with folder.locked(), Ledger.open(folder.path, create=True) as ledger:
+        mine = [
+            (row, key if shard is None or shard_of(row.pair, shard[1]) == shard[0] else None) for row in pairs
+        ]
+        ledger.plan(mine, retry_failed=False)
+        folder.run.write_text(json.dumps(RECORD))
+        for number, row in enumerate(ledger.next(99)):
+            ledger.start(row.pair, attempt=1, worker="w")
+            if number == most:
+                return folder
+            if row.pair == BROKEN:
+                ledger.failed(row.pair, "w", 0.5, "refused", "SceneUnreadable", "5.tif: no raster")
+                continue
+            found = report(*[change(n) for n in range(1, 1 + int(row.pair[1:]) % 3)])
+            install(folder, row, found)
+            ledger.done(row.pair, "w", 1.0, changes=len(found.changes), area_m2=found.area_m2, tiles=4)
+        write_layers(folder, ledger.rows())
+    return folder
+
+
+@pytest.fixture
+def whole(tmp_path) -> ArchiveFolder:
+    """What one run makes of all pairs."""
+    return work(ArchiveFolder(tmp_path / "whole", durable=False))
+
+
+@pytest.fixture
+def folder(tmp_path) -> ArchiveFolder:
+    return ArchiveFolder(tmp_path / "merged", durable=False)
+
+
+def rows(folder: ArchiveFolder):
+    with Ledger.reader(folder.path) as ledger:
+        return {
+            row.pair: (row.number, row.state, row.key, row.changes, row.area_m2, row.site, row.line)
+            for row in ledger.rows()
+        }
+
+
+def test_shards_make_what_one_run_makes(folder, whole):
+    for number in range(1, COUNT + 1):
+        work(folder, (number, COUNT))
+    found = merge_shards(folder.path, remove=True)
+    assert contents(folder.path) == contents(whole.path)
+    assert rows(folder) == rows(whole)
+    assert found.is_complete and found.removed
+    assert (found.shards, found.missing, found.unfinished) == (COUNT, (), {})
+    assert (found.pairs, found.done, found.failed, found.left) == (12, 11, 1, 0)
+    assert found.changes == sum(number % 3 for number in range(12) if number != 5)
+    assert found.area_m2 == pytest.approx(found.changes * 100.25)
+
+
+def test_one_run_goes_on_from_merged_shards_and_repeats_nothing(folder, whole):
+    for number in range(1, COUNT + 1):
+        work(folder, (number, COUNT))
+    merge_shards(folder.path)
+    with Ledger.open(folder.path, create=False) as ledger:
+        planned = ledger.plan([(row, "key") for row in PAIRS], retry_failed=False)
+    assert planned.left == 0 and planned.done == 11
+
+
+def test_the_files_are_shared_with_the_shards(folder):
+    shard = work(folder, (1, 1))
+    merge_shards(folder.path)
+    for name in ("changes.geojson", "changes.qml", "item.json"):
+        assert os.path.samefile(shard.pair_folder("p01") / name, folder.pair_folder("p01") / name)
+
+
+def test_where_files_cannot_be_shared_they_are_copied_once(folder, whole, monkeypatch):
+    def refused(*_, **__):
+        raise OSError("Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refused)
+    shard = work(folder, (1, 1))
+    merge_shards(folder.path)
+    report = folder.pair_folder("p01") / "changes.geojson"
+    assert not os.path.samefile(shard.pair_folder("p01") / "changes.geojson", report)
+    inode = report.stat().st_ino
+    merge_shards(folder.path, remove=True)
+    assert report.stat().st_ino == inode
+    assert contents(folder.path) == contents(whole.path)
+
+
+def test_what_is_missing_or_not_finished_is_said_and_merged_later(folder, whole):
+    work(folder, (3, COUNT))
+    work(folder, (1, COUNT), most=1)
+    found = merge_shards(folder.path, remove=True)
+    assert found.missing == (2,)
+    assert found.unfinished == {1: found.left} and found.left > 0
+    assert not found.is_complete and not found.removed
+    assert {state for _, state, *_ in rows(folder).values()} <= {"done", "failed", "pending"}
+    assert folder.shards.is_dir()
+    work(folder, (1, COUNT))
+    work(folder, (2, COUNT))
+    again = merge_shards(folder.path, remove=True)
+    assert again.is_complete and again.removed
+    assert contents(folder.path) == contents(whole.path)
+    assert rows(folder) == rows(whole)
+
+
+def test_merging_again_changes_nothing(folder):
+    for number in range(1, COUNT + 1):
+        work(folder, (number, COUNT))
+    merge_shards(folder.path)
+    before = contents(folder.path)
+    times = {layer: layer.stat().st_mtime_ns for layer in folder.layers}
+    merge_shards(folder.path)
+    assert contents(folder.path) == before
+    assert {layer: layer.stat().st_mtime_ns for layer in folder.layers} == times
+
+
+def test_a_pair_that_was_done_anew_replaces_the_merged_one(folder):
+    shard = work(folder, (1, 1))
+    merge_shards(folder.path)
+    with Ledger.open(shard.path, create=False) as ledger:
+        ledger.plan([(row, "new" if row.pair == "p00" else "key") for row in PAIRS], retry_failed=False)
+        row = ledger.next(1)[0]
+        ledger.start(row.pair, attempt=1)
+        install(shard, row, report(change(1), change(2)))
+        ledger.done(row.pair, "w", 1.0, changes=2, area_m2=200.5, tiles=4)
+    found = merge_shards(folder.path)
+    assert found.is_complete
+    assert len(json.loads((folder.pair_folder("p00") / "changes.geojson").read_bytes())["features"]) == 2
+    assert rows(folder)["p00"][2:4] == ("new", 2)
+
+
+def test_a_pair_that_fails_now_has_no_report_any_more(folder):
+    shard = work(folder, (1, 1))
+    merge_shards(folder.path)
+    with Ledger.open(shard.path, create=False) as ledger:
+        ledger.plan([(row, "new" if row.pair == "p00" else "key") for row in PAIRS], retry_failed=False)
+        ledger.start("p00", attempt=1)
+        shard.remove("p00")
+        ledger.failed("p00", "w", 1.0, "failed", "OSError", "no")
+    merge_shards(folder.path)
+    assert not folder.pair_folder("p00").exists()
+    assert rows(folder)["p00"][1] == "failed"
+
+
+def test_what_was_merged_before_stays_without_its_shard(folder):
+    work(folder, (1, COUNT))
+    second = work(folder, (2, COUNT))
+    merge_shards(folder.path)
+    before = rows(folder)
+    shutil.rmtree(second.path)
+    found = merge_shards(folder.path)
+    assert found.missing == (2, 3)
+    assert rows(folder) == before
+
+
+def test_a_pair_that_left_the_table_leaves_the_archive(folder):
+    work(folder, (1, 1))
+    merge_shards(folder.path)
+    work(folder, (1, 1), pairs=PAIRS[1:])
+    merge_shards(folder.path)
+    assert "p00" not in rows(folder)
+    assert "p00" not in folder.summary.read_text()
+
+
+def test_a_report_that_is_gone_from_its_shard_is_to_be_done_again(folder):
+    shard = work(folder, (1, 1))
+    merge_shards(folder.path)
+    shutil.rmtree(shard.pair_folder("p01"))
+    found = merge_shards(folder.path)
+    assert found.unfinished == {1: 1} and found.left == 1
+    assert rows(folder)["p01"][1] == "pending"
+    assert not folder.pair_folder("p01").exists()
+
+
+def test_a_damaged_report_is_named_and_to_be_done_again(folder):
+    shard = work(folder, (1, 1))
+    (shard.pair_folder("p01") / "changes.geojson").write_text("{")
+    with pytest.raises(ReportsDamaged, match="p01"):
+        merge_shards(folder.path)
+    found = merge_shards(folder.path)
+    assert found.unfinished == {1: 1}
+
+
+def test_no_shards_no_merge(tmp_path, folder):
+    with pytest.raises(ArchiveMissing, match=r"nowhere: there are no shards in it; rscc batch --shard 1/4"):
+        merge_shards(tmp_path / "nowhere")
+    assert not (tmp_path / "nowhere").exists()
+    work(folder)
+    with pytest.raises(ArchiveMissing):
+        merge_shards(folder.path)
+
+
+def test_a_shard_that_was_only_begun_is_missing(folder):
+    work(folder, (1, 2))
+    folder.shard(2, 2).create()
+    assert merge_shards(folder.path).missing == (2,)
+
+
+def test_shards_of_two_counts_are_not_mixed(folder):
+    work(folder, (1, 2))
+    work(folder, (1, 3))
+    with pytest.raises(ShardsDiffer, match=r"shards: shards of 2 and shards of 3 lie together; remove"):
+        merge_shards(folder.path)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"model": {"name": "other"}}, "another model"),
+        ({"settings": {"beams": 1}}, "other options"),
+        ({"versions": {"rscc": "2"}}, "another version of rscc"),
+    ],
+)
+def test_shards_of_two_runs_are_not_mixed(folder, changed, said):
+    work(folder, (1, 2))
+    shard = work(folder, (2, 2))
+    shard.run.write_text(json.dumps({**RECORD, **changed}))
+    with pytest.raises(ShardsDiffer, match=rf"2-of-2: was made with {said} than .*1-of-2; run one"):
+        merge_shards(folder.path)
+    shard.run.write_text("{")
+    with pytest.raises(ShardsDiffer, match=r"2-of-2/run.json: is damaged"):
+        merge_shards(folder.path)
+    shard.run.write_text(json.dumps({**RECORD, "engine": "dask"}))
+    assert merge_shards(folder.path).is_complete
+
+
+@pytest.mark.parametrize("busy", ["archive.lock", "shards/2-of-2/archive.lock"])
+def test_nothing_is_merged_while_somebody_works(folder, busy):
+    work(folder, (1, 2))
+    work(folder, (2, 2))
+    with FileLock(folder.path / busy), pytest.raises(ArchiveBusy):
+        merge_shards(folder.path)
+    assert not folder.catalog.exists()
+    merge_shards(folder.path)
+
+
+class Killed(BaseException):
+    """As SIGKILL: nothing tidies up after it."""
+
+
+@pytest.mark.parametrize(
+    ("name", "places"),
+    [("rename", (1, 7, 12, 13)), ("replace", (1, 3, 5)), ("link", (2,)), ("unlink", (1, 5))],
+)
+def test_a_merge_that_was_killed_is_gone_on_with(tmp_path, whole, monkeypatch, name, places):
+    real = getattr(os, name)
+    for last in places:
+        folder = ArchiveFolder(tmp_path / f"{name}{last}", durable=False)
+        for number in (1, 2):
+            work(folder, (number, 2))
+        count = 0
+
+        def step(*arguments, last=last, **options):
+            nonlocal count
+            count += 1
+            if count == last:
+                raise Killed
+            return real(*arguments, **options)
+
+        monkeypatch.setattr(os, name, step)
+        with pytest.raises(Killed):
+            merge_shards(folder.path, remove=True)
+        monkeypatch.setattr(os, name, real)
+        with suppress(ArchiveMissing):  # it was killed when all was done but for removing the shards
+            merge_shards(folder.path, remove=True)
+        assert contents(folder.path) == contents(whole.path), last
+        assert rows(folder) == rows(whole)
