@@ -21,6 +21,7 @@ COMMANDS = {
     "rscc/cli_medium.py",
     "rscc/cli_options.py",
     "rscc/cli_pairs.py",
+    "rscc/cli_status.py",
     "rscc/cli_training.py",
 }
 ALLOWED_IN_COMMANDS = {"tiling", "workflows"}

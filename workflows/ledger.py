@@ -248,6 +248,16 @@ class Ledger:
             for values in self._all("SELECT host, pid, started, ended FROM sessions ORDER BY number")
         ]
 
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """Let everything that is asked within this block be of one moment."""
+        with ledger_file.explained(self.path):
+            self._connection.execute("BEGIN")
+            try:
+                yield
+            finally:
+                self._connection.execute("ROLLBACK")
+
     def select(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         """Return what a query of one's own finds, as :mod:`workflows.status` needs sums over all pairs."""
         return self._all(query, *values)

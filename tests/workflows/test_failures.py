@@ -1,0 +1,53 @@
+from dataclasses import replace
+
+import pytest
+
+from workflows.failures import SHOWN, grouped, without_names
+from workflows.ledger_rows import LedgerRow
+
+
+def failed(pair, line, *, kind="refused", error="NotARaster", before="/data/x/b.tif", after="/data/x/a.tif"):
+    empty = dict.fromkeys(LedgerRow.__slots__)
+    values = {"number": 0, "key": "k", "state": "failed", "attempts": 1, "lost": 0, "warnings": ()}
+    told = {"pair": pair, "before": before, "after": after, "kind": kind, "error": error, "line": line}
+    return LedgerRow(**{**empty, **values, **told})
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (
+            "/data/x/b.tif: there is no such file; check the path",
+            "FILE: there is no such file; check the path",
+        ),
+        ("/data/x/b.tif and /data/x/a.tif: no common ground", "FILE and FILE: no common ground"),
+        ("b.tif says nothing (see /data/x/b.tif.msk, /tmp/q).", "FILE says nothing (see FILE.msk, FILE)."),
+        ("https://host/b.tif: HTTP 503; /vsis3/other/key.tif too", "FILE: HTTP 503; FILE too"),
+        ("tiles of 3/4 and km/h; 50 % and/or less", "tiles of 3/4 and km/h; 50 % and/or less"),
+        (None, ""),
+    ],
+)
+def test_names_of_files_are_taken_out_of_a_line(line, expected):
+    assert without_names(failed("p", line)) == expected
+
+
+def test_failures_that_say_the_same_of_other_files_are_one_reason():
+    rows = [
+        failed(f"p{n}", f"/x/{n}.tif: no raster of {n} bands", before=f"/x/{n}.tif") for n in range(SHOWN + 2)
+    ]
+    rows += [failed("q", "/data/x/b.tif: there is no such file"), replace(rows[0], pair="done", state="done")]
+    many, one = grouped(rows)
+    assert (many.count, many.kind, many.error) == (SHOWN + 2, "refused", "NotARaster")
+    assert many.line == "FILE: no raster of 0 bands"
+    assert many.pairs == tuple(f"p{n}" for n in range(SHOWN))
+    assert (one.count, one.line, one.pairs) == (1, "FILE: there is no such file", ("q",))
+
+
+def test_kinds_and_classes_are_told_apart_and_order_is_kept_among_equals():
+    rows = [
+        failed("a", "it ended"),
+        failed("b", "it ended", kind="crashed"),
+        failed("c", "it ended", error="Other"),
+    ]
+    assert [reason.pairs for reason in grouped(rows)] == [("a",), ("b",), ("c",)]
+    assert grouped([]) == []
