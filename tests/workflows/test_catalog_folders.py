@@ -7,9 +7,9 @@ import os
 
 import numpy as np
 import pytest
+from file_server import serving
+from rasters import north_up, write_scene
 
-from tests.file_server import serving
-from tests.rasters import north_up, write_scene
 from workflows.catalog import CatalogOptions
 from workflows.catalog_folders import folder_catalog
 from workflows.catalog_given import table_catalog, two_folder_catalog

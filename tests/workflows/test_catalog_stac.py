@@ -6,10 +6,10 @@ import json
 import socket
 
 import pytest
+from file_server import serving
 from shapely.geometry import box, mapping
+from stac_server import stac_serving
 
-from tests.file_server import serving
-from tests.stac_server import stac_serving
 from workflows.catalog import CatalogOptions
 from workflows.catalog_sources import read_catalog
 from workflows.errors import CatalogInvalid, CatalogUnreachable
