@@ -1,0 +1,95 @@
+"""``rscc merge``: shards that were really worked through, and what the command says of them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from archive_fakes import fake_card, load_fake
+from archive_pairs import contents, make_archive
+from inline_engine import InlineEngine
+
+from rscc.cli import main
+from workflows import SceneOptions
+from workflows.archive import run_archive
+from workflows.pair_table import read_pairs
+from workflows.tasks import ModelSource
+
+
+def batch(table, out, **options):
+    """What ``rscc batch`` does, in this process."""
+    source = ModelSource("fake", "cpu", load_fake)
+    return run_archive(
+        read_pairs(table), out, fake_card("fake"), source, lambda _: InlineEngine(), SceneOptions(), **options
+    )
+
+
+def merge(*arguments) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(["merge", *map(str, arguments)])
+    return ended.value.code or 0
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    return make_archive(tmp_path_factory.mktemp("pairs"), 9, each=1, breakages=("missing", "text"))
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory):
+    return make_archive(tmp_path_factory.mktemp("sound"), 6, seed=1)
+
+
+def test_merged_shards_are_the_archive_of_one_run(made, tmp_path, capsys):
+    whole, out = tmp_path / "whole", tmp_path / "merged"
+    batch(made.table, whole)
+    for number in (2, 3, 1):
+        batch(made.table, out, shard=(number, 3))
+    assert merge(out, "--remove-shards") == 3
+    assert contents(out) == contents(whole)
+    said = capsys.readouterr().out
+    assert "3 of 3 shards: 7 of 9 pairs done" in said
+    assert "failed  2 (rscc status" in said and "shards  removed" in said
+    begun = batch(made.table, out)
+    assert (begun.skipped_as_done, begun.done, begun.failed) == (7, 7, 2)
+    assert contents(out) == contents(whole)
+
+
+def test_all_done_is_exit_code_0(sound, tmp_path, capsys):
+    for number in (1, 2):
+        batch(sound.table, tmp_path / "out", shard=(number, 2))
+    assert merge(tmp_path / "out", "--json") == 0
+    streams = capsys.readouterr()
+    found = json.loads(streams.out)
+    assert (found["done"], found["failed"], found["left"], found["missing"]) == (6, 0, 0, [])
+    assert found["archive"] == str(tmp_path / "out") and not found["removed"]
+    assert "2 of 2 shards: 6 of 6 pairs done" in streams.err
+    assert merge(tmp_path / "out", "--quiet") == 0
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_missing_shard_is_exit_code_3(sound, tmp_path, capsys):
+    batch(sound.table, tmp_path / "out", shard=(2, 12))
+    assert merge(tmp_path / "out", "--remove-shards") == 3
+    said = capsys.readouterr().out
+    assert "missing 1, 3, 4, 5, 6, 7, 8, 9 and 3 more of 12" in said
+    assert "shards  not removed: not all are there and finished" in said
+    assert (tmp_path / "out" / "changes.gpkg").is_file()
+
+
+def test_pairs_that_are_left_are_told_with_their_shard(sound, tmp_path, capsys):
+    out = tmp_path / "out"
+    batch(sound.table, out, shard=(1, 1))
+    report = next((out / "shards" / "1-of-1" / "pairs").iterdir())
+    for path in report.iterdir():
+        path.unlink()
+    report.rmdir()
+    assert merge(out) == 3
+    assert "left    1 in shards 1 (1 pairs); run them again, then merge again" in capsys.readouterr().out
+
+
+def test_a_folder_without_shards_is_exit_code_2(tmp_path, capsys):
+    assert merge(tmp_path) == 2
+    line = capsys.readouterr().err
+    assert line.startswith(f"rscc: error: {tmp_path}: there are no shards in it; rscc batch --shard")
+    assert list(tmp_path.iterdir()) == []
