@@ -12,7 +12,7 @@ import numpy as np
 
 from tiling.bands import Numbers, Wanted, choose_bands
 from tiling.errors import NothingValid
-from tiling.frame import Bounds, Grid, focus_window, plan_grid
+from tiling.frame import Bounds, Grid, plan_frame
 from tiling.grid import Window
 from tiling.layer import Layer, LayerReader, is_mask
 from tiling.normalization import Normalization
@@ -94,14 +94,13 @@ class ScenePair:
         scale = checked_scale(scale)
         infos = _described(before), _described(after)
         choices = [choose_bands(info, bands) for info in infos]
-        grid = plan_grid(*infos, gsd)
-        focus = None if bounds is None else focus_window(grid, bounds, infos[0])
+        frame = plan_frame(*infos, gsd=gsd, bounds=bounds)
         first, second = (
-            Layer.of(info, choice.numbers, grid, _alpha_masks(info, choice.numbers))
+            Layer.of(info, choice.numbers, frame.grid, _alpha_masks(info, choice.numbers))
             for info, choice in zip(infos, choices, strict=True)
         )
-        pair = cls(first, second, grid)
-        pair.focus = focus or pair.focus
+        pair = cls(first, second, frame.grid)
+        pair.focus = frame.focus
         pair.notes = tuple(choice.warning for choice in choices if choice.warning is not None)
         try:
             pair._fit_stretch(scale)
