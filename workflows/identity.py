@@ -13,15 +13,18 @@ import json
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
 
 import rscc
 from tiling.errors import TilingError
 from tiling.location import locate
 from tiling.vrt import checked_sources, looks_like_vrt
+from workflows.progress import batches
 from workflows.record import public_path, settings_record
 
 if TYPE_CHECKING:
@@ -32,8 +35,8 @@ if TYPE_CHECKING:
 # Bytes at either end of a file that say whether it is the same. TIFFs have their directories at one of them.
 END_BYTES = 2**16
 _CHUNK = 2**22
-# How many freshly read files are kept at once while an archive is looked through.
-_KEPT = 2000
+# How many pairs are looked at, and freshly read files kept, at once while an archive is looked through.
+_AT_ONCE, _KEPT = 100, 2000
 # Files that GDAL reads with image.tif: image.tif.msk.ovr and the like, perhaps several endings in a row ...
 _AFTER_NAME = (".aux.xml", ".msk", ".ovr")
 # ... and image.tfw and the like.
@@ -41,6 +44,8 @@ _AFTER_STEM = (
     ".aux", ".imd", ".j2w", ".jgw", ".jp2w", ".jpegw", ".jpgw", ".pgw", ".pngw", ".prj", ".rpb", ".tab",
     ".tfw", ".tiffw", ".tifw", ".wld", "_rpc.txt",
 )  # fmt: skip
+# Threads, and seconds that a scene takes from which they are worth while.
+THREADS, SLOW = 16, 5e-4
 # A drive of one letter is none.
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _ZIP = "/vsizip/"
@@ -82,6 +87,24 @@ class SceneIdentities:
         self.fresh: dict[str, Stored] = {}
         self._found: dict[str, str] = {}
         self._beside: dict[str, dict[str, list[str]]] = {}
+        self._is_slow, self._stopped = False, False
+
+    def look_at(self, locations: Iterable[str]) -> None:
+        """Look at scenes that will be asked for: several at once where each takes its time.
+
+        That is so where files are new, large, or on a network; where all is near, threads only cost.
+        """
+        wanted = [location for location in dict.fromkeys(locations) if location not in self._found]
+        if not wanted:
+            return
+        begin = perf_counter()
+        if self._is_slow:
+            self._look_at_once(wanted)
+        else:
+            for location in wanted:
+                self.of(location)
+        each = (perf_counter() - begin) / len(wanted)
+        self._is_slow = each > SLOW / (THREADS if self._is_slow else 1)
 
     def of(self, location: str) -> str:
         """Return 32 hexadecimal digits for a scene, named as :func:`tiling.location.locate` takes it.
@@ -100,23 +123,40 @@ class SceneIdentities:
             into(self.fresh)
             self.fresh = {}
 
+    def _look_at_once(self, locations: Sequence[str]) -> None:
+        local = [_absolute(location) for location in locations if not _is_remote(location)]
+        folders = [
+            folder for folder in dict.fromkeys(map(os.path.dirname, local)) if folder not in self._beside
+        ]
+        pool = ThreadPoolExecutor(THREADS)
+        try:
+            self._beside.update(zip(folders, pool.map(_list_beside, folders), strict=True))
+            for _ in pool.map(self.of, locations):
+                pass
+        except BaseException:
+            self._stopped = True  # Ctrl-C: a file of many gigabytes is not read to its end
+            raise
+        finally:
+            pool.shutdown(cancel_futures=True)
+
     def _scene(self, location: str) -> str:
         if _is_remote(location):
             return f"remote {public_location(location)}"
         if location.startswith(_ZIP):
             inner = location[len(_ZIP) :]
             return self._member("".join(inner[1:].rpartition("}")[::2]) if inner.startswith("{") else inner)
-        path = os.path.abspath(location)
+        path = _absolute(location)
+        folder, _, name = path.rpartition(os.sep)
         facts, sources = self._look(path)
         if facts is None and ".zip" in path.lower():
             return self._member(path)
         if facts is None:
             return f"missing {path}"
-        parts = [os.path.basename(path), facts, *self._around(path)]
+        parts = [name, facts, *self._around(folder, name)]
         for source in sources or ():
             # One that is a VRT itself will be refused by the reader, and is not followed.
-            name = os.path.relpath(source, os.path.dirname(path))
-            parts += [name, str(self._look(source)[0]), *self._around(source)]
+            parts += [os.path.relpath(source, folder), str(self._look(source)[0])]
+            parts += self._around(*os.path.split(source))
         return "\n".join(parts)
 
     def _member(self, path: str) -> str:
@@ -128,12 +168,17 @@ class SceneIdentities:
             return f"missing {path}"
         return f"{whole.relative_to(archive.parent).as_posix()} {facts}"
 
-    def _around(self, path: str) -> list[str]:
-        """Tell the files that GDAL reads with one."""
-        folder = os.path.dirname(path)
-        return [
-            f"{name} {self._look(os.path.join(folder, name))[0]}" for name in self._names_beside(folder, path)
-        ]
+    def _around(self, folder: str, name: str) -> list[str]:
+        """Tell the files that GDAL reads with one, in order; a folder is listed once."""
+        listed = self._beside.get(folder)
+        if listed is None:
+            listed = self._beside[folder] = _list_beside(folder)
+        if not listed:
+            return []
+        lower = name.lower()
+        stem = f"{os.path.splitext(lower)[0]}|"
+        beside = sorted({*listed.get(lower, ()), *listed.get(stem, ())})
+        return [f"{other} {self._look(os.path.join(folder, other))[0]}" for other in beside]
 
     def _look(self, path: str) -> tuple[str | None, tuple[str, ...] | None]:
         """Return what one file is known by, and what it is made of; None for the first if there is none."""
@@ -161,24 +206,13 @@ class SceneIdentities:
             head = file.read(END_BYTES)
             digest.update(head)
             if self.full:
-                while block := file.read(_CHUNK):
+                while (block := file.read(_CHUNK)) and not self._stopped:
                     digest.update(block)
             elif status.st_size > END_BYTES:
                 file.seek(max(END_BYTES, status.st_size - END_BYTES))
                 digest.update(file.read(END_BYTES))
         sources = _sources(path) if looks_like_vrt(head) else None
         return Stored(status.st_size, status.st_mtime_ns, self.full, digest.digest(), sources)
-
-    def _names_beside(self, folder: str, path: str) -> list[str]:
-        """Return the names of the files that GDAL reads with one, sorted; a folder is listed once."""
-        listed = self._beside.get(folder)
-        if listed is None:
-            listed = self._beside[folder] = _list_beside(folder)
-        if not listed:
-            return []
-        lower = os.path.basename(path).lower()
-        stem = f"{os.path.splitext(lower)[0]}|"
-        return sorted({*listed.get(lower, ()), *listed.get(stem, ())})
 
 
 def keyed(
@@ -188,10 +222,12 @@ def keyed(
     keep: Callable[[Mapping[str, Stored]], None],
 ) -> Iterator[tuple[PairRow, str]]:
     """Yield each pair with its key, and hand what was read of files to ``keep`` from time to time."""
-    for row in rows:
-        yield row, pair_key(row, identities, settings)
+    for part in batches(rows, _AT_ONCE):
+        identities.look_at(scene for row in part for scene in (row.before, row.after))
         if len(identities.fresh) >= _KEPT:
             identities.keep(keep)
+        for row in part:
+            yield row, pair_key(row, identities, settings)
     identities.keep(keep)
 
 
@@ -231,6 +267,12 @@ def _is_remote(location: str) -> bool:
     if location.startswith("/"):
         return location.startswith("/vsi") and not location.startswith(_ZIP)
     return _ADDRESS.match(location) is not None
+
+
+def _absolute(location: str) -> str:
+    # Tables of pairs give absolute paths: most need no more than a look.
+    plain = location[:1] == "/" == os.sep and "/." not in location and "//" not in location
+    return location if plain else os.path.abspath(location)
 
 
 def _sources(path: str) -> tuple[str, ...]:

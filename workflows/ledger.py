@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import astuple, fields
 from pathlib import Path
+from threading import Lock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -305,10 +306,13 @@ class Ledger:
 
 
 class _Files(Mapping[str, Stored]):
-    """The files of a ledger, sought one by one: those of a million pairs need not be in memory."""
+    """The files of a ledger, sought one by one: those of a million pairs need not be in memory.
+
+    Several threads may ask; the ledger is not to be used for something else meanwhile.
+    """
 
     def __init__(self, ledger: Ledger) -> None:
-        self._ledger, self._connection = ledger, ledger._connection
+        self._ledger, self._connection, self._lock = ledger, ledger._connection, Lock()
 
     def __getitem__(self, path: str) -> Stored:
         found = self.get(path)
@@ -319,7 +323,8 @@ class _Files(Mapping[str, Stored]):
     def get(self, path: str, default: Any = None) -> Any:
         # Asked for every scene of every pair: an exception for each that is new would take half of the time.
         try:
-            found = self._connection.execute(_FILE, (path,)).fetchone()
+            with self._lock:
+                found = self._connection.execute(_FILE, (path,)).fetchone()
         except sqlite3.Error:
             with ledger_file.explained(self._ledger.path):
                 raise

@@ -68,7 +68,7 @@ def open_for_writing(path: Path, *, create: bool) -> sqlite3.Connection:
     with explained(path):
         if not is_new:
             _check_start(path)
-        connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
+        connection = _connect(path)
         try:
             _make_tables(connection)
             _check_version(path, connection)
@@ -121,7 +121,7 @@ def in_memory(path: Path) -> sqlite3.Connection:
     Raises:
         LedgerForeign, LedgerUnusable: see :func:`open_for_writing`.
     """
-    connection = sqlite3.connect(":memory:", isolation_level=None)
+    connection = _connect(":memory:")
     if path.exists():
         source = open_for_reading(path)
         with explained(path):
@@ -224,9 +224,16 @@ def _pragma(connection: sqlite3.Connection, name: str) -> int:
     return int(connection.execute(f"PRAGMA {name}").fetchone()[0])
 
 
+def _connect(place: str | Path, uri: bool = False) -> sqlite3.Connection:
+    # Threads that look at scenes ask what is known of them, one at a time.
+    return sqlite3.connect(
+        place, uri=uri, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+    )
+
+
 def _read_only(path: Path) -> sqlite3.Connection:
     address = f"{path.absolute().as_uri()}?mode=ro"
-    return sqlite3.connect(address, uri=True, timeout=BUSY_SECONDS, isolation_level=None)
+    return _connect(address, uri=True)
 
 
 def _host_file(path: Path) -> Path:
@@ -254,8 +261,8 @@ def _copied(path: Path) -> sqlite3.Connection:
             after = path.stat()
             if (before.st_mtime_ns, before.st_size) != (after.st_mtime_ns, after.st_size):
                 continue
-            connection = sqlite3.connect(":memory:", isolation_level=None)
-            source = sqlite3.connect(copy, isolation_level=None)
+            connection = _connect(":memory:")
+            source = _connect(copy)
             try:
                 source.backup(connection)
             finally:

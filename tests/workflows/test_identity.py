@@ -1,5 +1,6 @@
 import os
 import shutil
+import threading
 import zipfile
 from dataclasses import replace
 
@@ -12,6 +13,8 @@ from workflows.identity import END_BYTES, SceneIdentities, keyed, pair_key, publ
 from workflows.ledger import Ledger
 from workflows.options import SceneOptions
 from workflows.pair_table import PairRow
+
+DEADLINE = 60
 
 
 @pytest.fixture
@@ -275,6 +278,7 @@ def test_the_key_of_a_pair_depends_on_scenes_dates_and_settings(scene, tmp_path)
 
 
 def test_what_was_read_is_handed_over_while_pairs_are_looked_through(tmp_path, monkeypatch):
+    monkeypatch.setattr(identity, "_AT_ONCE", 2)
     monkeypatch.setattr(identity, "_KEPT", 4)
     rows = []
     for number in range(5):
@@ -356,3 +360,58 @@ def test_another_file_of_the_segmenter_makes_another_key(tmp_path):
     before = settings_key(folder, card())
     (tmp_path / "config.json").write_text("{}")
     assert settings_key(folder, card()) != before
+
+
+def many(folder, count=40):
+    for number in range(count):
+        (folder / f"{number}.tif").write_bytes(bytes([number]))
+        (folder / f"{number}.tfw").write_bytes(bytes([number]))
+    return [str(folder / f"{number}.tif") for number in range(count)]
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_slow_files_are_looked_at_several_at_once_with_the_same_result(tmp_path, monkeypatch, full):
+    names = [*many(tmp_path), "https://host/a.tif", str(tmp_path / "absent.tif")]
+    one_by_one = [identity_of(name, full) for name in names]
+    monkeypatch.setattr(identity, "SLOW", 0)
+    own, meeting = SceneIdentities._read, threading.Barrier(4)
+
+    def read(self, path, status):
+        if path in names[1:5]:  # only four threads at once get past this
+            meeting.wait(DEADLINE)
+        return own(self, path, status)
+
+    monkeypatch.setattr(SceneIdentities, "_read", read)
+    with Ledger.open(tmp_path, create=True) as ledger:
+        scenes = SceneIdentities(ledger.files(), full)
+        scenes.look_at(names[:1])
+        assert scenes._is_slow
+        scenes.look_at(names)
+        assert [scenes.of(name) for name in names] == one_by_one
+        scenes.keep(ledger.keep_files)
+        assert len(ledger.files()) == 80
+
+
+def test_near_files_are_looked_at_without_threads(tmp_path, monkeypatch):
+    monkeypatch.setattr(identity, "SLOW", 1e9)
+    monkeypatch.setattr(SceneIdentities, "_look_at_once", None)
+    scenes = SceneIdentities({}, full=False)
+    scenes.look_at(many(tmp_path))
+    assert len(scenes.fresh) == 80
+
+
+def test_an_interrupt_ends_looking_at_scenes(tmp_path, monkeypatch):
+    names = many(tmp_path)
+    scenes = SceneIdentities({}, full=True)
+    scenes._is_slow = True
+    read = []
+
+    def interrupted(self, path, status):
+        read.append(path)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(SceneIdentities, "_read", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        scenes.look_at(names)
+    assert len(read) < len(names)
+    assert scenes._stopped
