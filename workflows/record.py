@@ -8,10 +8,16 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import rasterio
+import shapely
+from shapely.geometry import box
 
 import rscc
+from tiling import ReprojectionFailed, to_wgs84
+from tiling.frame import pole_in
+from tiling.geodesy import on_map
 from tiling.location import locate
 from tiling.scene import open_scene
+from workflows.geojson import geometry_member, rounded
 from workflows.memory import device_of
 
 if TYPE_CHECKING:
@@ -22,6 +28,9 @@ if TYPE_CHECKING:
     from tiling import SceneInfo, ScenePair, TileGrid
     from workflows.dates import SceneDate
     from workflows.options import SceneOptions
+
+# Degrees.
+_GROUND_TOLERANCE = 1e-6
 
 
 def scene_record(info: SceneInfo, taken: SceneDate) -> dict[str, Any]:
@@ -115,6 +124,22 @@ def grid_record(pair: ScenePair, grid: TileGrid) -> dict[str, Any]:
         "overlap": grid.overlap,
         "tiles": len(grid),
     }
+
+
+def ground_record(pair: ScenePair) -> dict[str, Any] | None:
+    """Return the ground that both scenes show as a GeoJSON polygon in WGS84, bent edges within 10 cm.
+
+    None around a pole, and where an edge has no longitude and latitude.
+    """
+    grid = pair.grid
+    ground = box(*on_map(grid.transform, 0, grid.height), *on_map(grid.transform, grid.width, 0))
+    if pole_in(ground, grid.crs):
+        return None
+    try:
+        shown = to_wgs84(ground, grid.crs)
+    except ReprojectionFailed:
+        return None
+    return geometry_member(rounded(shapely.simplify(shown, _GROUND_TOLERANCE)))
 
 
 def identity(pair: ScenePair, grid: TileGrid, captioner: Captioner, options: SceneOptions) -> dict[str, Any]:

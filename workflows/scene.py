@@ -30,6 +30,7 @@ from workflows.options import SceneOptions
 from workflows.progress import Progress
 from workflows.record import (
     grid_record,
+    ground_record,
     identity,
     model_record,
     pair_record,
@@ -172,6 +173,7 @@ def caption_scene(
             "model": model_record(card),
             "settings": settings_record(options, card),
             "tiling": {**grid_record(pair, grid), **found.counts},
+            "ground": ground_record(pair),
             **pair_record(pair),
             "refinement": refinement.as_dict() if refinement else None,
             "memory": memory.as_dict(),

@@ -1,7 +1,13 @@
 from __future__ import annotations
 
 import pytest
+import shapely
+from fakes import BrightnessCaptioner
+from pyproj import Transformer
+from scene_pairs import make_pair
 
+from tiling import to_wgs84
+from workflows import SceneOptions, caption_scene
 from workflows.record import public_path
 
 
@@ -20,3 +26,33 @@ def test_paths_are_recorded_as_given(path):
 )
 def test_addresses_are_recorded_without_secrets(address, recorded):
     assert public_path(address) == recorded
+
+
+def ground_of(pair, **options):
+    return caption_scene(pair.before, pair.after, BrightnessCaptioner(), SceneOptions(**options)).run[
+        "ground"
+    ]
+
+
+def test_the_ground_is_what_both_scenes_show_whatever_changed_on_it(tmp_path):
+    pair = make_pair(tmp_path, [(40, 50, 30, 50, 240)], size=(150, 210))
+    ground = shapely.geometry.shape(ground_of(pair))
+    whole = to_wgs84(shapely.box(500_000, 5_600_000 - 75, 500_000 + 105, 5_600_000), "EPSG:32633")
+    assert ground.hausdorff_distance(whole) < 2e-7
+    assert shapely.get_num_coordinates(ground) == 5
+    assert ground.exterior.is_ccw
+    assert ground_of(pair, bounds=ground.buffer(-0.0003).bounds) == ground_of(pair)
+
+
+def test_the_ground_is_cut_at_180_degrees(tmp_path):
+    x, y = Transformer.from_crs("EPSG:4326", "EPSG:32601", always_xy=True).transform(-180.0, 10.0)
+    pair = make_pair(tmp_path, [], crs="EPSG:32601", origin=(x - 40, y))
+    ground = shapely.geometry.shape(ground_of(pair))
+    assert ground.geom_type == "MultiPolygon"
+    assert ground.bounds[0] == -180 and ground.bounds[2] == 180
+    assert sum(part.bounds[2] - part.bounds[0] for part in ground.geoms) == pytest.approx(0.00096, rel=0.01)
+
+
+def test_no_ground_is_told_around_a_pole(tmp_path):
+    pair = make_pair(tmp_path, [], crs="EPSG:5041", origin=(2_000_000 - 50, 2_000_000 + 30))
+    assert ground_of(pair) is None
