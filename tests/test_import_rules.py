@@ -19,6 +19,7 @@ COMMANDS = {
     "rscc/cli_explain.py",
     "rscc/cli_inspect.py",
     "rscc/cli_medium.py",
+    "rscc/cli_merge.py",
     "rscc/cli_options.py",
     "rscc/cli_pairs.py",
     "rscc/cli_status.py",
