@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from workflows.catalog import Catalog, CatalogOptions, Draft, Scene, Skipped, choose, named_rows
 from workflows.catalog_pairing import common_ground, pair_up
 from workflows.catalog_scenes import Header, read_headers
+from workflows.catalog_sidecars import Sidecars
 from workflows.dates import scene_date
 from workflows.errors import CatalogInvalid
 from workflows.pair_table import PairRow
@@ -32,12 +33,12 @@ class SceneFolder:
     Attributes:
         root: the folder, absolute.
         names: paths of the rasters under it, in order, with ``/``.
-        listing: names of all files of each folder, by absolute path.
+        sidecars: the text files of each folder, by its absolute path.
     """
 
     root: str
     names: Sequence[str]
-    listing: Mapping[str, Sequence[str]]
+    sidecars: Mapping[str, Sidecars]
 
     @classmethod
     def listed(cls, folder: str | Path, options: CatalogOptions) -> SceneFolder:
@@ -47,11 +48,11 @@ class SceneFolder:
             CatalogInvalid: there is no raster.
         """
         root = os.path.abspath(folder)
-        listing: dict[str, list[str]] = {}
+        sidecars = {}
         names = []
         for path, folders, files in os.walk(root):
             folders[:] = sorted(name for name in folders if not name.startswith("."))
-            listing[path] = files
+            sidecars[path] = Sidecars(path, files)
             names += [
                 Path(path, name).relative_to(root).as_posix()
                 for name in files
@@ -62,7 +63,7 @@ class SceneFolder:
         if not names:
             like = f" like {options.glob}" if options.glob else f" ({', '.join(RASTERS)})"
             raise CatalogInvalid(f"{folder}: there is no raster{like} in it; check the path")
-        return cls(root, sorted(names), listing)
+        return cls(root, sorted(names), sidecars)
 
     def locations(self) -> list[str]:
         """Return the absolute path of each raster."""
@@ -71,7 +72,7 @@ class SceneFolder:
     def headers(self, progress: Progress | None) -> list[tuple[str, Header | Skipped]]:
         """Return the name and the header of each raster, or why there is none."""
         found = read_headers(
-            self.locations(), progress, lambda location: self.listing.get(os.path.dirname(location), ())
+            self.locations(), progress, lambda location: self.sidecars.get(os.path.dirname(location))
         )
         return list(zip(self.names, found, strict=True))
 

@@ -13,6 +13,7 @@ from workflows.catalog import Catalog, CatalogOptions, Draft, Skipped, named_row
 from workflows.catalog_folders import UNMATCHED, SceneFolder, key_of
 from workflows.catalog_pairing import common_ground
 from workflows.catalog_scenes import Header, read_headers
+from workflows.catalog_sidecars import Sidecars
 from workflows.errors import CatalogInvalid
 from workflows.pair_table import PairRow, read_pairs
 from workflows.record import public_path
@@ -71,7 +72,7 @@ def two_folder_catalog(
                 f"{folder}: of its scenes {_some(lone)} have no partner in the other folder; what is the "
                 "same in both names can be given with --match"
             )
-    checked, wrong = _checked(named_rows(drafts), {**first.listing, **second.listing}, progress)
+    checked, wrong = _checked(named_rows(drafts), {**first.sidecars, **second.sidecars}, progress)
     return Catalog(
         f"folders {before} and {after}",
         checked,
@@ -102,11 +103,11 @@ def _by_key(files: SceneFolder, options: CatalogOptions) -> tuple[dict[str, str]
 
 
 def _checked(
-    rows: Sequence[PairRow], listing: Mapping[str, Sequence[str]], progress: Progress | None
+    rows: Sequence[PairRow], sidecars: Mapping[str, Sidecars], progress: Progress | None
 ) -> tuple[list[PairRow], list[Skipped]]:
     """Return the rows whose scenes can be read and overlap, with what the scenes say filled in."""
     locations = list(dict.fromkeys(location for row in rows for location in (row.before, row.after)))
-    found = read_headers(locations, progress, lambda location: listing.get(os.path.dirname(location), ()))
+    found = read_headers(locations, progress, lambda location: sidecars.get(os.path.dirname(location)))
     headers = dict(zip(locations, found, strict=True))
     skipped = [header for header in headers.values() if isinstance(header, Skipped)]
     kept = []

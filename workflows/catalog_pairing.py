@@ -251,7 +251,7 @@ def _labelled(site: str | None, footprint: Polygon | MultiPolygon) -> str:
 def _left_out(scene: Scene, first: Scene | None, linked: bool, options: CatalogOptions) -> Skipped:
     if first is not None:
         return Skipped(
-            "a second scene of one place and day",
+            "of the same place and day as another",
             f"{scene.name}: left out for {first.name}, of the same place and day",
         )
     if linked:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from tiling import SceneUnreachable, TilingError, describe, to_wgs84
 from tiling.bands import choose_bands
 from workflows.catalog import Skipped
-from workflows.catalog_sidecars import sidecar_facts, tag_clouds
+from workflows.catalog_sidecars import Sidecars, tag_clouds
 from workflows.dates import scene_date
 from workflows.errors import CatalogUnreachable
 from workflows.progress import Progress, tell
@@ -25,6 +26,7 @@ _READERS = 8
 # So many scenes of a server in a row that cannot be had, and it is the server.
 _PATIENCE = 10
 UNREADABLE = "unreadable"
+T = TypeVar("T")
 # Degrees, about a metre.
 _DETAIL = 1e-5
 
@@ -46,15 +48,15 @@ class Header:
     footprint: Polygon | MultiPolygon
 
 
-def read_header(location: str, beside: Iterable[str] = ()) -> Header:
-    """Read the header of one scene, and the text files ``beside`` it (names of its folder) that belong to it.
+def read_header(location: str, beside: Sidecars | None = None) -> Header:
+    """Read the header of one scene, and of the text files ``beside`` it those that belong to it.
 
     Raises:
         TilingError: the scene cannot be read, has no place, or nothing that can be looked at.
     """
     info = describe(location)
     choose_bands(info)
-    date, cloud = sidecar_facts(Path(location), beside)
+    date, cloud = beside.facts(Path(location).stem) if beside else (None, None)
     tags = {"DATE_ACQUIRED": date, **info.tags} if date else info.tags
     clouds = tag_clouds(info.tags.items())
     return Header(
@@ -68,7 +70,7 @@ def read_header(location: str, beside: Iterable[str] = ()) -> Header:
 def read_headers(
     locations: Sequence[str],
     progress: Progress | None = None,
-    beside: Callable[[str], Iterable[str]] = lambda location: (),
+    beside: Callable[[str], Sidecars | None] = lambda location: None,
 ) -> Iterator[Header | Skipped]:
     """Yield the header of each scene in the order given, or why there is none; several are read at a time.
 
@@ -85,7 +87,7 @@ def read_headers(
     unreachable = 0
     executor = ThreadPoolExecutor(_READERS)
     try:
-        for number, header in enumerate(executor.map(read, locations), start=1):
+        for number, header in enumerate(_ahead(executor, read, locations), start=1):
             tell(progress, "scenes", number, len(locations))
             unreachable = unreachable + 1 if isinstance(header, SceneUnreachable) else 0
             if unreachable == _PATIENCE:
@@ -96,3 +98,14 @@ def read_headers(
             yield Skipped(UNREADABLE, f"{header} (left out)") if isinstance(header, TilingError) else header
     finally:
         executor.shutdown(cancel_futures=True)
+
+
+def _ahead(executor: ThreadPoolExecutor, read: Callable[[str], T], locations: Iterable[str]) -> Iterator[T]:
+    """Map in order like the executor does, but only a few ahead: who gives up has not asked for them all."""
+    waiting: deque[Future[T]] = deque()
+    for location in locations:
+        waiting.append(executor.submit(read, location))
+        if len(waiting) >= 2 * _READERS:
+            yield waiting.popleft().result()
+    while waiting:
+        yield waiting.popleft().result()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+from collections import defaultdict
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
@@ -28,6 +30,7 @@ _SUFFIXES = (".txt", ".json", ".xml")
 _ENDING = re.compile(r"[_.-](mtl|metadata|meta|stac|item|tiff?|jp2)$", re.IGNORECASE)
 # One such file speaks for every scene in its folder.
 _OF_FOLDER = re.compile(r"mtd(_\w+)?|mtl|metadata", re.IGNORECASE)
+_JOINT = re.compile(r"[_.-]")
 _MOST_BYTES = 2**20
 
 
@@ -41,28 +44,38 @@ def tag_clouds(tags: Iterable[tuple[str, str]]) -> float | None:
     return None
 
 
-def sidecar_facts(scene: Path, beside: Iterable[str]) -> tuple[str | None, float | None]:
-    """Return when a scene was taken (as its provider writes it) and its cloud cover in percent.
+class Sidecars:
+    """The text files of one folder, found by the scenes that they describe."""
 
-    ``beside`` are the names of the files in its folder. Each is None where no file that belongs to the scene
-    says it.
-    """
-    dates, clouds = [], []
-    for name in sorted(beside):
-        stem, dot, suffix = name.rpartition(".")
-        if f"{dot}{suffix}".lower() in _SUFFIXES and _belongs(stem, scene.stem):
-            date, cloud = _facts(scene.with_name(name))
-            dates.append(date)
-            clouds.append(cloud)
-    return next(filter(None, dates), None), next((cloud for cloud in clouds if cloud is not None), None)
+    def __init__(self, folder: str | Path, names: Iterable[str]):
+        self._folder = Path(folder)
+        self._own: dict[str, list[str]] = defaultdict(list)
+        self._of_products: dict[str, list[str]] = defaultdict(list)
+        self._of_folder: list[str] = []
+        for name in sorted(names):
+            stem, suffix = os.path.splitext(name)
+            if suffix.lower() not in _SUFFIXES:
+                continue
+            if _OF_FOLDER.fullmatch(stem):
+                self._of_folder.append(name)
+                continue
+            self._own[stem].append(name)
+            product = _ENDING.sub("", stem)
+            if product != stem:
+                self._of_products[product].append(name)
 
+    def facts(self, scene: str) -> tuple[str | None, float | None]:
+        """Return when a scene was taken (as its provider writes it) and its cloud cover in percent.
 
-def _belongs(stem: str, scene: str) -> bool:
-    """Tell whether a file of that name describes the scene, or the product that the scene is a part of."""
-    base = _ENDING.sub("", stem)
-    if scene in (stem, base) or _OF_FOLDER.fullmatch(stem):
-        return True
-    return base != stem and re.match(rf"{re.escape(base)}[_.-]", scene) is not None
+        ``scene`` is its name without the ending. Each is None where no file that belongs to it says so; what
+        speaks for it alone is believed before what speaks for its product or the folder.
+        """
+        products = [scene[: place.start()] for place in _JOINT.finditer(scene)][::-1]
+        names = [*self._own.get(scene, ()), *self._of_products.get(scene, ())]
+        names += [name for product in products for name in self._of_products.get(product, ())]
+        found = [_facts(self._folder / name) for name in (*names, *self._of_folder)]
+        date = next((date for date, _ in found if date), None)
+        return date, next((cloud for _, cloud in found if cloud is not None), None)
 
 
 @lru_cache(maxsize=256)

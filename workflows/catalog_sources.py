@@ -82,6 +82,8 @@ def _kind(sources: Sequence[str]) -> str:
     (source,) = sources
     if is_web(source) or stac_root(source) is not None:
         return "STAC"
+    if "://" in source:
+        raise CatalogInvalid(f"{public_path(source)}: catalogs are read from files and from http and https")
     if folders[0]:
         return "a folder"
     if is_table(source):

@@ -75,7 +75,7 @@ def resolved(href: str, base: str) -> str:
     from pystac.utils import make_absolute_href
 
     if href.lower().startswith("file://"):
-        return re.sub(r"^file://(localhost)?", "", href, flags=re.IGNORECASE)
+        return re.sub(r"^file://[^/]*", "", href, flags=re.IGNORECASE)
     if href.startswith("/vsi"):
         return href
     return str(make_absolute_href(href, base, start_is_dir=False))

@@ -314,6 +314,7 @@ def test_sources_are_told_apart(tmp_path):
         (["a", "b", "a"], "a: it cannot go with other sources; give a table, "),
         (["a", "t.csv"], "t.csv: it cannot go with other sources; give a table, "),
         (["a/2015.tif"], "a/2015.tif: pairs are not made from such a file; give a table, "),
+        (["s3://u:hush@b/c.json"], "s3://b/c.json: catalogs are read from files and from http and https"),
         (["absent.csv"], "absent.csv: there is no such file; check the path, or make one with rscc pairs"),
     ],
 )
