@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 import shlex
 import sys
@@ -162,3 +163,27 @@ def test_an_api_needs_the_extra(scenes, pairs_command, monkeypatch):
 
 def test_the_rules_of_the_help_are_those_of_the_catalog():
     assert [str(choice) for choice in PairChoice] == list(PAIR_RULES)
+
+
+@pytest.mark.real
+def test_the_real_scenes_make_their_pairs(shared_data, tmp_path, monkeypatch, pairs_command):
+    monkeypatch.chdir(tmp_path)
+    scenes = shlex.quote(str(shared_data / "data" / "scenes"))
+    code, _, err = pairs_command(f"{scenes} -q")
+    assert code == 0
+    rows = read_pairs("pairs.csv")
+    series = {
+        site: [row for row in rows if row.site == site] for site in ("naip_4709963", "pucallpa_landsat")
+    }
+    assert [len(found) for found in series.values()] == [3, 4]
+    for found in series.values():
+        assert all(row.date_after == after.date_before for row, after in itertools.pairwise(found))
+    assert sum(row.date_before is None for row in rows) == 3
+    assert [line.split()[2] for line in err.splitlines()] == [
+        "levir_test_1/label.tif:",
+        "levir_test_2/label.tif:",
+    ]
+    code, _, err = pairs_command(f"{scenes} -q --overwrite --pair first-last --match '(naip|pucallpa)'")
+    assert (code, err) == (0, "")
+    spans = [(row.site, row.date_before, row.date_after) for row in read_pairs("pairs.csv")]
+    assert spans == [("naip", "2009-08-18", "2020-08-31"), ("pucallpa", "1985", "2020")]

@@ -53,11 +53,13 @@ def parquet_bytes(records: Sequence[Mapping[str, Any]], footprints: Sequence[Any
     import geopandas
     import pandas
 
+    from workflows.pair_table import COLUMNS
+
     columns = {
         name: pandas.array(
             [record[name] for record in records], dtype="Float64" if name in _CLOUDS else "string"
         )
-        for name in records[0]
+        for name in COLUMNS[:-1]
     }
     frame = geopandas.GeoDataFrame(columns, geometry=list(footprints), crs="EPSG:4326")
     file = io.BytesIO()

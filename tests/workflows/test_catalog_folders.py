@@ -141,7 +141,7 @@ def test_files_of_providers_say_date_and_clouds(tmp_path, kind):
     made(tmp_path, f"s/{scene}", "s/sub/x_20200101.tif")
     (tmp_path / "s" / name).write_text(text)
     (row,) = folder(tmp_path).rows
-    assert row.date_before in ("2015-05-06", "20150506") and row.date_after == "2020-01-01"
+    assert (row.date_before, row.date_after) == ("2015-05-06", "2020-01-01")
     assert (row.cloud_before, row.cloud_after) == (12.34, None)
 
 

@@ -63,6 +63,12 @@ def test_what_is_written_is_read_again(tmp_path, name):
     assert [file.name for file in tmp_path.iterdir()] == [name]
 
 
+@pytest.mark.parametrize("name", ["pairs.csv", "pairs.parquet"])
+def test_a_table_without_a_row_can_be_written_but_not_used(tmp_path, name):
+    write_pairs([], tmp_path / name)
+    assert refused(tmp_path / name) == "it has no rows; give each pair of scenes one"
+
+
 def test_paths_are_relative_to_the_table_so_that_both_can_be_moved(tmp_path):
     old, new = tmp_path / "old", tmp_path / "new"
     old.mkdir()
