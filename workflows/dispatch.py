@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 PATIENCE = 0.5
 # Pairs fetched from the ledger at once.
 FETCHED = 256
+# Reports written at once: the disk takes what several wait for in one go.
+WRITERS = 16
 # What is said where scenes cannot be had, which may be the fault of the storage and not of the pair.
 UNREACHABLE = frozenset({"SceneUnreachable", "SceneNotFound", "SceneUnreadable", "OSError", "TimeoutError"})
 
@@ -94,6 +97,8 @@ class Dispatch:
         # Pairs that crash a worker have their last attempt with no other beside them.
         self._alone: dict[str, LedgerRow] = {}
         self._unreached: dict[str, Outcome] = {}
+        # What came in and has not its name in the archive yet.
+        self._found: list[tuple[_Active, Outcome]] = []
         self._stopped = False
 
     def tells(
@@ -118,6 +123,7 @@ class Dispatch:
             for outcome in self._engine.wait(PATIENCE):
                 self._take(outcome)
                 tell(self._progress, "pairs", self._done, self._total)
+            self._install()
         for active, outcome in self._given_up():
             self._fail(active, outcome)
         # After a stop: what was taken back, and pairs of which some parts are missing.
@@ -206,7 +212,7 @@ class Dispatch:
         elif outcome.state == "done" and task.kind == "part":
             self._part_done(active, task)
         elif outcome.state == "done":
-            self._install(active, outcome)
+            self._found.append((active, outcome))
         else:
             self._failed(active, outcome)
 
@@ -232,18 +238,34 @@ class Dispatch:
         if not active.waiting:
             self._tasks.append(self._task(active, "finish"))
 
-    def _install(self, active: _Active, outcome: Outcome) -> None:
-        pair, result = active.row.pair, outcome.result
+    def _install(self) -> None:
+        """Give the reports that came their names; several at once, as most of it is waiting for the disk."""
+        found, self._found = self._found, []
+        if not found:
+            return
+        with ThreadPoolExecutor(min(len(found), WRITERS)) as writers:
+            written = [writers.submit(self._write, active.row, outcome) for active, outcome in found]
+            for (active, outcome), one in zip(found, written, strict=True):
+                one.result()
+                self._finish(active, outcome)
+                tell(self._progress, "pairs", self._done, self._total)
+
+    def _write(self, row: LedgerRow, outcome: Outcome) -> None:
+        result = outcome.result
         assert result is not None
-        item = stac_item(active.row, json.loads(result.report))
+        item = stac_item(row, json.loads(result.report))
         self._folder.install(
-            pair,
+            row.pair,
             {
                 REPORT: result.report,
                 STYLE: (result.style or qgis_style()).encode(),
                 ITEM: f"{json.dumps(item, ensure_ascii=False, indent=1)}\n".encode(),
             },
         )
+
+    def _finish(self, active: _Active, outcome: Outcome) -> None:
+        pair, result = active.row.pair, outcome.result
+        assert result is not None
         self._ledger.done(
             pair,
             worker=outcome.worker,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -77,6 +78,45 @@ def test_pairs_are_run_in_the_order_of_the_table_and_installed(tmp_path):
     assert json.loads(files["item.json"])["id"] == "p3"
     row = run.found[0]
     assert (row.seconds, row.tiles, row.warnings) == (1.5, 7, ("a warning",))
+
+
+class AtOnce(InlineEngine):
+    """Hands out everything it was given in one go."""
+
+    def wait(self, timeout: float) -> list[Outcome]:
+        return [one for _ in range(len(self.queue)) for one in super(AtOnce, self).wait(timeout)]
+
+
+def test_reports_that_come_together_are_installed_together(tmp_path, monkeypatch):
+    run = Run(tmp_path, 8)
+    install, both = run.folder.install, threading.Barrier(2, timeout=30)
+
+    def install_with_another(pair, files):
+        both.wait()
+        install(pair, files)
+
+    monkeypatch.setattr(run.folder, "install", install_with_another)
+    assert {state for _, state, *_ in run(AtOnce(wanted=4, answer=found))} == {"done"}
+
+
+def test_of_reports_that_come_together_one_that_cannot_be_written_is_not_done(tmp_path, monkeypatch):
+    run = Run(tmp_path, 4)
+    install = run.folder.install
+
+    def install_but_one(pair, files):
+        if pair == "p1":
+            raise OutputNotWritable(f"{pair}: no space")
+        install(pair, files)
+
+    monkeypatch.setattr(run.folder, "install", install_but_one)
+    with pytest.raises(OutputNotWritable, match="p1: no space"):
+        run(AtOnce(wanted=4, answer=found))
+    assert [row.state for row in run.found] == ["done", "running", "running", "running"]
+    monkeypatch.undo()
+    # The next run takes up what was not recorded as done, whether its folder is there or not.
+    again = InlineEngine(answer=found)
+    assert {state for _, state, *_ in run(again)} == {"done"}
+    assert sorted(name.split("/")[0] for name in again.begun) == ["p1", "p2", "p3"]
 
 
 def test_a_task_has_the_scenes_and_dates_of_its_row(tmp_path):
