@@ -9,7 +9,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -40,15 +40,12 @@ from rscc.cli_options import (
 )
 
 if TYPE_CHECKING:
-    from workflows.archive import ArchiveSummary
     from workflows.engine import Engine
     from workflows.tasks import ModelSource
 
 Engines = StrEnum("Engines", ["local", "dask"])
 # The run went through, but some pairs failed.
 SOME_FAILED = 3
-# Reasons of failures that the summary tells; rscc status has them all.
-REASONS = 5
 
 
 def batch(
@@ -132,22 +129,40 @@ def batch(
 
     The same command goes on where it ended, whatever ended it, and repeats nothing.
     """
+    from rscc.cli_archive_texts import archive_summary, estimate_text
     from rscc.terminal import progress_bar, show_warnings
     from workflows.archive import run_archive
+    from workflows.archive_estimate import estimate_archive
     from workflows.pair_table import read_pairs
     from workflows.tasks import ModelSource
 
     options, share = scene_options(context.params), read_shard(shard)
     rows = read_pairs(pairs, warn=lambda line: show_warnings([line]))
     card = context.obj.load_card(model)
-    source = ModelSource(model, device, context.obj.load_captioner)
+    start = _engine_factory(engine, scheduler, workers, gpu_workers)
     with progress_bar(shown=not quiet and sys.stderr.isatty()) as progress:
+        if dry_run:
+            count, threads = _cores_of(device, workers, scheduler)
+            expected = estimate_archive(
+                rows,
+                output,
+                card,
+                options,
+                workers=count,
+                threads=threads,
+                retry_failed=retry_failed,
+                full_hash=full_hash,
+                shard=share,
+                progress=progress,
+            )
+            _show(estimate_text(expected), expected.as_dict(), output, quiet, as_json)
+            return
         found = run_archive(
             rows,
             output,
             card,
-            source,
-            _engine_factory(engine, scheduler, workers, gpu_workers),
+            ModelSource(model, device, context.obj.load_captioner),
+            start,
             options,
             retries=retries,
             retry_failed=retry_failed,
@@ -158,7 +173,7 @@ def batch(
             progress=progress,
             notice=None if quiet else lambda line: typer.echo(line, err=True),
         )
-    _show(found, output, quiet, as_json)
+    _show(archive_summary(found, output), found.as_dict(), output, quiet, as_json)
     if found.failed:
         raise typer.Exit(SOME_FAILED)
 
@@ -216,23 +231,18 @@ def _dask(workers: int | None, scheduler: str | None, gpu_workers: bool, source:
     return DaskEngine(source, workers, scheduler, gpu_workers=gpu_workers)
 
 
-def _show(found: ArchiveSummary, output: Path, quiet: bool, as_json: bool) -> None:
+def _cores_of(device: str, workers: int | None, scheduler: str | None) -> tuple[int, int]:
+    """Return how many workers an estimate is for, and the cores of each."""
+    from workflows.processes import local_devices, threads_each
+
+    if scheduler:
+        return 1, 1
+    count = len(local_devices(device, workers))
+    return count, threads_each(count)
+
+
+def _show(text: str, found: dict[str, Any], output: Path, quiet: bool, as_json: bool) -> None:
     if not quiet:
-        typer.echo(archive_summary(found, output), err=as_json)
+        typer.echo(text, err=as_json)
     if as_json:
-        typer.echo(json.dumps({"archive": str(output), **found.as_dict()}, ensure_ascii=False))
-
-
-def archive_summary(found: ArchiveSummary, output: Path) -> str:
-    """Say in a few lines what a run over an archive came to."""
-    before = f" ({found.skipped_as_done:,} of them before)" if found.skipped_as_done else ""
-    lines = [
-        f"{found.done:,} of {found.pairs:,} pairs done{before} in {found.seconds:.1f} s",
-        f"changes {found.changes:,}, {found.area_m2:,.0f} m2 ({found.area_m2 / 10_000:,.2f} ha)",
-    ]
-    if found.failed:
-        lines.append(f"failed  {found.failed:,} (rscc status {output} --failed lists them)")
-        lines += [f"        {reason.count:,}: {reason.line}" for reason in found.reasons[:REASONS]]
-    return "\n".join(
-        [*lines, f"layers  {output}/changes.gpkg (open it in QGIS), changes.parquet, summary.csv"]
-    )
+        typer.echo(json.dumps({"archive": str(output), **found}, ensure_ascii=False))

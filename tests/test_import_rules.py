@@ -13,6 +13,7 @@ FORBIDDEN = {
 # The files of rscc that may know the other packages, and only while a command runs.
 COMMANDS = {
     "rscc/cli.py",
+    "rscc/cli_archive_texts.py",
     "rscc/cli_batch.py",
     "rscc/cli_caption.py",
     "rscc/cli_evaluation.py",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from rscc.interrupts import patient_interrupts
 from workflows.archive_folder import ArchiveFolder
 from workflows.dispatch import Dispatch, DispatchOptions
-from workflows.errors import OptionInvalid, ReportsDamaged
+from workflows.errors import NotAnArchive, OptionInvalid, ReportsDamaged
 from workflows.failures import Reason, grouped
 from workflows.identity import SceneIdentities, keyed, settings_key
 from workflows.layers import write_layers
@@ -110,7 +110,8 @@ def run_archive(
         SchedulerLost, WorkersUnable, RsccError: see :class:`workflows.engine.Engine`.
     """
     options, say, clock = options or SceneOptions(), notice or (lambda line: None), time.monotonic()
-    archive = _made(ArchiveFolder(folder), shard)
+    archive = archive_of(folder, shard)
+    archive.create()
     with archive.locked():
         archive.recover()
         with Ledger.open(archive.path, create=True) as ledger:
@@ -164,16 +165,22 @@ def with_keys(
     yield from found
 
 
-def _made(archive: ArchiveFolder, shard: Shard | None) -> ArchiveFolder:
-    """Make the folder of an archive, or of a shard of it, and return it."""
-    if shard is not None:
-        number, count = shard
-        if not 1 <= number <= count:
-            raise OptionInvalid(f"shard is {number}/{count}; it must be a number from 1 / how many there are")
-        archive.create()
-        archive = archive.shard(number, count)
-    archive.create()
-    return archive
+def archive_of(folder: str | Path, shard: Shard | None = None) -> ArchiveFolder:
+    """Return the archive in ``folder``, or that of a shard within it; nothing is made.
+
+    Raises:
+        OptionInvalid: no such shard can be.
+        NotAnArchive: something else is in the folder.
+    """
+    whole = ArchiveFolder(folder)
+    if whole.is_foreign():
+        raise NotAnArchive(f"{folder}: is not empty and no archive of rscc; give a new or an empty folder")
+    if shard is None:
+        return whole
+    number, count = shard
+    if not 1 <= number <= count:
+        raise OptionInvalid(f"shard is {number}/{count}; it must be a number from 1 / how many there are")
+    return whole.shard(number, count)
 
 
 def _dispatch(work: Dispatch) -> bool:

@@ -1,0 +1,246 @@
+"""The command rscc batch: its options, what it says, and the code it ends with."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from archive_fakes import fake_card
+from archive_pairs import MadeArchive, contents, make_archive, write_table
+from inline_engine import InlineEngine
+
+from rscc import cli_batch
+from rscc.cli import main
+from rscc.cli_batch import batch, read_shard
+from rscc.cli_caption import caption
+from rscc.weights import ModelCard
+from workflows.errors import OptionInvalid
+
+
+@pytest.fixture
+def made(tmp_path) -> MadeArchive:
+    return make_archive(tmp_path, 8, each=1, breakages=("missing", "apart"))
+
+
+@pytest.fixture
+def asked(monkeypatch) -> list:
+    """Let the engine be one without processes; keeps what engines were asked for."""
+    found = []
+
+    def local(workers, source):
+        found.append(("local", workers, source.model, source.device))
+        return InlineEngine()
+
+    def dask(workers, scheduler, gpu_workers, source):
+        found.append(("dask", workers, scheduler, gpu_workers))
+        return InlineEngine()
+
+    monkeypatch.setattr(cli_batch, "_local", local)
+    monkeypatch.setattr(cli_batch, "_dask", dask)
+    return found
+
+
+def rscc(capfd, *arguments, card=fake_card) -> tuple[int, str, str]:
+    """Run the command in this process; returns (exit code, stdout, stderr)."""
+    with pytest.raises(SystemExit) as ended:
+        main([str(argument) for argument in arguments], captioner_factory=None, card_factory=card)
+    out, err = capfd.readouterr()
+    return ended.value.code or 0, out, err
+
+
+def test_an_archive_with_failures_ends_with_3_and_says_why(made, capfd, asked):
+    out = made.table.parent / "out"
+    code, said, err = rscc(capfd, "batch", made.table, "--out", out)
+    assert code == 3 and asked == [("local", None, "rscc-base", "auto")]
+    assert err == "8 pairs: 0 done already, 8 to do\n"
+    lines = said.splitlines()
+    assert lines[0].startswith("6 of 8 pairs done in ")
+    assert lines[1].startswith("changes ")
+    assert lines[2] == f"failed  2 (rscc status {out} --failed lists them)"
+    assert lines[3].startswith("        1: FILE: ")
+    assert lines[-1] == f"layers  {out}/changes.gpkg (open it in QGIS), changes.parquet, summary.csv"
+
+
+def test_an_archive_without_failures_ends_with_0(made, capfd, asked):
+    write_table(made, made.sound)
+    code, _, _ = rscc(capfd, "batch", made.table, "--out", made.table.parent / "out")
+    assert code == 0
+
+
+def test_quiet_says_nothing_and_json_all(made, capfd, asked):
+    out = made.table.parent / "out"
+    assert rscc(capfd, "batch", made.table, "--out", out, "--quiet") == (3, "", "")
+    code, said, _ = rscc(capfd, "batch", made.table, "--out", out, "--json", "-q")
+    found = json.loads(said)
+    assert code == 3 and found["archive"] == str(out)
+    assert (found["pairs"], found["done"], found["failed"], found["skipped_as_done"]) == (8, 6, 2, 6)
+    assert {reason["error"] for reason in found["reasons"]} == {"SceneNotFound", "NoOverlap"}
+
+
+def test_the_options_of_the_pairs_are_those_of_caption():
+    alone = {"before", "after", "output", "tile_cache", "date_before", "date_after", "overwrite"}
+    shared = inspect.signature(caption).parameters
+    ours = inspect.signature(batch).parameters
+    assert shared.keys() - ours.keys() == alone - {"output"}
+    for name in shared.keys() - alone:
+        assert (ours[name].annotation, ours[name].default) == (shared[name].annotation, shared[name].default)
+
+
+def test_the_options_reach_the_pairs(made, capfd, asked):
+    out = made.table.parent / "out"
+    rscc(
+        capfd,
+        "batch",
+        made.table,
+        "--out",
+        out,
+        "--min-area",
+        "50",
+        "--beams",
+        "2",
+        "--focus-captions",
+        "zoom",
+    )
+    settings = json.loads((out / "pairs" / made.sound[0] / "changes.geojson").read_text())["rscc"]["settings"]
+    assert (settings["min_area"], settings["beams"], settings["focus_captions"]) == (50, 2, "zoom")
+    # Another setting: everything again.
+    _, said, _ = rscc(capfd, "batch", made.table, "--out", out, "--min-area", "20", "--json")
+    assert json.loads(said)["skipped_as_done"] == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "engine"),
+    [
+        (["--workers", "3"], ("local", 3, "rscc-base", "auto")),
+        (["--model", "m", "--device", "cpu"], ("local", None, "m", "cpu")),
+        (["--engine", "dask"], ("dask", None, None, False)),
+        (["--engine", "dask", "--workers", "2"], ("dask", 2, None, False)),
+        (["--scheduler", "tcp://h:1"], ("dask", None, "tcp://h:1", False)),
+        (["--scheduler", "tcp://h:1", "--gpu-workers"], ("dask", None, "tcp://h:1", True)),
+    ],
+)
+def test_the_engine_is_what_was_asked_for(made, capfd, asked, options, engine):
+    rscc(capfd, "batch", made.table, "--out", made.table.parent / "out", *options)
+    assert asked == [engine]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--engine", "local", "--scheduler", "tcp://h:1"], "--engine local has no scheduler"),
+        (["--scheduler", "tcp://h:1", "--workers", "2"], "give one"),
+        (["--shard", "0/3"], "--shard '0/3': give a number from 1"),
+        (["--bbox", "1,2"], "--bbox"),
+        (["--min-area", "-1"], "min-area"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_made(made, capfd, asked, options, words):
+    out = made.table.parent / "out"
+    code, said, err = rscc(capfd, "batch", made.table, "--out", out, *options)
+    assert (code, said) == (2, "")
+    assert err.startswith("rscc: error: ") and words in err and err.count("\n") == 1
+    assert not out.exists() and asked == []
+
+
+@pytest.mark.parametrize("text", ["", "1", "3/2", "0/1", "1/0", "a/b", "1/2/3", "-1/2"])
+def test_a_shard_is_one_of_several(text):
+    with pytest.raises(OptionInvalid, match="--shard"):
+        read_shard(text)
+    assert read_shard("3/16") == (3, 16) and read_shard(None) is None
+
+
+def test_a_missing_table_or_model_is_one_line(made, capfd, asked):
+    code, _, err = rscc(capfd, "batch", made.table.parent / "no.csv", "--out", made.table.parent / "out")
+    assert code == 2 and "no.csv" in err and err.count("\n") == 1
+
+
+def test_a_shard_is_an_archive_of_its_own(made, capfd, asked):
+    out = made.table.parent / "out"
+    total = 0
+    for number in (1, 2):
+        _, said, _ = rscc(capfd, "batch", made.table, "--out", out, "--shard", f"{number}/2", "--json")
+        total += json.loads(said)["pairs"]
+        assert (out / "shards" / f"{number}-of-2" / "summary.csv").is_file()
+    assert total == 8
+
+
+def tree(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
+
+
+def test_a_dry_run_counts_and_writes_nothing(made, capfd, asked):
+    folder = made.table.parent
+    before = tree(folder)
+    code, said, _ = rscc(capfd, "batch", made.table, "--out", folder / "out", "--dry-run", "--json", "-q")
+    found = json.loads(said)
+    assert code == 0 and asked == [] and tree(folder) == before
+    assert found["planned"]["pending"] == found["planned"]["new"] == found["looked_at"] == 8
+    scenes = list(made.scenes.iterdir())
+    assert found["input_bytes"] == sum(scene.stat().st_size for scene in scenes)
+    assert (found["missing"], found["remote"]) == (1, 0)
+    assert {reason["error"]: reason["count"] for reason in found["reasons"]} == {
+        "SceneNotFound": 1,
+        "NoOverlap": 1,
+    }
+    assert (found["speed"], found["seconds"]) == (None, None)
+    assert 6 * 28_000 < found["disk_bytes"] < 6 * 60_000 and found["free_bytes"] > 0
+
+
+def test_a_dry_run_foretells_the_tiles_and_the_pairs(made, capfd, asked):
+    out = made.table.parent / "out"
+    _, said, _ = rscc(capfd, "batch", made.table, "--out", out, "--dry-run", "--json")
+    foretold = json.loads(said)["tiles"]
+    rscc(capfd, "batch", made.table, "--out", out)
+    reports = [json.loads((out / "pairs" / pair / "changes.geojson").read_text()) for pair in made.sound]
+    assert foretold == sum(report["rscc"]["tiling"]["tiles"] for report in reports)
+    old = contents(out)
+    _, said, _ = rscc(capfd, "batch", made.table, "--out", out, "--dry-run")
+    assert said.splitlines()[0] == "pairs   8: 6 done, 2 failed, 0 to do"
+    _, said, _ = rscc(capfd, "batch", made.table, "--out", out, "--dry-run", "--retry-failed", "--json")
+    assert json.loads(said)["planned"]["retried"] == 2
+    assert contents(out) == old
+
+
+def test_a_dry_run_tells_time_where_the_speed_is_known(made, capfd, asked):
+    def shipped(model: str) -> ModelCard:
+        return ModelCard(**{**vars(fake_card(model)), "name": "rscc-small"})
+
+    arguments = ("batch", made.table, "--out", made.table.parent / "out", "--dry-run", "--workers", "4")
+    _, said, _ = rscc(capfd, *arguments, "--json", card=shipped)
+    found = json.loads(said)
+    assert found["speed"] == "stated" and found["workers"] == 4
+    assert found["seconds"] == pytest.approx(found["worker_seconds"] / 4, abs=0.1)
+    _, said, _ = rscc(capfd, *arguments, card=shipped)
+    assert "time    " in said and "of one worker" in said and "with 4 (" in said
+
+
+def test_a_dry_run_takes_speed_and_size_from_the_pairs_that_are_done(tmp_path, capfd, asked):
+    made = make_archive(tmp_path, 30)
+    out = tmp_path / "out"
+    write_table(made, made.pairs[:24])
+    rscc(capfd, "batch", made.table, "--out", out)
+    write_table(made)
+    _, said, _ = rscc(capfd, "batch", made.table, "--out", out, "--dry-run", "--json")
+    found = json.loads(said)
+    assert found["planned"]["pending"] == 6 and found["speed"] == "archive"
+    assert found["worker_seconds"] > 0
+
+
+def test_a_dry_run_of_a_large_table_looks_at_a_sample(tmp_path, capfd, asked, monkeypatch):
+    made = make_archive(tmp_path, 12)
+    monkeypatch.setattr("workflows.archive_estimate.LOOKED_AT", 4)
+    _, said, _ = rscc(capfd, "batch", made.table, "--out", tmp_path / "out", "--dry-run")
+    assert "headers of 4 of the 12 pairs to do were read" in said
+
+
+def test_a_missing_extra_says_which(made, capfd, monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    for name in [name for name in sys.modules if name.startswith("workflows.engine_dask")]:
+        monkeypatch.delitem(sys.modules, name)
+    code, _, err = rscc(
+        capfd, "batch", made.table, "--out", made.table.parent / "out", "--engine", "dask", "-q"
+    )
+    assert code == 2 and "pip install 'rscc[distributed]'" in err
