@@ -67,7 +67,8 @@ def own_cluster(workers: int, resources: dict[str, int] | None) -> Iterator[Loca
                     threads_per_worker=1,
                     processes=True,
                     memory_limit=0,
-                    dashboard_address=None,
+                    dashboard_address="localhost:0",
+                    scheduler_kwargs={"dashboard": False},
                     silence_logs=SILENT,
                     resources=resources,
                 )
@@ -78,7 +79,8 @@ def own_cluster(workers: int, resources: dict[str, int] | None) -> Iterator[Loca
         finally:
             cluster.close(timeout=ANSWER)
             # Dask leaves in this process what it sets for its workers.
-            os.environ.clear()
+            for name in os.environ.keys() - environment.keys():
+                del os.environ[name]
             os.environ.update(environment)
 
 
@@ -95,13 +97,18 @@ def kill_workers(cluster: LocalCluster) -> None:
 @contextmanager
 def quiet_dask() -> Iterator[None]:
     """Keep what Dask logs about workers off the terminal: what matters of it is said in other words."""
-    names = [name for name in logging.root.manager.loggerDict if name.partition(".")[0] == "distributed"]
-    handlers = {handler for name in names for handler in logging.getLogger(name).handlers}
-    levels = {handler: handler.level for handler in handlers}
+    loggers = [
+        logging.getLogger(name)
+        for name in [*logging.root.manager.loggerDict, "asyncio", "tornado.application"]
+        if name.partition(".")[0] in ("distributed", "asyncio", "tornado")
+    ]
+    # Those of Dask have handlers of their own, the others take what is there.
+    targets = {handler for logger in loggers for handler in logger.handlers} | set(loggers[-2:])
+    levels = {target: target.level for target in targets}
     try:
-        for handler in handlers:
-            handler.setLevel(SILENT)
+        for target in targets:
+            target.setLevel(SILENT)
         yield
     finally:
-        for handler, level in levels.items():
-            handler.setLevel(level)
+        for target, level in levels.items():
+            target.setLevel(level)

@@ -163,7 +163,7 @@ class DaskEngine:
                 self._cluster = stack.enter_context(own_cluster(len(self._devices), self._resources))
                 address = self._cluster
             self._client = stack.enter_context(client_of(address))
-            self._client.register_plugin(self._preload)
+            _register(self._client, self._preload)
             self._stack = stack.pop_all()
         return self
 
@@ -238,6 +238,23 @@ class DaskEngine:
         elif time.monotonic() - self._nobody_since > NOBODY:
             self._nobody_since = float("inf")
             _log.warning("%s: the scheduler has no workers; waiting for the first one", self._scheduler)
+
+
+def _register(client: Client, preload: Preload) -> None:
+    """Let the workers load the model, those that are there and those that come.
+
+    Raises:
+        VersionsDiffer: a worker has no rscc.
+    """
+    try:
+        client.register_plugin(preload)
+    except OSError:
+        # A worker that just went away. The scheduler has the plugin, and tasks load the model as well.
+        return
+    except Exception as error:
+        if _lacks_code(error):
+            raise other_version(f"a worker cannot load our code ({error})", rscc.__version__) from error
+        raise
 
 
 def _lacks_code(error: BaseException) -> bool:

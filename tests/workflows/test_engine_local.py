@@ -12,17 +12,16 @@ from pathlib import Path
 import psutil
 import pytest
 from archive_fakes import BIG, load_fake, runs
-from scene_pairs import make_pair
+from engines import LONG, drive, family, gone, make_tasks, until
 
 from rscc.errors import DeviceUnavailable, ModelNotFound
-from workflows import SceneOptions, processes
+from workflows import processes
 from workflows.engine_local import LocalEngine, _ending
 from workflows.errors import WorkersUnable
 from workflows.processes import local_devices, threads_each
-from workflows.tasks import ModelSource, Task
+from workflows.tasks import ModelSource
 
 SOURCE = ModelSource("any", "cpu", load_fake)
-LONG = 120.0
 
 
 def load_on_first_device(model, device):
@@ -51,39 +50,8 @@ def load_here_once(model, device):
 
 @pytest.fixture
 def tasks(tmp_path):
-    """Make tasks of small pairs; a name holds the words that say what the pair does."""
-
-    def make(*names, **values):
-        made = []
-        for number, name in enumerate(names):
-            pair = make_pair(
-                tmp_path,
-                [(20, 20, 20, 30, 200 + number % 50)],
-                size=(70, 90),
-                names=(f"{name}_{number}.tif", f"after_{number}.tif"),
-            )
-            fields = {"id": f"t{number}", "pair": f"{name}-{number}", "kind": "pair", "attempt": 1}
-            fields |= {"before": str(pair.before), "after": str(pair.after), "options": SceneOptions()}
-            made.append(Task(**{**fields, **values}))
-        return made
-
-    return make
-
-
-def drive(engine, tasks, seconds=LONG):
-    """Submit what the engine wants, until all outcomes are there; by pair."""
-    left, found, deadline = list(tasks), {}, time.monotonic() + seconds
-    outstanding = 0
-    while left or outstanding:
-        while left and outstanding < engine.wanted():
-            engine.submit(left.pop(0))
-            outstanding += 1
-        for outcome in engine.wait(5):
-            outstanding -= 1
-            assert outcome.task.pair not in found
-            found[outcome.task.pair] = outcome
-        assert time.monotonic() < deadline, "not done in time"
-    return found
+    """Make tasks of small pairs by their names."""
+    return lambda *names: make_tasks(tmp_path, names)
 
 
 def warm(engine, tasks):
@@ -95,17 +63,6 @@ def warm(engine, tasks):
 
 def pids(engine):
     return [worker.process.pid for worker in engine._workers()]
-
-
-def gone(pid):
-    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-
-
-def until(condition, seconds=60.0):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "not in time"
-        time.sleep(0.02)
 
 
 def test_two_workers_share_the_tasks_and_end_with_the_engine(tasks, tmp_path):
@@ -306,7 +263,7 @@ from archive_fakes import load_fake
 from workflows import SceneOptions
 from workflows.engine_local import LocalEngine
 from workflows.processes import local_devices, threads_each
-from workflows.tasks import ModelSource, Task
+from workflows.tasks import ModelSource
 
 if __name__ == "__main__":
     with LocalEngine(ModelSource("any", "cpu", load_fake), 2) as engine:
@@ -342,25 +299,16 @@ def coordinator(tmp_path, repository):
 
     yield start
     for process in started:
-        for one in family(process):
+        for one in family(process.pid):
             one.kill()
         process.communicate()
-
-
-def family(process):
-    """The process and all that it started and that is still there."""
-    try:
-        one = psutil.Process(process.pid)
-        return [one, *one.children(recursive=True)]
-    except psutil.NoSuchProcess:
-        return []
 
 
 @pytest.mark.parametrize("word", ["hang", "held"])
 def test_no_worker_outlives_a_coordinator_that_is_killed(tasks, coordinator, tmp_path, word):
     process = coordinator(tasks(word, word))
     until(lambda: len(runs(tmp_path)) == 2)
-    left = [one.pid for one in family(process)]
+    left = [one.pid for one in family(process.pid)]
     assert len(left) >= 3
     process.kill()
     process.wait(timeout=30)
@@ -371,7 +319,7 @@ def test_ctrl_c_at_the_terminal_leaves_the_workers_at_work(tasks, coordinator):
     """The whole foreground group gets the signal, at any moment; the coordinator's own part is not tested."""
     process = coordinator(tasks("slow", "slow"))
     while process.poll() is None:
-        for child in family(process)[1:]:
+        for child in family(process.pid)[1:]:
             with suppress(psutil.NoSuchProcess):
                 child.send_signal(signal.SIGINT)
         time.sleep(0.01)
