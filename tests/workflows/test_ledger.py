@@ -283,7 +283,9 @@ def test_a_closed_ledger_is_one_file(tmp_path):
     with Ledger.open(tmp_path, create=True) as ledger:
         ledger.plan(pairs("a"), retry_failed=False)
         assert len(list(tmp_path.iterdir())) > 1
-    assert [path.name for path in tmp_path.iterdir()] == ["ledger.sqlite"]
+    (path,) = tmp_path.iterdir()
+    # The versions for reading and writing in its head: 1 needs no log beside it.
+    assert (path.name, path.read_bytes()[18:20]) == ("ledger.sqlite", b"\1\1")
 
 
 def test_a_reader_sees_each_step_of_a_writer_and_stops_nobody(tmp_path, ledger):
