@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import threading
-from contextlib import suppress
 from dataclasses import dataclass
 
 from distributed import Worker, WorkerPlugin, get_worker
@@ -30,26 +28,21 @@ class Job:
         return self.source.on(self.devices[name % len(self.devices)])
 
 
-class Preload(WorkerPlugin):
-    """Loads the model as soon as a worker is there, once; a failure is told by its first task."""
+class ModelKeeper(WorkerPlugin):
+    """Lets a worker keep the one model that its first task loads for as long as the run lasts.
+
+    It loads none itself: a process that the model takes down must end in a task, or the scheduler would start
+    it again and again without anybody being told.
+    """
 
     def __init__(self, job: Job) -> None:
         self.name = f"rscc-{secrets.token_hex(4)}"
         self._job = job
 
     def setup(self, worker: Worker) -> None:
-        """Begin to load the model."""
-        source = self._job.on_worker(worker.name)
+        """Take what a library prints in a process of the command off the command's output."""
         if self._job.devices is not None:
-            # What a library prints in a process of the command is no output of the command.
             os.dup2(2, 1)
-
-        def load() -> None:
-            with suppress(Exception):
-                source.captioner()
-
-        # Not in the event loop: a worker that does not answer for long is taken for lost.
-        threading.Thread(target=load, name="rscc-model", daemon=True).start()
 
     def teardown(self, worker: Worker) -> None:
         """Let go of the model: a cluster may outlive the run."""

@@ -21,7 +21,7 @@ from distributed import Client, Future, KilledWorker, LocalCluster
 
 import rscc
 from workflows.dask_clusters import client_of, kill_workers, own_cluster, quiet_dask
-from workflows.dask_worker import Job, Preload, do, other_version
+from workflows.dask_worker import Job, ModelKeeper, do, other_version
 from workflows.errors import SchedulerLost, WorkersUnable
 from workflows.processes import local_devices
 from workflows.tasks import ModelSource, Outcome, Task, Unable, error_line
@@ -61,7 +61,7 @@ class DaskEngine:
     ) -> None:
         self._devices = None if scheduler else tuple(local_devices(source.device, workers))
         self._job = Job(source, self._devices, rscc.__version__)
-        self._preload = Preload(self._job)
+        self._keeper = ModelKeeper(self._job)
         self._scheduler = scheduler
         self._resources = {GPU: 1} if gpu_workers else None
         self._run = f"rscc-{secrets.token_hex(4)}"
@@ -151,7 +151,7 @@ class DaskEngine:
         if self._cluster is None and self._client is not None and self._client.status == "running":
             # Workers that come later have nothing to do with this run.
             with suppress(OSError, TimeoutError, ValueError):
-                self._client.unregister_worker_plugin(self._preload.name)
+                self._client.unregister_worker_plugin(self._keeper.name)
         self._stack.close()
         self._client = self._cluster = None
 
@@ -163,7 +163,7 @@ class DaskEngine:
                 self._cluster = stack.enter_context(own_cluster(len(self._devices), self._resources))
                 address = self._cluster
             self._client = stack.enter_context(client_of(address))
-            _register(self._client, self._preload)
+            _register(self._client, self._keeper)
             self._stack = stack.pop_all()
         return self
 
@@ -240,16 +240,16 @@ class DaskEngine:
             _log.warning("%s: the scheduler has no workers; waiting for the first one", self._scheduler)
 
 
-def _register(client: Client, preload: Preload) -> None:
-    """Let the workers load the model, those that are there and those that come.
+def _register(client: Client, keeper: ModelKeeper) -> None:
+    """Let the workers keep the model, those that are there and those that come.
 
     Raises:
         VersionsDiffer: a worker has no rscc.
     """
     try:
-        client.register_plugin(preload)
+        client.register_plugin(keeper)
     except OSError:
-        # A worker that just went away. The scheduler has the plugin, and tasks load the model as well.
+        # A worker that just went away; the scheduler has the plugin for the others.
         return
     except Exception as error:
         if _lacks_code(error):
