@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import geopandas
+import pystac
 import pytest
 from archive_fakes import fake_card, load_fake
 from archive_pairs import contents, make_archive
@@ -53,6 +55,26 @@ def test_merged_shards_are_the_archive_of_one_run(made, tmp_path, capsys):
     begun = batch(made.table, out)
     assert (begun.skipped_as_done, begun.done, begun.failed) == (7, 7, 2)
     assert contents(out) == contents(whole)
+
+
+def test_what_was_merged_is_sound_stac_with_places(made, tmp_path):
+    pytest.importorskip("jsonschema", reason="pystac validates with jsonschema")
+    out = tmp_path / "out"
+    for number in (1, 2):
+        batch(made.table, out, shard=(number, 2))
+    merge(out)
+    catalog = pystac.Catalog.from_file(str(out / "catalog.json"))
+    assert catalog.validate_all() == 7
+    for item in catalog.get_items():
+        assert item.geometry is not None
+        assert item.properties["start_datetime"] == "2019-05-01T00:00:00Z"
+        assert item.properties["end_datetime"] == "2021-12-31T23:59:59Z"
+    pairs = geopandas.read_file(out / "changes.gpkg", layer="pairs").set_index("pair")
+    assert pairs.geometry[pairs.state == "done"].notna().all()
+    changes = geopandas.read_file(out / "changes.gpkg", layer="changes")
+    assert len(changes) == pairs.changes.sum() > 0
+    for change in changes.itertuples():
+        assert pairs.geometry[change.pair].buffer(1e-6).contains(change.geometry)
 
 
 def test_all_done_is_exit_code_0(sound, tmp_path, capsys):

@@ -28,7 +28,8 @@ _SHARD = re.compile(r"(\d+)-of-(\d+)")
 class ArchiveFolder:
     """The names of everything in an archive, and the changes to it that must not be seen half done.
 
-    Only the process that holds the lock may call what changes anything.
+    Only the process that holds the lock may call what changes anything; several of its threads may install
+    different pairs at once, for which the disk waits once.
 
     Args:
         path: the folder; it need not exist.

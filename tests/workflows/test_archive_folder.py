@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -129,6 +130,29 @@ def test_a_folder_is_installed_and_replaced(tmp_path):
     folder.remove("a")
     folder.tidy()
     assert everything(folder) == {"pairs"}
+
+
+def test_several_threads_install_at_once(tmp_path):
+    folder = made(tmp_path)
+    pairs = [f"p{number}" for number in range(60)]
+    for content in (OLD, NEW):
+        with ThreadPoolExecutor(12) as threads:
+            list(threads.map(lambda pair, content=content: folder.install(pair, content), pairs))
+        assert all(files(folder.pair_folder(pair)) == content for pair in pairs)
+    folder.tidy()
+    assert not folder.work.exists()
+
+
+def test_a_folder_is_taken_over_and_stays_where_it_was(tmp_path):
+    folder, other = made(tmp_path), made(tmp_path, "other")
+    folder.install("a", OLD)
+    other.install("a", NEW)
+    folder.adopt("a", other.pair_folder("a"))
+    assert files(folder.pair_folder("a")) == files(other.pair_folder("a")) == NEW
+    with pytest.raises(FileNotFoundError):
+        folder.adopt("b", other.pair_folder("b"))
+    folder.remove("a")
+    assert files(other.pair_folder("a")) == NEW
 
 
 @pytest.mark.parametrize("pair", ["..", ".hidden", "a/b", "", "x" * 101, "a\n", "/tmp/x"])
