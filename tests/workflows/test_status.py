@@ -112,6 +112,15 @@ def test_after_a_crash_the_last_work_is_told_and_time_off_work_does_not_count(tm
     assert found.per_hour == pytest.approx(60 * 3600 / 1805, abs=0.1)
 
 
+def test_the_present_speed_is_that_of_the_present_run(tmp_path, clock):
+    for seconds in (20, 1):
+        with Ledger.open(tmp_path, create=True) as ledger:
+            ledger.plan(table(100), retry_failed=False)
+            work(ledger, clock, seconds, 20)
+        clock.now += 5
+    assert archive_status(tmp_path).per_hour_now == 3600
+
+
 def test_a_finished_archive_has_nothing_left(tmp_path, clock):
     with Ledger.open(tmp_path, create=True) as ledger:
         ledger.plan(table(3), retry_failed=False)
