@@ -2,12 +2,14 @@
 
     python benchmarks/archive_scale.py run      --folder runs/scale --pairs 100000 --workers 500
     python benchmarks/archive_scale.py saturate --folder runs/scale --pairs 5000 --workers 500
+    python benchmarks/archive_scale.py restart  --folder runs/scale --pairs 100000
 
 ``run`` works through generated pairs whose captioning is replaced by waiting. Some pairs are refused, some
 attempts fail, two pairs take their worker's process with them, and every half minute a machine with all its
 workers is killed and another one comes. When 99 percent are done, the coordinator is killed and started
 again: the seconds until it hands out the first pair are those of a restart.
 ``saturate`` lets the pairs take no time at all: what is left is what the coordinator and the scheduler do.
+``restart`` makes an archive that is 99 percent done without working through it, and starts a coordinator.
 
 Seconds of a core are those of the process itself, so other work on the machine lengthens the run and hardly
 these.
@@ -27,6 +29,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from stub_archive import make_finished
 from stub_cluster import StubCluster, Use, use_of
 from stub_pairs import StubPlan, write_report, write_scenes
 from watched import Settings
@@ -81,6 +84,54 @@ class Measured:
     lost: int
     scheduler: Use
     seconds: float
+
+
+def restart(folder: Path, pairs: int, done: float, report: Path) -> dict[str, Any]:
+    """Start a coordinator on an archive of which a share is done; return what it noted.
+
+    Raises:
+        RuntimeError: it failed.
+    """
+    rows = write_scenes(folder / "scenes", pairs)
+    table_of = folder / "pairs.csv"
+    write_pairs(rows, table_of)
+    archive = folder / f"archive-{time.time_ns()}"
+    make_finished(archive, rows, done, report)
+    load = Load(pairs, workers=8, machines=1, houses=0, plan=StubPlan(str(report), 0.01))
+    environment = load.plan.environment()
+    with StubCluster(
+        folder / "cluster", workers=8, machines=1, setup="stub_pairs:install", environment=environment
+    ) as cluster:
+        cluster.wait_until_there()
+        watch = _Watch(cluster, archive, load, random.Random(1))
+        with _coordinator(folder, table_of, archive, cluster, 1) as process:
+            watch.until(process, None)
+    return _notes(folder, 1)
+
+
+def restart_table(pairs: int, done: float, notes: dict[str, Any]) -> str:
+    """Return how long a restart took, and with how much memory."""
+    counts = notes["summary"]
+    lines = [
+        ["pairs, of these done before", f"{pairs:,}, {counts['skipped_as_done']:,} ({done:.1%})"],
+        *_moments(notes),
+        ["coordinator, most memory when work began", f"{notes['peak_at']['work began'] / MIB:.0f} MiB"],
+        ["coordinator, most memory with the layers", f"{notes['peak'] / MIB:.0f} MiB"],
+        ["core time until work began", f"{notes['cpu_at']['work began']:.1f} s"],
+        ["core time of the layers", f"{notes['cpu'] - notes['cpu_at']['pairs finished']:.0f} s"],
+    ]
+    return table(["what", "figure"], lines)
+
+
+def _moments(notes: dict[str, Any]) -> list[list[str]]:
+    moments = notes["moments"]
+    return [
+        ["libraries loaded after", f"{moments['imported']:.1f} s"],
+        ["table read after", f"{moments['table read']:.1f} s"],
+        ["plan made, workers reached after", f"{moments['engine ready']:.1f} s"],
+        ["first pair handed out after", f"{moments['work began']:.1f} s"],
+        ["layers made in", f"{moments['finished'] - moments['pairs finished']:.0f} s"],
+    ]
 
 
 def simulate(folder: Path, load: Load, seed: int = 1) -> Measured:
@@ -183,7 +234,6 @@ def run_tables(load: Load, measured: Measured) -> str:
     """Return what a run with a restart came to."""
     counts, (first, *others) = measured.counts, measured.runs
     last = others[-1] if others else first
-    moments = last["moments"]
     working = first["now"] - first["moments"]["work began"]
     finished = sum(first["calls"][f"ledger.{name}"][0] for name in ("done", "failed"))
     head = ["what", "figure"]
@@ -197,6 +247,7 @@ def run_tables(load: Load, measured: Measured) -> str:
         ["workers killed", f"{measured.lost:,}"],
         ["all of it", f"{measured.seconds:.0f} s"],
         ["pairs finished while there was work", f"{finished / working:.0f} /s"],
+        ["reports written and recorded, if that were all", f"{_written_rate(first):.0f} /s"],
         ["the workers could have done", f"{load.workers / load.plan.seconds:.0f} /s"],
         ["coordinator, most memory while it worked", f"{first['peak'] / MIB:.0f} MiB"],
         ["coordinator, most memory with the layers", f"{last['peak'] / MIB:.0f} MiB"],
@@ -205,30 +256,33 @@ def run_tables(load: Load, measured: Measured) -> str:
         ["coordinator, core time a pair", f"{1e3 * _working_cpu(first) / finished:.2f} ms"],
     ]  # fmt: skip
     if others:
-        lines += [
-            ["restart at", f"{load.kill_at:.1%} done"],
-            ["restart: libraries loaded after", f"{moments['imported']:.1f} s"],
-            ["restart: table read after", f"{moments['table read']:.1f} s"],
-            ["restart: plan made, workers reached after", f"{moments['engine ready']:.1f} s"],
-            ["restart: first pair handed out after", f"{moments['work began']:.1f} s"],
-        ]
-    lines.append(["layers made in", f"{moments['finished'] - moments['pairs finished']:.0f} s"])
+        lines.append(["killed and started again at", f"{load.kill_at:.1%} done; then:"])
+    lines += _moments(last)
     return table(head, lines) + "\n\n" + calls_table(first)
 
 
 def calls_table(notes: dict[str, Any]) -> str:
-    """Return how often and how long a coordinator was in what."""
+    """Return how often and how long a coordinator was in what.
+
+    ``archivefolder.install`` runs in several threads at once, all of them within ``dispatch._install``, which
+    also tells the ledger; ``engine.wait`` is the time in which there was nothing to do.
+    """
     rows = [
-        [name, f"{count:,.0f}", f"{1e3 * seconds / count:.3f}", f"{count / seconds:,.0f}"]
+        [name, f"{count:,.0f}", f"{1e3 * seconds / count:.3f}", f"{seconds:.1f}"]
         for name, (count, seconds) in notes["calls"].items()
-        if count and name != "engine.wait"
+        if count
     ]
-    return table(["call of the coordinator", "calls", "ms each", "calls/s"], rows)
+    return table(["call of the coordinator", "calls", "ms each", "seconds"], rows)
 
 
 def _calls(notes: dict[str, Any], name: str) -> tuple[float, float]:
     count, seconds = notes["calls"].get(name, (0, 0.0))
     return count, seconds
+
+
+def _written_rate(notes: dict[str, Any]) -> float:
+    reports, seconds = _calls(notes, "archivefolder.install")[0], _calls(notes, "dispatch._install")[1]
+    return reports / seconds if seconds else 0.0
 
 
 def _working_cpu(notes: dict[str, Any]) -> float:
@@ -238,7 +292,7 @@ def _working_cpu(notes: dict[str, Any]) -> float:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one of the commands."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("command", choices=("run", "saturate"))
+    parser.add_argument("command", choices=("run", "saturate", "restart"))
     parser.add_argument("--folder", type=Path, default=Path("runs/scale"))
     parser.add_argument("--pairs", type=int, default=100_000)
     parser.add_argument("--workers", type=int, default=500)
@@ -246,11 +300,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seconds", type=float, default=2.0, help="mean seconds of a pair")
     parser.add_argument("--houses", type=int, default=6, help="changes in the report of a pair")
     parser.add_argument("--lose-every", type=float, default=30.0, help="seconds between lost machines")
-    parser.add_argument(
-        "--kill-at", type=float, default=0.99, help="share done when the coordinator is killed"
-    )
+    parser.add_argument("--kill-at", type=float, default=0.99, help="share done at the restart")
     options = parser.parse_args(arguments)
     report = str(write_report(options.folder / "report", options.houses))
+    if options.command == "restart":
+        notes = restart(options.folder, options.pairs, options.kill_at, Path(report))
+        print(restart_table(options.pairs, options.kill_at, notes))
+        return
     size = {"pairs": options.pairs, "workers": options.workers, "machines": options.machines}
     if options.command == "run":
         poisoned = tuple(

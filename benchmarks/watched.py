@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -26,6 +27,7 @@ NOTED_EVERY = 2.0
 TIMED = {
     "workflows.ledger:Ledger": ("next", "start", "done", "failed", "again"),
     "workflows.archive_folder:ArchiveFolder": ("install",),
+    "workflows.dispatch:Dispatch": ("_install",),
 }
 
 
@@ -51,9 +53,12 @@ class Notes:
 
     def __init__(self, path: Path) -> None:
         self._path, self._written = path, 0.0
+        # Reports are installed by several threads.
+        self._lock = threading.Lock()
         self._born = psutil.Process().create_time()
         self.moments: dict[str, float] = {}
         self.cpu_at: dict[str, float] = {}
+        self.peak_at: dict[str, int] = {}
         self.calls: dict[str, list[float]] = {}
         self.summary: dict[str, Any] | None = None
 
@@ -61,7 +66,8 @@ class Notes:
         """Note that this happens now, unless it was noted before."""
         if name not in self.moments:
             self.moments[name] = time.time() - self._born
-            self.cpu_at[name] = use_of(os.getpid()).cpu
+            use = use_of(os.getpid())
+            self.cpu_at[name], self.peak_at[name] = use.cpu, use.peak
             self.write()
 
     def write(self) -> None:
@@ -83,10 +89,11 @@ class Notes:
             try:
                 return function(*positional, **named)
             finally:
-                noted[0] += 1
-                noted[1] += time.perf_counter() - clock
-                if time.monotonic() - self._written > NOTED_EVERY:
-                    self.write()
+                with self._lock:
+                    noted[0] += 1
+                    noted[1] += time.perf_counter() - clock
+                    if time.monotonic() - self._written > NOTED_EVERY:
+                        self.write()
 
         return call
 
@@ -123,9 +130,8 @@ def coordinate(settings: Settings) -> None:
     import dask
 
     dask.config.set(QUIET)
-    from workflows.engine_dask import DaskEngine
-
     from workflows.archive import run_archive
+    from workflows.engine_dask import DaskEngine
     from workflows.pair_table import read_pairs
     from workflows.tasks import ModelSource
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from archive_cost import Country, PairCost, Prices, bill_table, fit, fit_table
-from archive_scale import Load, run_tables, simulate
+from archive_scale import Load, restart, restart_table, run_tables, simulate
 from archive_throughput import CELLS, SEED, Run, compare, ratios, runs_table, write_archive
 from large_pair import CELL
 from ledger_rates import ledger_rates
@@ -162,4 +162,15 @@ def test_a_small_archive_survives_lost_machines_poison_and_a_killed_coordinator(
     assert 0 < second["moments"]["imported"] < second["moments"]["work began"]
     shown = figures(run_tables(load, measured))
     assert shown["pairs done, failed"] == f"{counts.done}, {counts.failed}"
-    assert shown["restart at"] == "50.0% done"
+    assert shown["killed and started again at"] == "50.0% done; then:"
+
+
+@pytest.mark.slow
+def test_a_restart_is_timed_on_an_archive_that_is_nearly_done(tmp_path):
+    notes = restart(tmp_path, 300, 0.9, write_report(tmp_path / "report", 3))
+    assert (notes["summary"]["skipped_as_done"], notes["summary"]["done"]) == (270, 300)
+    # The keys of what was made are those of a run: nothing of it was done again.
+    assert notes["calls"]["ledger.start"][0] == 30
+    shown = figures(restart_table(300, 0.9, notes))
+    assert shown["pairs, of these done before"] == "300, 270 (90.0%)"
+    assert 0 < float(shown["first pair handed out after"].split()[0]) < 60
