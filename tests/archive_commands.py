@@ -5,6 +5,7 @@ They are forked from a server that has imported what they need, so that each sta
 
 from __future__ import annotations
 
+import asyncio
 import multiprocessing
 import os
 import signal
@@ -15,21 +16,52 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 DEADLINE = 120.0
-_LOADED = ["archive_fakes", "workflows.archive", "workflows.engine_local", "workflows.parts"]
+_LOADED = ["archive_fakes", "distributed", "workflows.archive", "workflows.engine_local", "workflows.parts"]
 
 
 def rscc(arguments: list[str], log: Path) -> None:
     """Run the command with its streams going to ``log``."""
-    # A group of its own, as a shell gives each command: all that it starts can be found and ended.
-    os.setpgrp()
-    with log.open("wb") as file:
-        os.dup2(file.fileno(), 1)
-        os.dup2(file.fileno(), 2)
+    _redirect(log)
     from archive_fakes import fake_card, load_fake
 
     from rscc.cli import main
 
     main(arguments, captioner_factory=load_fake, card_factory=fake_card)
+
+
+def dask_scheduler(port: int, log: Path) -> None:
+    """Be the scheduler of a Dask cluster on this machine."""
+    from distributed import Scheduler
+
+    _redirect(log)
+
+    async def serve() -> None:
+        async with Scheduler(host="127.0.0.1", port=port, dashboard=False) as scheduler:
+            await scheduler.finished()
+
+    asyncio.run(serve())
+
+
+def dask_worker(address: str, folder: Path, log: Path) -> None:
+    """Be a worker of one thread; ends with its scheduler."""
+    from distributed import Worker
+
+    _redirect(log)
+
+    async def work() -> None:
+        async with Worker(address, nthreads=1, local_directory=str(folder), dashboard=False) as worker:
+            await worker.finished()
+
+    asyncio.run(work())
+
+
+def _redirect(log: Path) -> None:
+    """Let this process, with a group of its own, print to ``log``."""
+    # As a shell gives each command: all that it starts can be found and ended.
+    os.setpgrp()
+    with log.open("ab") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
 
 
 class Commands:
@@ -49,6 +81,7 @@ class Commands:
 
     def begin(self, *arguments: object) -> BaseProcess:
         """Start the command."""
+        self.log.write_text("")
         return self.start(rscc, [str(argument) for argument in arguments], self.log)
 
     def run(self, *arguments: object) -> int:

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import random
+import re
+import socket
 import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from archive_commands import Commands, alive, commands, kill, kill_pid, wait_until, workers_of
+from archive_commands import (
+    Commands,
+    alive,
+    commands,
+    dask_scheduler,
+    dask_worker,
+    kill,
+    kill_pid,
+    wait_until,
+    workers_of,
+)
 from archive_fakes import RUNS, runs
 from archive_pairs import MadeArchive, contents, make_archive
 
@@ -110,3 +122,62 @@ def test_workers_killed_at_any_moment(tmp_path, shell):
         assert sum(row.attempts - 1 for row in ledger.rows("done")) >= 3, "workers were killed at work"
     assert shell.run("batch", made.table, "--out", out, "--workers", 2, "--retries", 9) == SOME_FAILED
     assert contents(out) == contents(reference)
+
+
+class Cluster:
+    """A Dask scheduler and two workers, all processes of their own."""
+
+    def __init__(self, shell: Commands, folder: Path) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.address = f"tcp://127.0.0.1:{self.port}"
+        self._shell, self._folder = shell, folder
+
+    def start(self) -> None:
+        log = self._folder / "cluster.txt"
+        self.scheduler = self._shell.start(dask_scheduler, self.port, log)
+        self._workers = [self._shell.start(dask_worker, self.address, self._folder, log) for _ in range(2)]
+
+    def kill_scheduler(self) -> None:
+        """Kill the scheduler; its workers end with it."""
+        kill(self.scheduler)
+        for worker in self._workers:
+            kill(worker)
+
+
+def test_the_scheduler_killed_at_any_moment(tmp_path, shell):
+    made, seed = made_with_runs(tmp_path, 16), random.Random(3)
+    sound = len(made.sound)
+    reference = tmp_path / "reference"
+    assert shell.run("batch", made.table, "--out", reference, "--workers", 2) == SOME_FAILED
+    undisturbed = contents(reference)
+    cluster, codes = Cluster(shell, tmp_path), Counter()
+    cluster.start()
+    for number in range(KILLS):
+        out = tmp_path / f"out{number}"
+        command = ("batch", made.table, "--out", out, "--scheduler", cluster.address)
+        begin_afresh(made)
+        process = shell.begin(*command)
+        pairs = seed.randrange(-1, sound)
+        wait_until(lambda: finished(out) >= pairs or not process.is_alive(), "pairs")  # noqa: B023
+        time.sleep(seed.uniform(0, 1.0 if pairs <= 0 else 0.05))
+        cluster.kill_scheduler()
+        process.join(120)
+        codes[process.exitcode] += 1
+        if process.exitcode == 1:
+            assert re.search(r"^rscc: error: tcp://127.0.0.1:\d+: ", shell.said(), re.MULTILINE), shell.said()
+        else:
+            assert process.exitcode == SOME_FAILED, shell.said()
+        done, before = recorded(out, "done"), times_run(made)
+
+        cluster.start()
+        assert shell.run(*command) == SOME_FAILED, shell.said()
+        assert contents(out) == undisturbed, f"killed after {pairs} pairs"
+        after = times_run(made)
+        assert (
+            {pair: after[pair] for pair in done}
+            == {pair: before[pair] for pair in done}
+            == dict.fromkeys(done, 1)
+        )
+    assert codes[1] >= KILLS / 2, f"the scheduler is to be killed at work: {codes}"
