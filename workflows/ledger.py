@@ -15,12 +15,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import astuple, fields
 from pathlib import Path
-from threading import Lock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from workflows import ledger_file, ledger_plan
 from workflows.identity import Stored
+from workflows.ledger_files import Files, keep
 from workflows.ledger_rows import PENDING, STATES, Counts, LedgerRow, Part, Planned, Session
 from workflows.progress import batches
 
@@ -35,7 +35,6 @@ _NOTHING = {
     "changes": None, "area_m2": None, "tiles": None, "warnings": "[]",
     "kind": None, "error": None, "line": None,
 }  # fmt: skip
-_FILE = "SELECT size, mtime_ns, whole, digest, sources FROM files WHERE path = ?"
 # What follows the path of an address, and what stands before its server, is as good as a password.
 _ADDRESS = re.compile(r"(://)(?:[^\s/@'\"]*@)?([^\s?#'\"]*)(?:[?#][^\s'\"]*?(?=[:;,.)]*(?:[\s'\"]|$)))?")
 
@@ -229,18 +228,12 @@ class Ledger:
 
     def files(self) -> Mapping[str, Stored]:
         """Return what was hashed of files, by absolute path; each is sought when it is asked for."""
-        return _Files(self)
+        return Files(self.path, self._connection)
 
     def keep_files(self, files: Mapping[str, Stored]) -> None:
         """Keep what was hashed of files, so that a restart does not read them again."""
         with self._transaction():
-            self._connection.executemany(
-                "INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?)",
-                [
-                    (path, *file[:4], None if file.sources is None else json.dumps(file.sources))
-                    for path, file in files.items()
-                ],
-            )
+            keep(self._connection, files)
 
     def sessions(self) -> list[Session]:
         """Return when coordinators worked, the first first."""
@@ -303,41 +296,6 @@ class Ledger:
 
     def _one(self, query: str) -> Any:
         return self._all(query)[0][0]
-
-
-class _Files(Mapping[str, Stored]):
-    """The files of a ledger, sought one by one: those of a million pairs need not be in memory.
-
-    Several threads may ask; the ledger is not to be used for something else meanwhile.
-    """
-
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger, self._connection, self._lock = ledger, ledger._connection, Lock()
-
-    def __getitem__(self, path: str) -> Stored:
-        found = self.get(path)
-        if found is None:
-            raise KeyError(path)
-        return found
-
-    def get(self, path: str, default: Any = None) -> Any:
-        # Asked for every scene of every pair: an exception for each that is new would take half of the time.
-        try:
-            with self._lock:
-                found = self._connection.execute(_FILE, (path,)).fetchone()
-        except sqlite3.Error:
-            with ledger_file.explained(self._ledger.path):
-                raise
-        if found is None:
-            return default
-        size, mtime_ns, whole, digest, sources = found
-        return Stored(size, mtime_ns, bool(whole), digest, sources and tuple(json.loads(sources)))
-
-    def __iter__(self) -> Iterator[str]:
-        return (path for (path,) in self._ledger.select("SELECT path FROM files ORDER BY path"))
-
-    def __len__(self) -> int:
-        return int(self._ledger.select("SELECT count(*) FROM files")[0][0])
 
 
 def without_secrets(text: str) -> str:

@@ -240,6 +240,9 @@ def test_what_was_hashed_of_files_is_kept(tmp_path):
         changed = Stored(7, 3, False, b"\2", None)
         ledger.keep_files({"/x/1.tif": changed})
         assert ledger.files()["/x/1.tif"] == changed
+        found = ledger.files()
+    with pytest.raises(LedgerUnusable):
+        found.get("/x/1.tif")
 
 
 def test_messages_hold_no_secrets(ledger):
