@@ -193,7 +193,8 @@ def _dispatch(work: Dispatch) -> bool:
 def _without_folder(ledger: Ledger, archive: ArchiveFolder) -> int:
     """Take up again what is done but is not there: somebody removed it. Returns how many these are."""
     there = {path.name for path in archive.pairs.iterdir()}
-    missing = [row.pair for row in ledger.rows("done") if row.pair not in there]
+    done = ledger.select("SELECT pair FROM pairs WHERE state = 'done' ORDER BY number")
+    missing = [pair for (pair,) in done if pair not in there]
     _take_up(ledger, missing)
     return len(missing)
 
@@ -244,16 +245,16 @@ def _write_record(archive: ArchiveFolder, card: ModelCard, options: SceneOptions
 
 
 def _summary(ledger: Ledger, skipped: int, seconds: float) -> ArchiveSummary:
-    counts, changes, area = ledger.counts(), 0, 0.0
-    for row in ledger.rows("done"):
-        changes += row.changes or 0
-        area += row.area_m2 or 0.0
+    counts = ledger.counts()
+    ((changes, area),) = ledger.select(
+        "SELECT total(changes), total(area_m2) FROM pairs WHERE state = 'done'"
+    )
     return ArchiveSummary(
         pairs=counts.total,
         done=counts.done,
         failed=counts.failed,
         skipped_as_done=skipped,
-        changes=changes,
+        changes=int(changes),
         area_m2=round(area, 2),
         seconds=round(seconds, 2),
         reasons=tuple(grouped(ledger.rows("failed"))),
