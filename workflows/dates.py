@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
+from functools import lru_cache
 from pathlib import PurePath
 
 from workflows.errors import DateInvalid
@@ -40,6 +41,8 @@ class SceneDate:
     source: str | None
 
 
+# A table of pairs has the same few days over and over.
+@lru_cache(maxsize=4096)
 def parse_date(text: str) -> str:
     """Check a date given by a person: ``YYYY``, ``YYYY-MM`` or ``YYYY-MM-DD``; returns it stripped.
 
