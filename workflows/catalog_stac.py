@@ -19,7 +19,6 @@ from workflows.record import public_path
 from workflows.stac_source import StacUnreadable, is_web, resolved, stac_items
 
 _RASTERS = (".tif", ".tiff", ".jp2", ".png", ".jpg", ".jpeg", ".vrt")
-_NO_DATA = {"thumbnail", "overview", "metadata"}
 
 
 class _Unusable(Exception):
@@ -132,8 +131,6 @@ def _chosen(item: pystac.Item, wanted: Sequence[str]) -> pystac.Asset:
 
 def _has_data(asset: pystac.Asset) -> bool:
     roles = set(asset.roles or [])
-    if roles & _NO_DATA:
-        return False
     kind = asset.media_type or ""
     raster = kind.startswith("image/") or public_path(asset.href).lower().endswith(_RASTERS)
     return "data" in roles or (not roles and raster)

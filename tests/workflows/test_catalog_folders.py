@@ -165,11 +165,12 @@ def test_other_files_say_nothing_of_a_scene(tmp_path, name, text):
 
 def test_cloudy_scenes_and_other_dates_are_left_out(tmp_path):
     made(tmp_path, *(f"s/{year}.tif" for year in range(2014, 2019)))
+    made(tmp_path, "s/2015.tif", tags={"CLOUD_COVER": "-1"})
     made(tmp_path, "s/2016.tif", tags={"cloud_cover": "80"})
     made(tmp_path, "s/2017.tif", tags={"CLOUD_COVER": "8"})
     found = folder(tmp_path, max_cloud=10, first_date="2015", last_date="2017-12")
     assert ids(found) == ["s_2015_2017"]
-    assert found.rows[0].cloud_after == 8
+    assert (found.rows[0].cloud_before, found.rows[0].cloud_after) == (None, 8)
     assert found.left_out() == {"outside the dates": 2, "more than 10 percent of clouds": 1}
     assert found.warnings == ["nothing says how cloudy 1 of the 2 scenes are; they were taken all the same"]
 

@@ -193,7 +193,10 @@ def test_files_of_a_local_catalog_lie_beside_its_items(tmp_path):
         document = item(name, f"201{'ab'.index(name)}-01-01", assets={"visual": {"href": "./v.tif"}})
         stored(tmp_path / "s" / name / "item.json", {**document, "links": moved})
     stored(tmp_path / "catalog.json", catalog("top", ("child", "./s/collection.json"), ("self", "x")))
-    up = ("parent", "../catalog.json"), ("child", "../catalog.json"), ("root", "../catalog.json")
+    up = ("parent", "../catalog.json"), ("child", "../t.json"), ("root", "../catalog.json")
+    # Round and round.
+    stored(tmp_path / "t.json", catalog("t", ("child", "u.json"), ("item", "s/a/item.json")))
+    stored(tmp_path / "u.json", catalog("u", ("child", "./t.json")))
     items = ("item", "./a/item.json"), ("item", "b/item.json"), ("item", "absent.json")
     stored(tmp_path / "s/collection.json", catalog("c", *up, *items, kind="Collection"))
     for source in (tmp_path, tmp_path / "catalog.json", tmp_path / "s", tmp_path / "s/collection.json"):
@@ -201,7 +204,11 @@ def test_files_of_a_local_catalog_lie_beside_its_items(tmp_path):
         assert [(row.before, row.after) for row in found.rows] == [
             (str(tmp_path / "s/a/v.tif"), str(tmp_path / "s/b/v.tif"))
         ]
-        assert found.left_out() == {"unreadable": 1} and "absent.json: it cannot be read" in lines(found)[0]
+        assert (
+            found.scenes == 3
+            and found.left_out() == {"unreadable": 1}
+            and "absent.json: it cannot be read" in lines(found)[0]
+        )
 
 
 def test_a_catalog_on_a_server_is_walked(tmp_path):
