@@ -197,6 +197,16 @@ def test_a_kill_while_installing_leaves_the_old_or_the_new(tmp_path, durable, be
     assert seen == ({False, True} if before or durable else {False})
 
 
+def test_the_old_folder_comes_back_where_the_new_one_is_lost(tmp_path):
+    folder = made(tmp_path)
+    aside = folder.work / "old" / "a"
+    aside.mkdir(parents=True)
+    (aside / "changes.geojson").write_bytes(b"old")
+    folder.recover()
+    assert files(folder.pair_folder("a")) == {"changes.geojson": b"old"}
+    assert not folder.work.exists()
+
+
 def test_a_kill_while_recovering_is_recovered_from(tmp_path):
     whole = made(tmp_path, "whole", durable=False)
     whole.install("a", OLD)
