@@ -27,7 +27,7 @@ class Cluster:
     def scheduler(self, paths: Sequence[str] = OURS) -> str:
         """Start the scheduler and return its address; ``paths`` are where it finds modules."""
         self._start(
-            ["scheduler", "--port", "0", "--host", "localhost", "--scheduler-file", str(self.file)], paths
+            ["scheduler", "--port", "0", "--host", "127.0.0.1", "--scheduler-file", str(self.file)], paths
         )
         deadline = time.monotonic() + 60
         while True:

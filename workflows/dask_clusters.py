@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import socket
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from ipaddress import IPv4Address
 from typing import Any
 
 import dask
@@ -18,6 +20,7 @@ from workflows.processes import no_interrupts, threads_each
 
 # Seconds that a scheduler has to answer.
 ANSWER = 20.0
+LOOPBACK = IPv4Address(socket.INADDR_LOOPBACK)
 SILENT = logging.CRITICAL + 1
 
 
@@ -67,7 +70,7 @@ def own_cluster(workers: int, resources: dict[str, int] | None) -> Iterator[Loca
                     threads_per_worker=1,
                     processes=True,
                     memory_limit=0,
-                    dashboard_address="localhost:0",
+                    dashboard_address=f"{LOOPBACK}:0",
                     scheduler_kwargs={"dashboard": False},
                     silence_logs=SILENT,
                     resources=resources,

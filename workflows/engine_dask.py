@@ -29,8 +29,8 @@ from workflows.tasks import ModelSource, Outcome, Task, Unable, error_line
 # Outstanding at least, so that a cluster that grows with its work begins to.
 LEAST = 32
 # Seconds: between questions how large the cluster is; for its first worker to come before a question that
-# only workers can answer; until it is said that none has come.
-CAPACITY_AGE, WORKERS, NOBODY = 5.0, 60.0, 60.0
+# only workers can answer; until it is said that none has come; to say goodbye.
+CAPACITY_AGE, WORKERS, NOBODY, GOODBYE = 5.0, 60.0, 60.0, 5.0
 # Pairs in a row that take their workers down before any worker has said a word: it is not the pairs.
 SILENT_CRASHES = 5
 GPU = "GPU"
@@ -45,7 +45,7 @@ class DaskEngine:
         source: the model; its ``load`` must be importable on the workers.
         workers: processes of a cluster of our own, without ``scheduler``; None takes one for each GPU, or
             else one for each core.
-        scheduler: address of a scheduler that is there already, such as ``tcp://10.0.0.1:8786``.
+        scheduler: address of a scheduler that is there already, such as ``tcp://HOST:8786``.
         gpu_workers: give tasks only to workers that were started with ``--resources GPU=1``, one at a time.
     """
 
@@ -150,8 +150,9 @@ class DaskEngine:
             kill_workers(self._cluster)
         if self._cluster is None and self._client is not None and self._client.status == "running":
             # Workers that come later have nothing to do with this run.
-            with suppress(OSError, TimeoutError, ValueError):
-                self._client.unregister_worker_plugin(self._keeper.name)
+            unregister = self._client.scheduler.unregister_worker_plugin
+            with suppress(OSError):
+                self._client.sync(unregister, name=self._keeper.name, callback_timeout=GOODBYE)
         self._stack.close()
         self._client = self._cluster = None
 
@@ -237,7 +238,11 @@ class DaskEngine:
             self._nobody_since = time.monotonic()
         elif time.monotonic() - self._nobody_since > NOBODY:
             self._nobody_since = float("inf")
-            _log.warning("%s: the scheduler has no workers; waiting for the first one", self._scheduler)
+            _log.warning(
+                "%s: the scheduler has no workers; waiting for one. Those without rscc %s do not stay",
+                self._scheduler,
+                rscc.__version__,
+            )
 
 
 def _register(client: Client, keeper: ModelKeeper) -> None:
@@ -261,6 +266,7 @@ def _lacks_code(error: BaseException) -> bool:
     """Tell whether a task could not be read where it went: rscc is missing there, or is another one."""
     if isinstance(error, ImportError | AttributeError):
         return True
-    if isinstance(error, RuntimeError) and "deserializ" in str(error).lower():
+    # From a worker that could not send the error itself, and from the scheduler.
+    if any(words in str(error) for words in ("ModuleNotFoundError", "deserialization of the task graph")):
         return True
     return error.__cause__ is not None and _lacks_code(error.__cause__)
