@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import random
 import subprocess
 import sys
@@ -237,6 +238,7 @@ def run_tables(load: Load, measured: Measured) -> str:
     working = first["now"] - first["moments"]["work began"]
     finished = sum(first["calls"][f"ledger.{name}"][0] for name in ("done", "failed"))
     head = ["what", "figure"]
+    could = load.workers / load.plan.seconds if load.plan.seconds else math.inf
     repeated = sum(_calls(run, "ledger.again")[0] for run in measured.runs)
     lines = [
         ["pairs", f"{counts.total:,}"],
@@ -248,7 +250,7 @@ def run_tables(load: Load, measured: Measured) -> str:
         ["all of it", f"{measured.seconds:.0f} s"],
         ["pairs finished while there was work", f"{finished / working:.0f} /s"],
         ["reports written and recorded, if that were all", f"{_written_rate(first):.0f} /s"],
-        ["the workers could have done", f"{load.workers / load.plan.seconds:.0f} /s"],
+        ["the workers could have done", f"{could:.0f} /s"],
         ["coordinator, most memory while it worked", f"{first['peak'] / MIB:.0f} MiB"],
         ["coordinator, most memory with the layers", f"{last['peak'] / MIB:.0f} MiB"],
         ["scheduler, most memory", f"{measured.scheduler.peak / MIB:.0f} MiB"],
