@@ -103,7 +103,7 @@ DISTRIBUTION_OF = {
 def test_every_import_of_the_packages_is_a_declared_dependency(project, repository):
     """What only happens to be there because another package needs it can vanish with that package."""
     needs = [*project["project"]["dependencies"]]
-    for extra in ("train", "davir", "distributed", "openvino"):
+    for extra in ("train", "davir", "distributed", "stac", "openvino"):
         needs += project["project"]["optional-dependencies"][extra]
     declared = {re.split(r"[<>=~ \[]", need)[0].lower().replace("-", "_") for need in needs}
     own = {"rscc", "tiling", "workflows"}

@@ -6,7 +6,9 @@ from workflows.failures import SHOWN, grouped, without_names
 from workflows.ledger_rows import LedgerRow
 
 
-def failed(pair, line, *, kind="refused", error="NotARaster", before="/data/x/b.tif", after="/data/x/a.tif"):
+def failed(
+    pair, line, *, kind="refused", error="NotARaster", before="/scenes/x/b.tif", after="/scenes/x/a.tif"
+):
     empty = dict.fromkeys(LedgerRow.__slots__)
     values = {"number": 0, "key": "k", "state": "failed", "attempts": 1, "lost": 0, "warnings": ()}
     told = {"pair": pair, "before": before, "after": after, "kind": kind, "error": error, "line": line}
@@ -17,11 +19,14 @@ def failed(pair, line, *, kind="refused", error="NotARaster", before="/data/x/b.
     ("line", "expected"),
     [
         (
-            "/data/x/b.tif: there is no such file; check the path",
+            "/scenes/x/b.tif: there is no such file; check the path",
             "FILE: there is no such file; check the path",
         ),
-        ("/data/x/b.tif and /data/x/a.tif: no common ground", "FILE and FILE: no common ground"),
-        ("b.tif says nothing (see /data/x/b.tif.msk, /tmp/q).", "FILE says nothing (see FILE.msk, FILE)."),
+        ("/scenes/x/b.tif and /scenes/x/a.tif: no common ground", "FILE and FILE: no common ground"),
+        (
+            "b.tif says nothing (see /scenes/x/b.tif.msk, /scenes/q).",
+            "FILE says nothing (see FILE.msk, FILE).",
+        ),
         ("https://host/b.tif: HTTP 503; /vsis3/other/key.tif too", "FILE: HTTP 503; FILE too"),
         ("tiles of 3/4 and km/h; 50 % and/or less", "tiles of 3/4 and km/h; 50 % and/or less"),
         (None, ""),
@@ -35,7 +40,10 @@ def test_failures_that_say_the_same_of_other_files_are_one_reason():
     rows = [
         failed(f"p{n}", f"/x/{n}.tif: no raster of {n} bands", before=f"/x/{n}.tif") for n in range(SHOWN + 2)
     ]
-    rows += [failed("q", "/data/x/b.tif: there is no such file"), replace(rows[0], pair="done", state="done")]
+    rows += [
+        failed("q", "/scenes/x/b.tif: there is no such file"),
+        replace(rows[0], pair="done", state="done"),
+    ]
     many, one = grouped(rows)
     assert (many.count, many.kind, many.error) == (SHOWN + 2, "refused", "NotARaster")
     assert many.line == "FILE: no raster of 0 bands"
