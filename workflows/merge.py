@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,9 @@ from workflows.output import write_together
 from workflows.progress import Progress, batches, tell
 
 Shards = Mapping[int, ArchiveFolder]
+# The disk takes what several wait for in one go.
+WRITERS = 16
+_PAIRS_AT_ONCE = 256
 _FILES_AT_ONCE = 10_000
 
 
@@ -177,11 +182,11 @@ def _take_over(
     for number, found in ledgers.items():
         known.update(pair for (pair,) in found.select("SELECT pair FROM pairs"))
         before = len(lost)
-        for row in found.rows():
-            if not _installed(folder, shards[number], row):
-                lost.add(row.pair)
-            done += 1
-            if done % 100 == 0 or done == total:
+        with ThreadPoolExecutor(WRITERS) as writers:
+            for rows in batches(found.rows(), _PAIRS_AT_ONCE):
+                there = writers.map(partial(_installed, folder, shards[number]), rows)
+                lost.update(row.pair for row, is_there in zip(rows, there, strict=True) if not is_there)
+                done += len(rows)
                 tell(progress, "shards", done, total)
         unfinished[number] = found.counts().left + len(lost) - before
     # What was merged before of shards that are no longer there; it must be read before it is replaced.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
@@ -277,12 +278,10 @@ def test_a_merge_that_was_killed_is_gone_on_with(tmp_path, whole, monkeypatch, n
         folder = ArchiveFolder(tmp_path / f"{name}{last}", durable=False)
         for number in (1, 2):
             work(folder, (number, 2))
-        count = 0
+        counted = itertools.count(1)
 
-        def step(*arguments, last=last, **options):
-            nonlocal count
-            count += 1
-            if count == last:
+        def step(*arguments, last=last, counted=counted, **options):
+            if next(counted) == last:
                 raise Killed
             return real(*arguments, **options)
 
