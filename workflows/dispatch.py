@@ -115,15 +115,16 @@ class Dispatch:
             OutputNotWritable, LedgerUnusable, SchedulerLost: the run cannot go on; nothing is lost.
         """
         tell(self._progress, "pairs", self._done, self._total)
-        while True:
-            if stopping() and not self._stopped:
-                self._stop()
-            if not self._submit() and not self._outstanding:
-                break
-            for outcome in self._engine.wait(PATIENCE):
-                self._take(outcome)
-                tell(self._progress, "pairs", self._done, self._total)
-            self._install()
+        with ThreadPoolExecutor(WRITERS) as writers:
+            while True:
+                if stopping() and not self._stopped:
+                    self._stop()
+                if not self._submit() and not self._outstanding:
+                    break
+                for outcome in self._engine.wait(PATIENCE):
+                    self._take(outcome)
+                    tell(self._progress, "pairs", self._done, self._total)
+                self._install(writers)
         for active, outcome in self._given_up():
             self._fail(active, outcome)
         # After a stop: what was taken back, and pairs of which some parts are missing.
@@ -238,17 +239,14 @@ class Dispatch:
         if not active.waiting:
             self._tasks.append(self._task(active, "finish"))
 
-    def _install(self) -> None:
+    def _install(self, writers: ThreadPoolExecutor) -> None:
         """Give the reports that came their names; several at once, as most of it is waiting for the disk."""
         found, self._found = self._found, []
-        if not found:
-            return
-        with ThreadPoolExecutor(min(len(found), WRITERS)) as writers:
-            written = [writers.submit(self._write, active.row, outcome) for active, outcome in found]
-            for (active, outcome), one in zip(found, written, strict=True):
-                one.result()
-                self._finish(active, outcome)
-                tell(self._progress, "pairs", self._done, self._total)
+        written = [writers.submit(self._write, active.row, outcome) for active, outcome in found]
+        for (active, outcome), one in zip(found, written, strict=True):
+            one.result()
+            self._finish(active, outcome)
+            tell(self._progress, "pairs", self._done, self._total)
 
     def _write(self, row: LedgerRow, outcome: Outcome) -> None:
         result = outcome.result
