@@ -19,6 +19,7 @@ from dataclasses import asdict
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
+from xml.etree import ElementTree
 
 import rscc
 from tiling.errors import TilingError
@@ -38,7 +39,8 @@ _CHUNK = 2**22
 # How many pairs are looked at, and freshly read files kept, at once while an archive is looked through.
 _AT_ONCE, _KEPT = 100, 2000
 # Files that GDAL reads with image.tif: image.tif.msk.ovr and the like, perhaps several endings in a row ...
-_AFTER_NAME = (".aux.xml", ".msk", ".ovr")
+_AUXILIARY = ".aux.xml"
+_AFTER_NAME = (_AUXILIARY, ".msk", ".ovr")
 # ... and image.tfw and the like.
 _AFTER_STEM = (
     ".aux", ".imd", ".j2w", ".jgw", ".jp2w", ".jpegw", ".jpgw", ".pgw", ".pngw", ".prj", ".rpb", ".tab",
@@ -178,7 +180,8 @@ class SceneIdentities:
         lower = name.lower()
         stem = f"{os.path.splitext(lower)[0]}|"
         beside = sorted({*listed.get(lower, ()), *listed.get(stem, ())})
-        return [f"{other} {self._look(os.path.join(folder, other))[0]}" for other in beside]
+        looked = ((other, self._look(os.path.join(folder, other))[0]) for other in beside)
+        return [f"{other} {facts}" for other, facts in looked if facts]
 
     def _look(self, path: str) -> tuple[str | None, tuple[str, ...] | None]:
         """Return what one file is known by, and what it is made of; None for the first if there is none."""
@@ -197,10 +200,16 @@ class SceneIdentities:
             except OSError:
                 return f"unreadable {path} {status.st_size} {status.st_mtime_ns}", None
             self.fresh[path] = stored
+        if path.lower().endswith(_AUXILIARY):
+            return stored.digest.hex(), None
         time = "" if self.full else stored.mtime_ns
         return f"{stored.size} {time} {stored.digest.hex()}", stored.sources
 
     def _read(self, path: str, status: os.stat_result) -> Stored:
+        if path.lower().endswith(_AUXILIARY):
+            said = _without_statistics(Path(path).read_bytes())
+            told = hashlib.sha256(said).digest() if said else b""
+            return Stored(status.st_size, status.st_mtime_ns, self.full, told, None)
         digest = hashlib.sha256()
         with open(path, "rb") as file:
             head = file.read(END_BYTES)
@@ -281,6 +290,30 @@ def _sources(path: str) -> tuple[str, ...]:
         return tuple(str(source) for source in checked_sources(path, Path(path)))
     except (TilingError, OSError):
         return ()
+
+
+def _without_statistics(content: bytes) -> bytes:
+    """Return what an auxiliary file of GDAL says but for what a viewer writes there; empty: nothing else.
+
+    Statistics and histograms of a scene have no influence on what is read of it.
+    """
+    try:
+        root = ElementTree.fromstring(content)
+    except ElementTree.ParseError:
+        return content
+    for band in root.iter("PAMRasterBand"):
+        for histograms in band.findall("Histograms"):
+            band.remove(histograms)
+        for metadata in band.findall("Metadata"):
+            for item in metadata.findall("MDI"):
+                if item.get("key", "").startswith("STATISTICS_"):
+                    metadata.remove(item)
+            if not len(metadata):
+                band.remove(metadata)
+    for element in root.iter():
+        element.text, element.tail = (element.text or "").strip(), None
+    empty = all(element.tag in ("PAMDataset", "PAMRasterBand") for element in root.iter())
+    return b"" if empty else ElementTree.tostring(root)
 
 
 def _list_beside(folder: str) -> dict[str, list[str]]:

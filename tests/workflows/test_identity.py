@@ -131,6 +131,32 @@ def test_files_that_are_read_with_a_scene_belong_to_it(scene, name):
     assert identity_of(scene) == alone
 
 
+STATISTICS = """<PAMDataset>
+  <PAMRasterBand band="1">
+    <Histograms><HistItem><HistMin>0</HistMin><HistCounts>1|2</HistCounts></HistItem></Histograms>
+    <Metadata><MDI key="STATISTICS_MAXIMUM">255</MDI><MDI key="STATISTICS_MEAN">90</MDI></Metadata>
+  </PAMRasterBand>
+</PAMDataset>"""
+
+
+def test_statistics_that_a_viewer_left_beside_a_scene_have_no_influence(scene):
+    """QGIS writes them when a scene is looked at; an archive is not to be done again for that."""
+    alone = identity_of(scene)
+    beside = scene.with_name("scene.tif.aux.xml")
+    beside.write_text(STATISTICS)
+    assert identity_of(scene) == alone
+    beside.write_text(STATISTICS.replace("</PAMRasterBand>", "<NoDataValue>0</NoDataValue></PAMRasterBand>"))
+    with_nodata = identity_of(scene)
+    assert with_nodata != alone
+    beside.write_text(beside.read_text().replace("255", "254").replace("1|2", "2|1"))
+    os.utime(beside, ns=(1, 1))
+    assert identity_of(scene) == with_nodata
+    beside.write_text(beside.read_text().replace(">0</NoData", ">1</NoData"))
+    assert identity_of(scene) not in (alone, with_nodata)
+    beside.write_text("<PAMDataset>")
+    assert identity_of(scene) not in (alone, with_nodata)
+
+
 @pytest.mark.parametrize(
     "name", ["scene.txt", "scene2.tfw", "scene.tif.bak", "my_scene.tif.aux.xml", "scene.tif.tfw"]
 )
@@ -214,7 +240,7 @@ def test_a_remote_scene_is_known_by_its_public_address():
 @pytest.mark.parametrize(
     ("location", "shown"),
     [
-        ("/data/a?b#c.tif", "/data/a?b#c.tif"),
+        ("/scenes/a?b#c.tif", "/scenes/a?b#c.tif"),
         ("data/a.tif", "data/a.tif"),
         ("https://u:p@host/a.tif?x=1", "https://host/a.tif"),
         ("https:/host/a.tif?x=1", "https://host/a.tif"),
