@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rscc.terminal import duration
+
 if TYPE_CHECKING:
     from workflows.archive import ArchiveSummary
     from workflows.archive_estimate import Estimate
@@ -58,15 +60,11 @@ def estimate_text(found: Estimate) -> str:
             "stated": "server cores with bf16, without words",
         }
         lines.append(
-            f"time    {_hours(found.worker_seconds)} of one worker, {_hours(found.seconds)} with "
+            f"time    {duration(found.worker_seconds)} of one worker, {duration(found.seconds)} with "
             f"{found.workers:,} ({source[found.speed or 'stated']})"
         )
     lines.append(f"disk    about {_size(found.disk_bytes)}, {_size(found.free_bytes)} are free")
     return "\n".join(lines)
-
-
-def _hours(seconds: float) -> str:
-    return f"{seconds / 3600:,.1f} h" if seconds >= 3600 else f"{seconds / 60:,.1f} min"
 
 
 def _size(count: float) -> str:

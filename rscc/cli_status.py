@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rscc.cli_options import Debug
+from rscc.terminal import duration
 
 if TYPE_CHECKING:
     from workflows.failures import Reason
@@ -112,16 +113,6 @@ def reasons_text(reasons: Sequence[Reason]) -> str:
         lines.append(f"{count:>10}  {reason.kind}: {reason.line} [{reason.error}]")
         lines.append(f"{'':>10}  {', '.join(reason.pairs)}{f' and {more:,} more' if more else ''}")
     return "\n".join(lines)
-
-
-def duration(seconds: float) -> str:
-    """Say how long something takes, in the two units that matter."""
-    seconds = round(seconds)
-    for size, unit, smaller, low in ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
-        if seconds >= size:
-            rest = seconds % size // smaller
-            return f"{seconds // size} {unit}" + (f" {rest} {low}" if rest else "")
-    return f"{seconds} s"
 
 
 def _speed(found: Status) -> str:

@@ -99,3 +99,13 @@ def explanation_summary(found: dict[str, Any], target: Path) -> str:
         lines.append(f"entities {', '.join(found['entities'])}")
     lines += [f"model    {found['model']['name']} {found['model']['version']}", f"picture  {target}"]
     return "\n".join(lines)
+
+
+def duration(seconds: float) -> str:
+    """Say how long something takes, in the two units that matter."""
+    seconds = round(seconds)
+    for size, unit, smaller, low in ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
+        if seconds >= size:
+            rest = seconds % size // smaller
+            return f"{seconds // size} {unit}" + (f" {rest} {low}" if rest else "")
+    return f"{seconds} s"

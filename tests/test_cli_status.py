@@ -14,7 +14,7 @@ import pytest
 from filelock import FileLock
 
 from rscc.cli import main
-from rscc.cli_status import duration
+from rscc.terminal import duration
 from workflows.ledger import Ledger
 from workflows.pair_table import PairRow
 
