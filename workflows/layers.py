@@ -9,11 +9,11 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
-import pickle
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import shapely
@@ -22,13 +22,10 @@ from workflows import geopackage
 from workflows.archive_folder import REPORT, ArchiveFolder
 from workflows.change_table import CRS, GROUP, PLAIN_SCHEMA, ChangeTable, read_groups, several
 from workflows.errors import ReportsDamaged
-from workflows.ledger_rows import DONE, DROPPED
+from workflows.ledger_rows import DONE, DROPPED, LedgerRow
 from workflows.progress import Progress, tell
 from workflows.stac_output import catalog_lines, pair_geometry
 from workflows.style import pairs_style, qgis_style
-
-if TYPE_CHECKING:
-    from workflows.ledger_rows import LedgerRow
 
 # Counted up when the same pairs are to make other layers.
 _VERSION = 1
@@ -106,7 +103,7 @@ def write_layers(folder: ArchiveFolder, rows: Iterable[LedgerRow], progress: Pro
 
 
 class Spool:
-    """Rows kept in a file, to be gone through several times however many there are."""
+    """Rows kept in a file, one a line, to be gone through several times however many there are."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -114,16 +111,18 @@ class Spool:
 
     def keep(self, rows: Iterable[LedgerRow]) -> Iterator[LedgerRow]:
         """Yield the rows, and keep each."""
-        with self.path.open("wb") as file:
+        with self.path.open("w", encoding="utf-8") as file:
             for row in rows:
-                pickle.dump(row, file, pickle.HIGHEST_PROTOCOL)
+                file.write(f"{json.dumps(asdict(row), default=bytes.hex)}\n")
                 self.count += 1
                 yield row
 
     def __iter__(self) -> Iterator[LedgerRow]:
-        with self.path.open("rb") as file:
-            for _ in range(self.count):
-                yield pickle.load(file)
+        with self.path.open(encoding="utf-8") as file:
+            for line in file:
+                kept = json.loads(line)
+                footprint = kept["footprint"] and bytes.fromhex(kept["footprint"])
+                yield LedgerRow(**kept | {"footprint": footprint, "warnings": tuple(kept["warnings"])})
 
 
 def _gather(rows: Iterable[LedgerRow], spool: Spool, summary: Path) -> str:
