@@ -103,7 +103,7 @@ def test_a_pair_that_ends_its_process_takes_nothing_with_it(tasks, word, line):
     assert line in bad.line and "\n" not in bad.line
 
 
-def test_every_failure_that_leaves_the_process_alive_is_an_outcome(tasks):
+def test_every_failure_that_leaves_the_process_alive_is_an_outcome(tasks, capfd):
     with LocalEngine(SOURCE, 2) as engine:
         found = drive(engine, tasks("raise", "unpicklable", "noisy"))
         assert len(pids(engine)) == 2
@@ -112,6 +112,8 @@ def test_every_failure_that_leaves_the_process_alive_is_an_outcome(tasks):
         "failed",
         "done",
     ]
+    out, err = capfd.readouterr()
+    assert (out, "a line on stdout" in err) == ("", True), "the output is the command's"
     assert found["raise-0"].line == "unexpected RuntimeError: nothing is known of raise_0.tif"
 
 
