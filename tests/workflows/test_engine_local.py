@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 from archive_fakes import BIG, load_fake, runs
+from dask_processes import kill_tree
 from engines import LONG, drive, family, gone, make_tasks, until
 
 from rscc.errors import DeviceUnavailable, ModelNotFound
@@ -264,8 +265,7 @@ import json, os, sys, time
 from archive_fakes import load_fake
 from workflows import SceneOptions
 from workflows.engine_local import LocalEngine
-from workflows.processes import local_devices, threads_each
-from workflows.tasks import ModelSource
+from workflows.tasks import ModelSource, Task
 
 if __name__ == "__main__":
     with LocalEngine(ModelSource("any", "cpu", load_fake), 2) as engine:
@@ -314,7 +314,11 @@ def test_no_worker_outlives_a_coordinator_that_is_killed(tasks, coordinator, tmp
     assert len(left) >= 3
     process.kill()
     process.wait(timeout=30)
-    until(lambda: all(gone(pid) for pid in left), 15)
+    try:
+        until(lambda: all(gone(pid) for pid in left), 15)
+    finally:
+        for pid in left:
+            kill_tree(pid)
 
 
 def test_ctrl_c_at_the_terminal_leaves_the_workers_at_work(tasks, coordinator):
