@@ -228,7 +228,8 @@ def _plan_line(planned: Planned, missing: int) -> str:
     }
     why = ", ".join(f"{count:,} {reason}" for reason, count in reasons.items() if count)
     done, left = planned.done - missing, planned.left + missing
-    line = f"{planned.total:,} pairs: {done:,} done already, {left:,} to do" + (f" ({why})" if why else "")
+    pairs = f"{planned.total:,} pair{'' if planned.total == 1 else 's'}"
+    line = f"{pairs}: {done:,} done already, {left:,} to do" + (f" ({why})" if why else "")
     return line + (
         f", {planned.failed:,} failed before (--retry-failed takes them up)" if planned.failed else ""
     )
