@@ -137,6 +137,8 @@ class Ledger:
 
     def start(self, pair: str, attempt: int, worker: str | None = None) -> None:
         """Say that attempt number ``attempt``, from 1, of a pair begins."""
+        # First: a report that may be replaced from now on must not come back as done.
+        self._execute("DELETE FROM kept WHERE pair = ?", (pair,))
         self._update(pair, state="running", attempts=attempt, worker=worker, started=time.time())
 
     def done(
@@ -191,8 +193,8 @@ class Ledger:
         """Make the ledger hold these pairs and no others, as when shards become one archive."""
         places = ", ".join("?" * len(_COLUMNS))
         with self._transaction():
-            self._connection.execute("DELETE FROM parts")
-            self._connection.execute("DELETE FROM pairs")
+            for table in ("parts", "kept", "pairs"):
+                self._connection.execute(f"DELETE FROM {table}")
             self._connection.executemany(
                 f"INSERT INTO pairs ({', '.join(_COLUMNS)}) VALUES ({places})", map(_values, rows)
             )
@@ -271,11 +273,12 @@ class Ledger:
 
     def _update(self, pair: str, **values: Any) -> None:
         names = ", ".join(f"{name} = ?" for name in values)
+        count = self._execute(f"UPDATE pairs SET {names} WHERE pair = ?", (*values.values(), pair))
+        assert count == 1, f"{pair} is not in the ledger"
+
+    def _execute(self, statement: str, values: Sequence[Any]) -> int:
         with ledger_file.explained(self.path):
-            found = self._connection.execute(
-                f"UPDATE pairs SET {names} WHERE pair = ?", (*values.values(), pair)
-            )
-        assert found.rowcount == 1, f"{pair} is not in the ledger"
+            return self._connection.execute(statement, values).rowcount
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:

@@ -17,7 +17,7 @@ LEDGER = "ledger.sqlite"
 # "rscc" in ASCII: how SQLite and the command `file` know whose file this is.
 APPLICATION = 0x72736363
 # To be raised when the tables change.
-SCHEMA = 1
+SCHEMA = 2
 # How long to wait for another process; with a write-ahead log only a copying program can be in the way.
 BUSY_SECONDS = 10.0
 COPY_ATTEMPTS = 20
@@ -35,6 +35,11 @@ CREATE TABLE pairs (
 ) WITHOUT ROWID;
 CREATE INDEX pairs_in_order ON pairs (number, pair);
 CREATE INDEX pairs_by_state ON pairs (state, number, pair);
+CREATE TABLE kept (  -- results of pairs that have another key now, whose folders are there still
+    pair TEXT PRIMARY KEY, key TEXT NOT NULL, worker TEXT, started REAL, finished REAL, seconds REAL,
+    attempts INTEGER NOT NULL, lost INTEGER NOT NULL, changes INTEGER, area_m2 REAL, tiles INTEGER,
+    warnings TEXT NOT NULL
+) WITHOUT ROWID;
 CREATE TABLE parts (
     pair TEXT NOT NULL, number INTEGER NOT NULL, row_start INTEGER NOT NULL, row_end INTEGER NOT NULL,
     done INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (pair, number)

@@ -23,6 +23,8 @@ _AFRESH = (
     "seconds = NULL, changes = NULL, area_m2 = NULL, tiles = NULL, warnings = '[]', kind = NULL, "
     "error = NULL, line = NULL"
 )
+# What is known of a report.
+_FOUND = "worker, started, finished, seconds, attempts, lost, changes, area_m2, tiles, warnings"
 _PLANNED = f"""
 CREATE TEMP TABLE planned (
     pair TEXT PRIMARY KEY, {_TOLD}, key TEXT NOT NULL
@@ -34,6 +36,7 @@ _TOLD_OTHERWISE = f"""(
     SELECT planned.pair FROM planned JOIN pairs USING (pair)
     WHERE {" OR ".join(f"planned.{name} IS NOT pairs.{name}" for name in TOLD)}
 )"""
+_KEPT = "(SELECT kept.pair FROM kept JOIN pairs USING (pair) WHERE kept.key = pairs.key)"
 _AGAIN = "state = 'failed' AND pair IN (SELECT pair FROM planned)"
 
 
@@ -67,10 +70,20 @@ def settle(connection: sqlite3.Connection, retry_failed: bool) -> dict[str, int]
     )
     change(f"UPDATE pairs SET state = was, was = NULL WHERE state = 'dropped' AND pair IN {_SAME}")
     change(f"DELETE FROM parts WHERE pair IN {_OTHER}")
+    # A report stays until another takes its place: with the options of before it is the pair's own again.
+    change(
+        f"INSERT OR REPLACE INTO kept (pair, key, {_FOUND}) SELECT pair, key, {_FOUND} FROM pairs "
+        f"WHERE 'done' IN (state, was) AND pair IN {_OTHER}"
+    )
     found["changed"] = change(
         f"UPDATE pairs SET {_AFRESH}, key = (SELECT key FROM planned WHERE planned.pair = pairs.pair) "
         f"WHERE pair IN {_OTHER}"
     )
+    found["changed"] -= change(
+        f"UPDATE pairs SET state = 'done', ({_FOUND}) = (SELECT {_FOUND} FROM kept "
+        f"WHERE kept.pair = pairs.pair) WHERE state = 'pending' AND pair IN {_KEPT}"
+    )
+    change(f"DELETE FROM kept WHERE pair IN {_KEPT}")
     found["retried"] = 0
     if retry_failed:
         change(f"DELETE FROM parts WHERE pair IN (SELECT pair FROM pairs WHERE {_AGAIN})")

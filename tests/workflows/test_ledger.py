@@ -178,6 +178,36 @@ def test_a_dropped_pair_with_another_key_is_pending(ledger):
     assert states(ledger) == {"a": "pending"}
 
 
+def test_the_options_of_before_find_what_was_not_done_anew(ledger):
+    """A wrong option must not cost a week of work."""
+    ledger.plan(pairs("a", "b", "c"), retry_failed=False)
+    for pair in "abc":
+        finish(ledger, pair)
+    before = {row.pair: row for row in ledger.rows()}
+    assert ledger.plan(pairs("a", "b", "c", key="typo"), retry_failed=False).changed == 3
+    ledger.start("b", 1)
+    planned = ledger.plan(pairs("a", "b", "c"), retry_failed=False)
+    assert (planned.done, planned.pending, planned.changed) == (2, 1, 1)
+    assert states(ledger) == {"a": "done", "b": "pending", "c": "done"}
+    assert {pair: ledger.get(pair) for pair in "ac"} == {pair: before[pair] for pair in "ac"}
+    # Once it is done anew there is one report again, and it is that of the last key.
+    ledger.plan(pairs("a", "b", "c", key="other"), retry_failed=False)
+    finish(ledger, "a")
+    assert ledger.plan(pairs("a", "b", "c"), retry_failed=False).done == 1
+    assert states(ledger) == {"a": "pending", "b": "pending", "c": "done"}
+
+
+def test_it_finds_them_through_several_keys_and_a_table_without_them(ledger):
+    ledger.plan(pairs("a"), retry_failed=False)
+    finish(ledger, "a")
+    done = ledger.get("a")
+    for table in (pairs("a", key="one"), [], pairs("a", key="two")):
+        ledger.plan(table, retry_failed=False)
+    assert states(ledger) == {"a": "pending"}
+    assert ledger.plan(pairs("a"), retry_failed=False).changed == 0
+    assert ledger.get("a") == done
+
+
 def test_a_row_of_another_shard_takes_its_place_in_the_order_alone(ledger):
     table = pairs("a", "b", "c")
     ledger.plan([(row, None if row.pair == "b" else key) for row, key in table], retry_failed=False)
