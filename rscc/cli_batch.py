@@ -26,6 +26,7 @@ from rscc.cli_options import (
     ForceOption,
     GroupDistanceOption,
     GsdOption,
+    JsonOption,
     MemoryOption,
     MinAreaOption,
     ModelOption,
@@ -120,9 +121,7 @@ def batch(
         bool, typer.Option("--dry-run", help="Only say what there is to do, and what it would take.")
     ] = False,
     quiet: QuietOption = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print a machine-readable summary on stdout.")
-    ] = False,
+    as_json: JsonOption = False,
     debug: Debug = False,
 ) -> None:
     """Work through the table PAIRS into ARCHIVE: a report for every pair, and one layer of all changes.

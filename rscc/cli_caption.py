@@ -26,6 +26,7 @@ from rscc.cli_options import (
     ForceOption,
     GroupDistanceOption,
     GsdOption,
+    JsonOption,
     MemoryOption,
     MinAreaOption,
     ModelOption,
@@ -75,9 +76,7 @@ def caption(
     force: ForceOption = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing report.")] = False,
     quiet: QuietOption = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print a machine-readable summary on stdout.")
-    ] = False,
+    as_json: JsonOption = False,
     debug: Debug = False,
 ) -> None:
     """Find what changed between BEFORE and AFTER, say it in words, write a map layer."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rscc.cli_options import Debug, QuietOption
+from rscc.cli_options import Debug, JsonOption, QuietOption
 
 if TYPE_CHECKING:
     from workflows.merge import MergeSummary
@@ -29,9 +29,7 @@ def merge(
         typer.Option("--remove-shards", help="Remove the shards afterwards, if all of them are finished."),
     ] = False,
     quiet: QuietOption = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print a machine-readable summary on stdout.")
-    ] = False,
+    as_json: JsonOption = False,
     debug: Debug = False,
 ) -> None:
     """Make one archive of the shards of ARCHIVE, as if one run had done all pairs.

@@ -131,6 +131,7 @@ MemoryOption = Annotated[
 ]
 BeamsOption = Annotated[int, typer.Option("--beams", help="Width of the caption search.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no summary.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print a machine-readable summary on stdout.")]
 
 _PREFIXES = "kmgt"
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt])(i?)b?", re.IGNORECASE)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rscc.cli_options import BoundsOption, Debug, QuietOption, extra, read_bounds
+from rscc.cli_options import BoundsOption, Debug, JsonOption, QuietOption, extra, read_bounds
 
 if TYPE_CHECKING:
     from workflows.catalog import Catalog
@@ -83,9 +83,7 @@ def pairs(
     bbox: BoundsOption = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing table.")] = False,
     quiet: QuietOption = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print a machine-readable summary on stdout.")
-    ] = False,
+    as_json: JsonOption = False,
     debug: Debug = False,
 ) -> None:
     """Find pairs of scenes and write them to a table, to look at and to edit before rscc batch."""

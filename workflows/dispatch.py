@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from workflows.archive_folder import ITEM, REPORT, STYLE
 from workflows.errors import ScenesUnreachable
@@ -315,14 +315,7 @@ class Dispatch:
             yield self._active[pair], outcome
 
     def _again(self, active: _Active, outcome: Outcome) -> None:
-        self._ledger.again(
-            active.row.pair,
-            worker=outcome.worker,
-            seconds=active.seconds,
-            kind=outcome.state,
-            error=outcome.error or "",
-            line=outcome.line or "",
-        )
+        self._ledger.again(active.row.pair, **_reason(active, outcome))
         self._forget(active)
 
     def _fail(self, active: _Active, outcome: Outcome) -> None:
@@ -330,14 +323,7 @@ class Dispatch:
         # What an earlier run found with other settings or inputs is not what this pair has now.
         self._folder.remove(pair)
         self._drop_parts(pair)
-        self._ledger.failed(
-            pair,
-            worker=outcome.worker,
-            seconds=active.seconds,
-            kind=outcome.state,
-            error=outcome.error or "",
-            line=outcome.line or "",
-        )
+        self._ledger.failed(pair, **_reason(active, outcome))
         self._forget(active)
         self._ended(pair)
 
@@ -349,3 +335,14 @@ class Dispatch:
     def _ended(self, pair: str) -> None:
         self._active.pop(pair, None)
         self._done += 1
+
+
+def _reason(active: _Active, outcome: Outcome) -> dict[str, Any]:
+    """Return what the ledger is told of an attempt that came to nothing."""
+    return {
+        "worker": outcome.worker,
+        "seconds": active.seconds,
+        "kind": outcome.state,
+        "error": outcome.error or "",
+        "line": outcome.line or "",
+    }
