@@ -47,11 +47,11 @@ def cluster(tmp_path):
 
 def test_a_cluster_of_our_own_gives_what_the_local_engine_gives(tasks, capfd):
     made = tasks("plain", "slow", "raise", "abort", "big", "unpicklable", "noisy", "plain")
-    before = dict(os.environ)
+    before, others = dict(os.environ), _workers(os.getpid())
     with DaskEngine(SOURCE, 2) as engine:
         assert engine.wanted() == 4 and engine.shared_folder(Path())
         found = drive(engine, made)
-        mine = [child.pid for child in psutil.Process().children(recursive=True)]
+        mine = _workers(os.getpid()) - others
         assert len(mine) >= 2
     assert os.environ == before
     with LocalEngine(SOURCE, 1) as engine:
@@ -68,7 +68,7 @@ def test_a_cluster_of_our_own_gives_what_the_local_engine_gives(tasks, capfd):
     assert len(found["big-4"].result.report) > BIG
     out, err = capfd.readouterr()
     assert out == "" and "distributed" not in err
-    assert all(gone(pid) for pid in mine if "resource_tracker" not in " ".join(_words(pid)))
+    assert all(gone(pid) for pid in mine)
 
 
 def _words(pid):
@@ -127,11 +127,13 @@ def test_tasks_that_nobody_began_are_taken_back(tasks, tmp_path):
 
 def test_abandoning_ends_hanging_workers_at_once(tasks, tmp_path):
     (tmp_path / "runs.log").touch()
+    others = _workers(os.getpid())
     with DaskEngine(SOURCE, 2) as engine:
         for task in tasks("hang", "hang"):
             engine.submit(task)
         until(lambda: len(runs(tmp_path)) == 2)
-        workers = _workers(os.getpid())
+        workers = _workers(os.getpid()) - others
+        assert len(workers) >= 2
         started = time.monotonic()
         engine.close(abandon=True)
         assert time.monotonic() - started < 15
@@ -139,7 +141,7 @@ def test_abandoning_ends_hanging_workers_at_once(tasks, tmp_path):
 
 
 def _workers(pid):
-    return [one.pid for one in family(pid)[1:] if "resource_tracker" not in " ".join(_words(one.pid))]
+    return {one.pid for one in family(pid)[1:] if "resource_tracker" not in " ".join(_words(one.pid))}
 
 
 COORDINATOR = """
