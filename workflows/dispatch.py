@@ -242,6 +242,8 @@ class Dispatch:
     def _install(self, writers: ThreadPoolExecutor) -> None:
         """Give the reports that came their names; several at once, as most of it is waiting for the disk."""
         found, self._found = self._found, []
+        for active, _ in found:
+            self._ledger.replaced(active.row.pair)
         written = [writers.submit(self._write, active.row, outcome) for active, outcome in found]
         for (active, outcome), one in zip(found, written, strict=True):
             one.result()
@@ -321,6 +323,7 @@ class Dispatch:
     def _fail(self, active: _Active, outcome: Outcome) -> None:
         pair = active.row.pair
         # What an earlier run found with other settings or inputs is not what this pair has now.
+        self._ledger.replaced(pair)
         self._folder.remove(pair)
         self._drop_parts(pair)
         self._ledger.failed(pair, **_reason(active, outcome))

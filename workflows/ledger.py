@@ -137,9 +137,14 @@ class Ledger:
 
     def start(self, pair: str, attempt: int, worker: str | None = None) -> None:
         """Say that attempt number ``attempt``, from 1, of a pair begins."""
-        # First: a report that may be replaced from now on must not come back as done.
-        self._execute("DELETE FROM kept WHERE pair = ?", (pair,))
         self._update(pair, state="running", attempts=attempt, worker=worker, started=time.time())
+
+    def replaced(self, pair: str) -> None:
+        """Say that the folder of a pair is about to be replaced or removed.
+
+        From now on what was found with other options cannot come back as done.
+        """
+        self._execute("DELETE FROM kept WHERE pair = ?", (pair,))
 
     def done(
         self,

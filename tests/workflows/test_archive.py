@@ -268,6 +268,20 @@ def test_ctrl_c_finishes_what_runs_and_the_same_command_goes_on(made, out):
     assert contents(out) == contents(reference)
 
 
+def test_a_wrong_option_costs_only_what_was_finished_with_it(made, out):
+    run(made, out, InlineEngine())
+    old, wrong = contents(out), Interrupting(3)
+    with pytest.raises(KeyboardInterrupt):
+        run(made, out, wrong, scene=SceneOptions(min_area=100_000.0))
+    finished = {pair for pair, state in states(out).items() if state == "done"}
+    assert 0 < len(finished) < len(made.sound)
+    engine = InlineEngine()
+    found = run(made, out, engine)
+    assert set(begun(engine)) & set(made.sound) == finished
+    assert found.skipped_as_done == len(made.sound) - len(finished)
+    assert contents(out) == old
+
+
 def test_a_second_ctrl_c_abandons_what_runs(made, out):
     class Stuck(Interrupting):
         def withdraw(self) -> list[Task]:

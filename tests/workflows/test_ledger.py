@@ -185,13 +185,16 @@ def test_the_options_of_before_find_what_was_not_done_anew(ledger):
         finish(ledger, pair)
     before = {row.pair: row for row in ledger.rows()}
     assert ledger.plan(pairs("a", "b", "c", key="typo"), retry_failed=False).changed == 3
+    ledger.start("a", 1)
     ledger.start("b", 1)
+    ledger.replaced("b")
     planned = ledger.plan(pairs("a", "b", "c"), retry_failed=False)
     assert (planned.done, planned.pending, planned.changed) == (2, 1, 1)
     assert states(ledger) == {"a": "done", "b": "pending", "c": "done"}
     assert {pair: ledger.get(pair) for pair in "ac"} == {pair: before[pair] for pair in "ac"}
     # Once it is done anew there is one report again, and it is that of the last key.
     ledger.plan(pairs("a", "b", "c", key="other"), retry_failed=False)
+    ledger.replaced("a")
     finish(ledger, "a")
     assert ledger.plan(pairs("a", "b", "c"), retry_failed=False).done == 1
     assert states(ledger) == {"a": "pending", "b": "pending", "c": "done"}
