@@ -11,6 +11,7 @@ import logging
 import os
 import secrets
 import time
+from concurrent.futures import CancelledError
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -197,8 +198,10 @@ class DaskEngine:
             return [said]
         if isinstance(said, Unable):
             raise said.error
-        if isinstance(said, asyncio.CancelledError):
-            self._watch()
+        # Dask's own is no child of asyncio's. Nobody else takes tasks back: the scheduler is gone, which the
+        # client may not have noticed yet.
+        if isinstance(said, asyncio.CancelledError | CancelledError):
+            raise self._lost()
         if isinstance(said, KilledWorker):
             return [self._crashed(task, said)]
         if _lacks_code(said):
@@ -225,19 +228,31 @@ class DaskEngine:
         worker = f"dask-{error.last_worker.name}"
         return Outcome(task, "crashed", error="WorkerDied", line=line, worker=worker)
 
+    def _lost(self) -> SchedulerLost:
+        return SchedulerLost(
+            f"{self._scheduler or 'dask'}: the scheduler went away; start it and run the same command again: "
+            "what was finished is kept"
+        )
+
     def _watch(self) -> None:
-        """Raise if the scheduler is gone; tell a person who waits for workers that there are none."""
+        """Raise if the scheduler is gone; tell a person who waits for workers that there are none.
+
+        Workers of our own that do not come back end the run.
+        """
         if self._led.status != "running":
-            raise SchedulerLost(
-                f"{self._scheduler or 'dask'}: the scheduler went away; start it and run the same command "
-                "again: what was finished is kept"
-            )
-        if not self._tasks or self._capacity:
+            raise self._lost()
+        own = self._cluster
+        if not self._tasks or (self._capacity if own is None else own.scheduler.workers):
             self._nobody_since = None
         elif self._nobody_since is None:
             self._nobody_since = time.monotonic()
         elif time.monotonic() - self._nobody_since > NOBODY:
             self._nobody_since = float("inf")
+            if self._cluster is not None:
+                raise WorkersUnable(
+                    "dask: the worker processes of this machine ended and did not come back; run the same "
+                    "command again: what was finished is kept"
+                )
             _log.warning(
                 "%s: the scheduler has no workers; waiting for one. Those without rscc %s do not stay",
                 self._scheduler,

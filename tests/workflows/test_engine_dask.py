@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import CancelledError
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import pytest
 from archive_fakes import BIG, load_fake, runs
 from dask_processes import OURS, Cluster, kill_tree
 from distributed import Client
+from distributed.client import FutureCancelledError
 from engines import LONG, drive, family, gone, lasting, make_tasks, until
 
 from rscc.errors import ModelNotFound
@@ -138,6 +140,34 @@ def test_abandoning_ends_hanging_workers_at_once(tasks, tmp_path):
         engine.close(abandon=True)
         assert time.monotonic() - started < 15
     until(lambda: all(gone(pid) for pid in workers), 10)
+
+
+@pytest.mark.parametrize("said", [FutureCancelledError("key", "scheduler-connection-lost"), CancelledError()])
+def test_a_task_that_was_cancelled_tells_that_the_scheduler_is_gone(tasks, said):
+    """No pair has failed then, even while the client has not noticed."""
+
+    class Taken:
+        def release(self):
+            pass
+
+    engine = DaskEngine(SOURCE, 1)
+    (task,) = tasks("plain")
+    engine._tasks["key"] = (task, Taken())
+    with pytest.raises(SchedulerLost, match="run the same command again"):
+        engine._heard("key", said)
+
+
+def test_workers_of_our_own_that_do_not_come_back_end_the_run(tasks, monkeypatch):
+    monkeypatch.setattr(engine_dask, "NOBODY", 0.2)
+    with (
+        pytest.raises(WorkersUnable, match="did not come back; run the same command again"),
+        DaskEngine(SOURCE, 1) as engine,
+    ):
+        # Slower than that, but there: nothing is said.
+        drive(engine, tasks("slow"))
+        dask_clusters.kill_workers(engine._cluster)
+        until(lambda: not engine._cluster.scheduler.workers)
+        drive(engine, tasks("plain"))
 
 
 def _workers(pid):
