@@ -20,6 +20,7 @@ from workflows.ledger import Ledger
 from workflows.ledger_rows import LedgerRow, Planned
 from workflows.parts import planned_tiles
 from workflows.progress import Progress, tell
+from workflows.tasks import error_line
 
 if TYPE_CHECKING:
     from rscc.weights import ModelCard
@@ -149,10 +150,8 @@ def _look(
         try:
             tiles.append(len(planned_tiles(pair.before, pair.after, card, options)))
         except (TilingError, WorkflowError) as error:
-            line = " ".join(str(error).split())
-            refused.append(
-                replace(row, state="failed", kind="refused", error=type(error).__name__, line=line)
-            )
+            name, line = type(error).__name__, error_line(error)
+            refused.append(replace(row, state="failed", kind="refused", error=name, line=line))
         tell(progress, "headers", number, len(sample))
     return tiles, refused
 

@@ -8,7 +8,6 @@ the call. A pair is marked done after its folder has its name; a kill between th
 from __future__ import annotations
 
 import json
-import re
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,6 +22,7 @@ from workflows.identity import Stored
 from workflows.ledger_files import Files, keep
 from workflows.ledger_rows import PENDING, STATES, Counts, LedgerRow, Part, Planned, Session
 from workflows.progress import batches
+from workflows.record import without_secrets
 
 if TYPE_CHECKING:
     from workflows.pair_table import PairRow
@@ -35,8 +35,6 @@ _NOTHING = {
     "changes": None, "area_m2": None, "tiles": None, "warnings": "[]",
     "kind": None, "error": None, "line": None,
 }  # fmt: skip
-# What follows the path of an address, and what stands before its server, is as good as a password.
-_ADDRESS = re.compile(r"(://)(?:[^\s/@'\"]*@)?([^\s?#'\"]*)(?:[?#][^\s'\"]*?(?=[:;,.)]*(?:[\s'\"]|$)))?")
 
 
 class Ledger:
@@ -304,11 +302,6 @@ class Ledger:
 
     def _one(self, query: str) -> Any:
         return self._all(query)[0][0]
-
-
-def without_secrets(text: str) -> str:
-    """Return a message without the user, password and query of the addresses in it."""
-    return _ADDRESS.sub(r"\1\2", text)
 
 
 _WARNINGS = _COLUMNS.index("warnings")

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from workflows.dates import SceneDate
     from workflows.options import SceneOptions
 
+# What stands before the server of an address, and what follows its path, up to what ends it in a sentence.
+_ADDRESS = re.compile(r"(\w+://)(?:[^/@\s]*@)?([^\s?#]*)(?:[?#]\S*?(?=[:;,.)\]'\"]*(?:\s|$)))?")
 # Degrees.
 _GROUND_TOLERANCE = 1e-6
 
@@ -72,6 +74,11 @@ def public_path(path: str | Path) -> str:
     if "://" not in text:
         return text
     return re.sub(r"://[^/@]*@", "://", re.sub(r"[?#].*", "", text))
+
+
+def without_secrets(text: str) -> str:
+    """Return a message without the user, password and query of the addresses in it."""
+    return _ADDRESS.sub(r"\1\2", text)
 
 
 def model_record(card: ModelCard) -> dict[str, Any]:

@@ -7,7 +7,6 @@ hands the report back as the bytes of its file.
 from __future__ import annotations
 
 import pickle
-import re
 import threading
 import time
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from rscc.cli import load_captioner
 from workflows.errors import WorkersUnable
 from workflows.options import SceneOptions
 from workflows.parts import find_part, join_parts, split_of
+from workflows.record import without_secrets
 from workflows.scene import caption_scene
 from workflows.style import qgis_style
 
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 Kind = Literal["pair", "part", "finish"]
 State = Literal["done", "refused", "failed", "crashed", "split"]
-
-_ADDRESS = re.compile(r"(\w+://)(?:[^/@\s]*@)?([^\s?#]*)(?:[?#]\S*?(?=[:;,.)\]'\"]*(?:\s|$)))?")
 
 
 @dataclass(frozen=True)
@@ -190,7 +188,7 @@ def error_line(error: BaseException) -> str:
     text = " ".join(str(error).split())
     if getattr(error, "exit_code", None) is None:
         text = f"unexpected {type(error).__name__}" + (f": {text}" if text else "")
-    return _ADDRESS.sub(r"\1\2", text)
+    return without_secrets(text)
 
 
 def _run(task: Task, captioner: Captioner) -> Outcome:

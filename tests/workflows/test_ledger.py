@@ -13,9 +13,10 @@ from shapely.geometry import Polygon
 from workflows import ledger_file
 from workflows.errors import ArchiveMissing, LedgerForeign, LedgerUnusable
 from workflows.identity import Stored
-from workflows.ledger import Ledger, without_secrets
+from workflows.ledger import Ledger
 from workflows.ledger_rows import Counts, Part
 from workflows.pair_table import PairRow
+from workflows.record import without_secrets
 
 DEADLINE = 60
 MANY = [(PairRow(f"p{number:05}", "/b.tif", "/a.tif"), "k") for number in range(12_000)]
