@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rscc.terminal import duration
+from rscc.terminal import area_words, duration
 
 if TYPE_CHECKING:
     from workflows.archive import ArchiveSummary
@@ -20,7 +20,7 @@ def archive_summary(found: ArchiveSummary, output: Path) -> str:
     before = f" ({found.skipped_as_done:,} of them before)" if found.skipped_as_done else ""
     lines = [
         f"{found.done:,} of {found.pairs:,} pairs done{before} in {found.seconds:.1f} s",
-        f"changes {found.changes:,}, {found.area_m2:,.0f} m2 ({found.area_m2 / 10_000:,.2f} ha)",
+        f"changes {found.changes:,}, {area_words(found.area_m2)}",
     ]
     if found.failed:
         lines.append(f"failed  {found.failed:,} (rscc status {output} --failed lists them)")

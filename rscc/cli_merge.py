@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rscc.cli_options import Debug, JsonOption, QuietOption
+from rscc.terminal import area_words
 
 if TYPE_CHECKING:
     from workflows.merge import MergeSummary
@@ -54,7 +55,7 @@ def merge_summary(found: MergeSummary, archive: Path, remove: bool = False) -> s
     there = found.shards - len(found.missing)
     lines = [
         f"{there:,} of {found.shards:,} shards: {found.done:,} of {found.pairs:,} pairs done",
-        f"changes {found.changes:,}, {found.area_m2:,.0f} m2 ({found.area_m2 / 10_000:,.2f} ha)",
+        f"changes {found.changes:,}, {area_words(found.area_m2)}",
     ]
     if found.missing:
         lines.append(f"missing {_named([str(number) for number in found.missing])} of {found.shards:,}")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rscc.cli_options import Debug
-from rscc.terminal import duration
+from rscc.terminal import area_words, duration
 
 if TYPE_CHECKING:
     from workflows.failures import Reason
@@ -84,7 +84,7 @@ def as_text(archive: Path, found: Status) -> str:
         f"archive  {archive}",
         f"pairs    {ended:,} of {counts.total:,} finished{share}: "
         + ", ".join(f"{count:,} {state}" for count, state in states if count or state == "done"),
-        f"changes  {found.changes:,}, {found.area_m2:,.0f} m2 ({found.area_m2 / 10_000:,.2f} ha)",
+        f"changes  {found.changes:,}, {area_words(found.area_m2)}",
         f"speed    {_speed(found)}",
         f"run      {_run(found)}",
     ]

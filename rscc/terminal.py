@@ -49,8 +49,7 @@ def summary(run: dict[str, Any], count: int, area: float, target: Path) -> str:
         for scene in (run["inputs"]["before"], run["inputs"]["after"])
     )
     lines = [
-        f"{count} change{'' if count == 1 else 's'}, {area:,.0f} m2 ({area / 10_000:,.2f} ha), "
-        f"in {run['seconds']:.1f} s",
+        f"{count} change{'' if count == 1 else 's'}, {area_words(area)}, in {run['seconds']:.1f} s",
         f"scenes  {scenes}",
         f"grid    {grid['width']} x {grid['height']} px at {grid['gsd']:.3g} m, {grid['tiles']} tiles",
         f"model   {model['name']} {model['version']}",
@@ -99,6 +98,11 @@ def explanation_summary(found: dict[str, Any], target: Path) -> str:
         lines.append(f"entities {', '.join(found['entities'])}")
     lines += [f"model    {found['model']['name']} {found['model']['version']}", f"picture  {target}"]
     return "\n".join(lines)
+
+
+def area_words(area: float) -> str:
+    """Say how large something is; ``area`` in square metres."""
+    return f"{area:,.0f} m2 ({area / 10_000:,.2f} ha)"
 
 
 def duration(seconds: float) -> str:
