@@ -12,6 +12,8 @@ from pathlib import Path
 
 import psutil
 
+from workflows.dask_clusters import CONNECT
+
 REPOSITORY = Path(__file__).resolve().parents[1]
 OURS = (str(REPOSITORY), str(REPOSITORY / "tests"))
 
@@ -57,6 +59,7 @@ class Cluster:
                     "PYTHONPATH": os.pathsep.join(paths),
                     "OMP_NUM_THREADS": "1",
                     "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "1",
+                    "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": CONNECT,
                 },
                 stdout=file,
                 stderr=subprocess.STDOUT,

@@ -20,6 +20,8 @@ from workflows.processes import no_interrupts, threads_each
 
 # Seconds that a scheduler has to answer.
 ANSWER = 20.0
+# How long a worker that died over a result is asked for it, before another one does the task again.
+CONNECT = "5s"
 LOOPBACK = IPv4Address(socket.INADDR_LOOPBACK)
 SILENT = logging.CRITICAL + 1
 
@@ -55,6 +57,7 @@ def own_cluster(workers: int, resources: dict[str, int] | None) -> Iterator[Loca
         # Once more on another worker; the coordinator has retries of its own.
         "distributed.scheduler.allowed-failures": 1,
         "distributed.scheduler.worker-saturation": 1.0,
+        "distributed.comm.timeouts.connect": CONNECT,
         "distributed.nanny.pre-spawn-environ.OMP_NUM_THREADS": threads,
         "distributed.nanny.pre-spawn-environ.MKL_NUM_THREADS": threads,
         "distributed.nanny.pre-spawn-environ.OPENBLAS_NUM_THREADS": threads,
