@@ -143,7 +143,7 @@ def build_feature_cache(
     disturbance: float = 0.0,
     progress: Callable[[int, int], None] | None = None,
 ) -> FeatureCache:
-    """Compute the cache, or open the one that an earlier call left for the same trunk, records and size.
+    """Compute the cache, or open the one that an earlier call left for the same trunk, files and size.
 
     Args:
         backbone: the frozen trunk.
@@ -271,8 +271,17 @@ def trunk_grid(backbone: Backbone, size: int) -> tuple[int, int]:
 
 
 def _digest_of(records: Sequence[PairRecord]) -> str:
-    paths = (str(path) for record in records for path in (record.before, record.after))
-    return hashlib.sha256("\n".join(paths).encode()).hexdigest()
+    paths = (path for record in records for path in (record.before, record.after))
+    return hashlib.sha256("\n".join(map(_file_identity, paths)).encode()).hexdigest()
+
+
+def _file_identity(path: Path) -> str:
+    """Tell a file from one that took its place."""
+    try:
+        found = path.stat()
+    except OSError:  # said where it is read
+        return str(path)
+    return f"{path} {found.st_size} {found.st_mtime_ns}"
 
 
 def _key(identity: dict[str, object]) -> str:

@@ -482,6 +482,19 @@ def test_a_cache_is_opened_again_for_the_same_trunk_pairs_and_size_only(
     assert len(list(tmp_path.iterdir())) == 6
 
 
+def test_an_image_that_changed_on_disk_is_not_taken_from_the_cache(root, trunk, tmp_path) -> None:
+    shutil.copytree(root, tmp_path / "data")
+    records = LevirCC(tmp_path / "data", "train").records[:2]
+    first = build_feature_cache(trunk, records, tmp_path, size=64, bf16=False)
+    records[0].after.write_bytes(records[0].before.read_bytes())
+    again = build_feature_cache(trunk, records, tmp_path, size=64, bf16=False)
+    views = (np.array([0, 1]), np.array([0, 0]))
+    before, after = first.read(*views), again.read(*views)
+    np.testing.assert_array_equal(before[1], after[1])
+    assert not np.array_equal(before[0], after[0])
+    np.testing.assert_array_equal(after[0, 0], after[0, 1])
+
+
 def test_a_stopped_cache_is_made_again(root, trunk, tmp_path, monkeypatch) -> None:
     records = LevirCC(root, "train").records
 
