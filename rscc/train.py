@@ -13,7 +13,7 @@ import math
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from rscc.config import Config, TrainConfig
+from rscc.config import Config, TrainConfig, config_from_dict
 from rscc.data.sources import BatchSource
 from rscc.errors import ConfigInvalid, NonFiniteLoss
 from rscc.models.captioner_base import ChangeCaptioner, check_loss_weights
@@ -166,7 +166,8 @@ class Trainer:
         self.folder.mkdir(parents=True, exist_ok=True)
         config_file = self.folder / "config.json"
         if resume and (self.folder / "checkpoint.pt").is_file():
-            if json.loads(config_file.read_text()) != json.loads(json.dumps(self.config.to_dict())):
+            # What the card will say may change on the way.
+            if replace(_config_of(config_file), card=self.config.card) != self.config:
                 raise ConfigInvalid(
                     f"{config_file} differs from the config of this run; start in a new folder"
                 )
@@ -175,7 +176,8 @@ class Trainer:
             # What an earlier run left here must not be taken for this run's by a later resume.
             for name in ("checkpoint.pt", "best.safetensors", "log.jsonl"):
                 (self.folder / name).unlink(missing_ok=True)
-            config_file.write_text(json.dumps(self.config.to_dict(), indent=1))
+        text = json.dumps(self.config.to_dict(), indent=1)
+        _replace(config_file, lambda path: path.write_text(text, encoding="utf-8"))
         settings = self.config.train
         while self.epoch < settings.epochs and self.epoch - self.best_epoch < settings.patience:
             began = time.monotonic()
@@ -292,6 +294,14 @@ class Trainer:
         if log.is_file():  # a run killed between log and checkpoint has logged an epoch that comes again
             lines = log.read_text(encoding="utf-8").splitlines(keepends=True)[: self.epoch]
             _replace(log, lambda path: path.write_text("".join(lines), encoding="utf-8"))
+
+
+def _config_of(file: Path) -> Config:
+    """Read what an earlier run wrote; what a newer version of rscc added has its default."""
+    try:
+        return config_from_dict(json.loads(file.read_text(encoding="utf-8")), str(file))
+    except (OSError, ValueError) as error:
+        raise ConfigInvalid(f"{file}: not the config of a run ({error}); start in a new folder") from error
 
 
 def _replace(path: Path, write: Callable[[Path], object]) -> None:

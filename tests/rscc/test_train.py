@@ -186,6 +186,29 @@ def test_another_config_is_not_resumed(data, tmp_path) -> None:
         make_trainer(data, tmp_path, whole_config(settings(epochs=2))).run(resume=True)
 
 
+def test_a_run_of_an_earlier_version_and_with_another_card_is_resumed(data, tmp_path) -> None:
+    config = whole_config(settings(epochs=1))
+    expected = make_trainer(data, tmp_path, config).run()
+    file = tmp_path / "config.json"
+    written = json.loads(file.read_text())
+    del written["card"]["cost"], written["train"]["hallucination"]  # as if they were new
+    file.write_text(json.dumps(written))
+    config = replace(config, card=replace(config.card, version="7"))
+    found = make_trainer(data, tmp_path, config, stop=(0, 0)).run(resume=True)
+    assert found.best_scores == expected.best_scores
+    assert json.loads(file.read_text()) == json.loads(json.dumps(config.to_dict()))
+
+
+@pytest.mark.parametrize("content", ["", "[", "{}x", None])
+def test_a_damaged_config_is_not_resumed(data, tmp_path, content) -> None:
+    config = whole_config(settings(epochs=1))
+    make_trainer(data, tmp_path, config).run()
+    file = tmp_path / "config.json"
+    file.unlink() if content is None else file.write_text(content)
+    with pytest.raises(ConfigInvalid, match=r"config\.json: not the config of a run .*; start in a new"):
+        make_trainer(data, tmp_path, config).run(resume=True)
+
+
 def test_a_new_run_forgets_the_earlier_one_of_its_folder(data, tmp_path) -> None:
     make_trainer(data, tmp_path, whole_config(settings(epochs=1))).run()
     config = whole_config(settings(epochs=1, learning_rate=1e-3))
