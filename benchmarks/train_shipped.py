@@ -110,7 +110,8 @@ def read_state(file: Path) -> dict[str, Any]:
 
 def write_json(file: Path, content: Mapping[str, Any]) -> None:
     """Write under a temporary name, then rename."""
-    partial = file.with_name(file.name + ".partial")
+    # One run for each model may go on at the same time.
+    partial = file.with_name(f"{file.name}.{os.getpid()}.partial")
     partial.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     partial.replace(file)
 
