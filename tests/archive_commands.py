@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-DEADLINE = 120.0
+DEADLINE = 300.0
 _LOADED = ["archive_fakes", "distributed", "workflows.archive", "workflows.engine_local", "workflows.parts"]
 
 

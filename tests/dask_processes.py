@@ -73,7 +73,7 @@ class Cluster:
     def __exit__(self, *error: object) -> None:
         for process in self.processes:
             kill_tree(process.pid)
-            process.wait(timeout=30)
+            process.wait(timeout=120)
 
 
 def kill_tree(pid: int) -> None:

@@ -14,7 +14,7 @@ from workflows import SceneOptions
 from workflows.engine import Engine
 from workflows.tasks import Outcome, Task
 
-LONG = 120.0
+LONG = 300.0
 
 
 def make_tasks(folder: Path, names: tuple[str, ...]) -> list[Task]:
@@ -59,7 +59,7 @@ def gone(pid: int) -> bool:
     return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 
-def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
+def until(condition: Callable[[], bool], seconds: float = LONG) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "not in time"

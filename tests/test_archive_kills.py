@@ -115,7 +115,7 @@ def test_workers_killed_at_any_moment(tmp_path, shell):
         time.sleep(seed.uniform(0, 0.1))
         if workers := workers_of(process):
             kill_pid(seed.choice(workers))
-    process.join(120)
+    process.join(300)
     assert process.exitcode == SOME_FAILED, shell.said()
     assert contents(out) == contents(reference)
     with Ledger.reader(out) as ledger:
@@ -163,7 +163,7 @@ def test_the_scheduler_killed_at_any_moment(tmp_path, shell):
         wait_until(lambda: finished(out) >= pairs or not process.is_alive(), "pairs")  # noqa: B023
         time.sleep(seed.uniform(0, 1.0 if pairs <= 0 else 0.05))
         cluster.kill_scheduler()
-        process.join(120)
+        process.join(300)
         codes[process.exitcode] += 1
         if process.exitcode == 1:
             assert re.search(r"^rscc: error: tcp://127.0.0.1:\d+: ", shell.said(), re.MULTILINE), shell.said()

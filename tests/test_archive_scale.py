@@ -144,7 +144,7 @@ def test_a_small_archive_survives_lost_machines_poison_and_a_killed_coordinator(
     load = Load(pairs=80, workers=6, machines=3, houses=2, plan=plan, lose_every=4.0, kill_at=0.5)
     clock = time.monotonic()
     measured = simulate(tmp_path, load)
-    assert time.monotonic() - clock < 120
+    assert time.monotonic() - clock < 300
     counts = measured.counts
     assert (counts.total, counts.left) == (80, 0)
     (archive,) = tmp_path.glob("archive-*")

@@ -89,7 +89,7 @@ class AtOnce(InlineEngine):
 
 def test_reports_that_come_together_are_installed_together(tmp_path, monkeypatch):
     run = Run(tmp_path, 8)
-    install, both = run.folder.install, threading.Barrier(2, timeout=30)
+    install, both = run.folder.install, threading.Barrier(2, timeout=120)
 
     def install_with_another(pair, files):
         both.wait()

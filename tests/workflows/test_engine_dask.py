@@ -139,8 +139,8 @@ def test_abandoning_ends_hanging_workers_at_once(tasks, tmp_path):
         assert len(workers) >= 2
         started = time.monotonic()
         engine.close(abandon=True)
-        assert time.monotonic() - started < 15
-    until(lambda: all(gone(pid) for pid in workers), 10)
+        assert time.monotonic() - started < 60
+    until(lambda: all(gone(pid) for pid in workers))
 
 
 @pytest.mark.parametrize("said", [FutureCancelledError("key", "scheduler-connection-lost"), CancelledError()])
@@ -225,9 +225,9 @@ def test_no_worker_outlives_a_coordinator_that_is_killed(tasks, coordinator, tmp
     left = [one.pid for one in family(process.pid)]
     assert len(left) >= 3
     process.kill()
-    process.wait(timeout=30)
+    process.wait(timeout=120)
     try:
-        until(lambda: all(gone(pid) for pid in left), 30)
+        until(lambda: all(gone(pid) for pid in left))
     finally:
         for pid in left:
             kill_tree(pid)
@@ -240,7 +240,7 @@ def test_ctrl_c_at_the_terminal_leaves_the_workers_at_work(tasks, coordinator):
             with suppress(psutil.NoSuchProcess):
                 child.send_signal(signal.SIGINT)
         time.sleep(0.01)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=120)
     assert (out.splitlines(), err) == (["done 2"], "")
 
 
@@ -294,7 +294,7 @@ def test_a_lost_scheduler_is_said_and_nothing_hangs(cluster, tasks, tmp_path):
         started = time.monotonic()
         while time.monotonic() - started < LONG:
             engine.wait(1)
-    assert time.monotonic() - started < 40
+    assert time.monotonic() - started < LONG / 2
 
 
 def test_a_scheduler_that_is_not_there_is_said(monkeypatch, unused_address):
@@ -319,7 +319,7 @@ def test_only_workers_with_a_gpu_get_tasks_when_asked(cluster, tasks):
     cluster.worker("--name", "plain", threads=2)
     cluster.worker("--name", "gpu", "--resources", "GPU=1", threads=2)
     with DaskEngine(SOURCE, scheduler=address, gpu_workers=True) as engine:
-        engine._led.wait_for_workers(2, timeout=60)
+        engine._led.wait_for_workers(2, timeout=120)
         found = drive(engine, tasks(*["slow"] * 4))
     assert {one.worker for one in found.values()} == {"dask-gpu"}
     with DaskEngine(SOURCE, 1, gpu_workers=True) as engine:
@@ -336,7 +336,7 @@ def test_another_version_of_rscc_is_refused(cluster, tasks, tmp_path, lacking):
     else:
         cluster.worker(*(["--preload", str(other)] if lacking == "other" else []))
     with Client(address, set_as_default=False) as client:
-        client.wait_for_workers(1, timeout=60)
+        client.wait_for_workers(1, timeout=120)
     with (
         pytest.raises(VersionsDiffer, match="install the same on scheduler and workers"),
         DaskEngine(SOURCE, scheduler=address) as engine,
@@ -359,7 +359,7 @@ def test_a_cluster_that_grows_with_its_work_is_let_grow(tasks):
             assert not cluster.workers
             found = drive(engine, tasks(*["slow"] * 8))
             assert len({one.worker for one in found.values()}) == 2
-            until(lambda: not cluster.workers, 30)
+            until(lambda: not cluster.workers)
             assert drive(engine, tasks("plain"))["plain-0"].state == "done"
     assert {one.state for one in found.values()} == {"done"}
 

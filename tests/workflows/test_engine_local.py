@@ -257,7 +257,7 @@ def test_abandoning_ends_a_hanging_worker_at_once(tasks, tmp_path):
         (pid,) = pids(engine)
         started = time.monotonic()
         engine.close(abandon=True)
-        assert gone(pid) and time.monotonic() - started < 5
+        assert gone(pid) and time.monotonic() - started < 30
 
 
 COORDINATOR = """
@@ -313,9 +313,9 @@ def test_no_worker_outlives_a_coordinator_that_is_killed(tasks, coordinator, tmp
     left = [one.pid for one in family(process.pid)]
     assert len(left) >= 3
     process.kill()
-    process.wait(timeout=30)
+    process.wait(timeout=120)
     try:
-        until(lambda: all(gone(pid) for pid in left), 15)
+        until(lambda: all(gone(pid) for pid in left))
     finally:
         for pid in left:
             kill_tree(pid)
@@ -329,7 +329,7 @@ def test_ctrl_c_at_the_terminal_leaves_the_workers_at_work(tasks, coordinator):
             with suppress(psutil.NoSuchProcess):
                 child.send_signal(signal.SIGINT)
         time.sleep(0.01)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=120)
     assert (out.splitlines(), err) == (["done 2"], "")
 
 

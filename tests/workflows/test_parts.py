@@ -248,10 +248,10 @@ def test_two_processes_at_the_same_time_killed_half_way_and_repeated(pair, tmp_p
             while finished() < wanted and worker.poll() is None and time.monotonic() < deadline:
                 time.sleep(0.005)
             worker.send_signal(signal.SIGKILL)
-            assert worker.wait(timeout=60) == -signal.SIGKILL, "it ended before it was killed"
+            assert worker.wait(timeout=120) == -signal.SIGKILL, "it ended before it was killed"
         assert 7 <= finished() < 21
         workers = [start(0, [parts[0], *parts[4:]]), start(0, [parts[0], *parts[1:4]])]
-        assert [worker.wait(timeout=100) for worker in workers] == [0, 0]
+        assert [worker.wait(timeout=300) for worker in workers] == [0, 0]
     finally:
         for worker in running:
             worker.kill()

@@ -270,7 +270,7 @@ def test_killed_again_and_again_it_writes_what_an_undisturbed_run_writes(tmp_pat
         return subprocess.Popen([sys.executable, script, str(seconds), *words, *options], env=environment)
 
     calm = tmp_path / "calm.geojson"
-    assert start(calm, seconds=0).wait(timeout=200) == 0
+    assert start(calm, seconds=0).wait(timeout=300) == 0
     output, cache = tmp_path / "output.geojson", tmp_path / "cache"
     total = json.loads(calm.read_text())["rscc"]["tiling"]["tiles"]
     reached = 0
@@ -280,12 +280,12 @@ def test_killed_again_and_again_it_writes_what_an_undisturbed_run_writes(tmp_pat
             time.sleep(0.005)
         time.sleep(chance.uniform(0, 0.3))
         run.send_signal(signal.SIGKILL)
-        assert run.wait(timeout=60) == -signal.SIGKILL, "it ended before it was killed"
+        assert run.wait(timeout=120) == -signal.SIGKILL, "it ended before it was killed"
         now = len(list(cache.rglob("row_*.zip")))
         assert now >= max(rows, reached)
         reached = now
         assert not output.exists()
-    assert start(output, "--tile-cache", str(cache)).wait(timeout=200) == 0
+    assert start(output, "--tile-cache", str(cache)).wait(timeout=300) == 0
     assert text_without_times(output) == text_without_times(calm)
     assert 0 < json.loads(output.read_text())["rscc"]["resumed_tiles"] < total
     left = {path.name for path in tmp_path.iterdir()}
