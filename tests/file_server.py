@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from local_server import SilentHandler, answering
 
 
 @dataclass
@@ -43,7 +43,7 @@ class FileServer:
 def serving() -> Iterator[FileServer]:
     """Serve until the block ends."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(SilentHandler):
         def do_GET(self) -> None:
             path = self.path.partition("?")[0]
             served.asked.append((self.command, self.path))
@@ -71,16 +71,6 @@ def serving() -> Iterator[FileServer]:
 
         do_HEAD = do_GET
 
-        def log_message(self, *_: object) -> None:
-            """Be silent."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    served = FileServer(server.server_port)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    try:
+    with answering(Handler) as port:
+        served = FileServer(port)
         yield served
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

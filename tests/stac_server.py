@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
+
+from local_server import SilentHandler, answering
 
 PAGE = 2
 GEOJSON = "application/geo+json"
@@ -91,7 +91,7 @@ class StacServer:
 def stac_serving() -> Iterator[StacServer]:
     """Serve until the block ends."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(SilentHandler):
         def do_GET(self) -> None:
             url = urlsplit(self.path)
             _, *parts = url.path.strip("/").split("/")
@@ -120,16 +120,6 @@ def stac_serving() -> Iterator[StacServer]:
             self.end_headers()
             self.wfile.write(content)
 
-        def log_message(self, *_: object) -> None:
-            """Be silent."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    served = StacServer(f"http://127.0.0.1:{server.server_port}")
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    try:
+    with answering(Handler) as port:
+        served = StacServer(f"http://127.0.0.1:{port}")
         yield served
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
