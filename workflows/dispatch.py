@@ -322,9 +322,7 @@ class Dispatch:
 
     def _fail(self, active: _Active, outcome: Outcome) -> None:
         pair = active.row.pair
-        # What an earlier run found with other settings or inputs is not what this pair has now.
-        self._ledger.replaced(pair)
-        self._folder.remove(pair)
+        # What an earlier run found stays: with the settings and scenes of then it is the pair's own again.
         self._drop_parts(pair)
         self._ledger.failed(pair, **_reason(active, outcome))
         self._forget(active)

@@ -138,7 +138,7 @@ class Ledger:
         self._update(pair, state="running", attempts=attempt, worker=worker, started=time.time())
 
     def replaced(self, pair: str) -> None:
-        """Say that the folder of a pair is about to be replaced or removed.
+        """Say that the folder of a pair is about to be replaced.
 
         From now on what was found with other options cannot come back as done.
         """

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+import geopandas
 import pytest
 import rasterio
 from archive_fakes import fake_card, load_fake
@@ -33,6 +34,7 @@ from workflows.errors import (
 from workflows.identity import Stored
 from workflows.ledger import Ledger
 from workflows.pair_table import read_pairs
+from workflows.status import archive_status
 from workflows.tasks import ModelSource, Outcome, Task
 
 
@@ -136,13 +138,20 @@ def test_only_what_changed_is_done_again(made, out):
     assert new["changes.parquet"] != old["changes.parquet"]
 
 
-def test_a_pair_that_fails_now_keeps_no_report_of_an_earlier_run(made, out):
+def test_a_pair_that_fails_now_has_its_report_again_with_the_scene_of_before(made, out):
     run(made, out, InlineEngine())
-    changed = made.sound[2]
+    old, changed = contents(out), made.sound[2]
+    kept = made.after(changed).rename(made.after(changed).with_suffix(".kept"))
     made.after(changed).write_text("nothing")
     assert run(made, out, InlineEngine()).failed == 3
-    assert not (out / "pairs" / changed).exists()
-    assert f"{changed},".encode() in contents(out)["summary.csv"]
+    new = contents(out)
+    assert f"\n{changed},site".encode() in new["summary.csv"]
+    assert f"pairs/{changed}/".encode() not in new["catalog.json"]
+    assert changed not in set(geopandas.read_parquet(out / "changes.parquet").pair)
+    assert new[f"pairs/{changed}/changes.geojson"] == old[f"pairs/{changed}/changes.geojson"]
+    kept.rename(made.after(changed))
+    assert run(made, out).failed == 2
+    assert contents(out) == old
 
 
 def test_other_settings_do_everything_again_and_the_former_ones_too(made, out):
@@ -279,6 +288,19 @@ def test_a_wrong_option_costs_only_what_was_finished_with_it(made, out):
     found = run(made, out, engine)
     assert set(begun(engine)) & set(made.sound) == finished
     assert found.skipped_as_done == len(made.sound) - len(finished)
+    assert contents(out) == old
+
+
+def test_an_option_with_which_all_pairs_fail_costs_nothing(made, out):
+    run(made, out, InlineEngine())
+    old, lines = contents(out), []
+    assert run(made, out, InlineEngine(), scene=SceneOptions(bands=(4, 5, 6))).failed == len(made.pairs)
+    assert archive_status(out).counts.done == 0
+    assert b"item.json" not in contents(out)["catalog.json"]
+    assert len(geopandas.read_parquet(out / "changes.parquet")) == 0
+    # The others have never been done.
+    found = run(made, out, InlineEngine(), notice=lines.append)
+    assert (found.done, found.skipped_as_done) == (7, 7) and lines[0].startswith("9 pairs: 7 done already")
     assert contents(out) == old
 
 

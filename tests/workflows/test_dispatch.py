@@ -50,11 +50,19 @@ class Run:
         self.folder.create()
         self.options = DispatchOptions(**options)
 
-    def __call__(self, engine: InlineEngine, stopping: Callable[[], bool] = lambda: False, **tells) -> list:
+    def __call__(
+        self,
+        engine: InlineEngine,
+        stopping: Callable[[], bool] = lambda: False,
+        *,
+        key: str = "key",
+        retry_failed: bool = False,
+        **tells,
+    ) -> list:
         """Run; returns (pair, state, attempts, kind, error) of all."""
         pairs = {row.pair: row for row in self.rows}
         with Ledger.open(self.folder.path, create=True) as ledger:
-            self.planned = ledger.plan([(row, "key") for row in self.rows], retry_failed=False)
+            self.planned = ledger.plan([(row, key) for row in self.rows], retry_failed=retry_failed)
             self.work = Dispatch(ledger, pairs, self.folder, engine, SceneOptions(), self.options)
             self.work.tells(tells.get("progress"), tells.get("notice"), 0, len(self.rows))
             try:
@@ -172,11 +180,29 @@ def test_a_pair_that_crashes_has_its_last_attempt_alone(tmp_path):
     assert engine.together[-2:] == [0, 0]
 
 
-def test_a_failed_pair_does_not_keep_what_was_found_with_other_settings(tmp_path):
+@pytest.mark.parametrize(
+    ("state", "error"),
+    [("refused", "BandsDiffer"), ("refused", "SceneNotFound"), ("failed", "OSError"), ("crashed", "Died")],
+)
+def test_what_was_found_with_other_settings_outlives_a_failure(tmp_path, state, error):
     run = Run(tmp_path, 1)
-    run.folder.install("p0", {"changes.geojson": b"old"})
-    run(InlineEngine(answer=lambda task: failing(task, "refused")))
-    assert not run.folder.pair_folder("p0").exists()
+    run(InlineEngine(answer=found))
+    before = run.found
+    failed = run(InlineEngine(answer=lambda task: failing(task, state, error)), key="typo")
+    assert failed[0][1] == "failed"
+    assert (run.folder.pair_folder("p0") / "changes.geojson").read_bytes() == REPORT
+    engine = InlineEngine(answer=found)
+    run(engine)
+    assert (engine.begun, run.found) == ([], before)
+
+
+def test_a_report_of_other_settings_is_replaced_by_the_next_one(tmp_path):
+    run = Run(tmp_path, 1)
+    for key, settles in (("key", True), ("typo", False), ("typo", True)):
+        run(InlineEngine(answer=found if settles else failing), key=key, retry_failed=True)
+    again = InlineEngine(answer=found)
+    run(again)
+    assert again.begun == ["p0/1/pair/0"], "the folder has the report of the last key alone"
 
 
 def test_scenes_of_many_pairs_that_cannot_be_had_end_the_run_and_stay_to_be_done(tmp_path):
