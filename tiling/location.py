@@ -21,6 +21,8 @@ _CURL, _ZIP = "/vsicurl/", "/vsizip/"
 _ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://+(.*)", re.DOTALL)
 # pathlib folds the two slashes of an address into one.
 _FOLDED = re.compile(rf"^({'|'.join((*_WEB, *_CLOUDS))}):/+(?=[^/])", re.IGNORECASE)
+# Also those that are not read, and those that lost a slash; one letter is a drive.
+_NAMED = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _KNOWN = "a file, archive.zip/raster.tif, https://, http://, s3://, gs:// or az://"
 
 
@@ -39,6 +41,17 @@ class Location:
     source: str = field(repr=False)
     local: Path | None
     member: str | None = None
+
+
+def is_address(name: str) -> bool:
+    """Tell whether a scene's name is that of something on a server, which may hold a secret; it may be wrong.
+
+    >>> is_address("https:/host/a.tif"), is_address("/vsis3/bucket/a.tif"), is_address("/vsizip/a.zip")
+    (True, True, False)
+    """
+    if name.startswith("/vsi"):
+        return not name.startswith(_ZIP)
+    return _NAMED.match(name) is not None
 
 
 def locate(path: str | Path) -> Location:

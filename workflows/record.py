@@ -15,7 +15,7 @@ import rscc
 from tiling import ReprojectionFailed, to_wgs84
 from tiling.frame import pole_in
 from tiling.geodesy import on_map
-from tiling.location import locate
+from tiling.location import is_address, locate
 from tiling.scene import open_scene
 from workflows.geojson import geometry_member, rounded
 from workflows.memory import device_of
@@ -29,8 +29,19 @@ if TYPE_CHECKING:
     from workflows.dates import SceneDate
     from workflows.options import SceneOptions
 
-# What stands before the server of an address, and what follows its path, up to what ends it in a sentence.
-_ADDRESS = re.compile(r"(\w+://)(?:[^/@\s]*@)?([^\s?#]*)(?:[?#]\S*?(?=[:;,.)\]'\"]*(?:\s|$)))?")
+# How an address begins, also one that lost a slash, and what ends it in a sentence.
+_SERVER = r"(?:\w://+|\w\w:/)"
+_END = r"(?=[:;,.)\]'\"]*(?:\s|$))"
+_USER = re.compile(rf"({_SERVER})[^/\s]*@")
+# With such a mark in front of the path nobody can know what belongs to a password.
+_UNCLEAR = re.compile(rf"({_SERVER})(?=[^/\s]*[?#])[^/\s]*@\S*?{_END}")
+_QUERY = re.compile(rf"((?:{_SERVER}|(?<![\w.-])/vsi(?!zip)\w+)[^\s?#]*)[?#]\S*?{_END}")
+# Parts of a query that differ from one signature of an address to the next.
+_SIGNING = re.compile(
+    r"(?:x-amz-|x-goog-)[\w-]+|awsaccesskeyid|googleaccessid|signature|expires|policy|key-pair-id|sig|se|sp|sv|sr|"
+    r"st|spr|sip|skoid|sktid|skt|ske|sks|skv|token|access_token",
+    re.IGNORECASE,
+)
 # Degrees.
 _GROUND_TOLERANCE = 1e-6
 
@@ -69,16 +80,34 @@ def pair_record(pair: ScenePair) -> dict[str, Any]:
 
 
 def public_path(path: str | Path) -> str:
-    """Return ``path`` without the user, password and query of a URL: signed addresses are passwords."""
+    """Return ``path`` without the user, password and query of an address: signed addresses are passwords."""
     text = str(path)
-    if "://" not in text:
+    if not is_address(text) and "://" not in text:
         return text
-    return re.sub(r"://[^/@]*@", "://", re.sub(r"[?#].*", "", text))
+    return re.sub(r"[?#].*", "", _without_user(text), flags=re.DOTALL)
 
 
 def without_secrets(text: str) -> str:
     """Return a message without the user, password and query of the addresses in it."""
-    return _ADDRESS.sub(r"\1\2", text)
+    return _QUERY.sub(r"\1", _without_user(text))
+
+
+def _without_user(text: str) -> str:
+    return _USER.sub(r"\1", _UNCLEAR.sub(r"\1...", text))
+
+
+def unsigned(address: str) -> str:
+    """Return an address without what changes when it is signed anew; what is left may still be a secret.
+
+    >>> unsigned("https://me:word@host/get?layer=2&X-Amz-Signature=0")
+    'https://host/get?layer=2'
+    """
+    shown = public_path(address)
+    if shown == address:
+        return address
+    _, _, query = address.partition("#")[0].partition("?")
+    kept = [part for part in query.split("&") if part and not _SIGNING.fullmatch(part.partition("=")[0])]
+    return f"{shown}?{'&'.join(kept)}" if kept else shown
 
 
 def model_record(card: ModelCard) -> dict[str, Any]:

@@ -8,10 +8,20 @@ from scene_pairs import make_pair
 
 from tiling import to_wgs84
 from workflows import SceneOptions, caption_scene
-from workflows.record import public_path
+from workflows.record import public_path, unsigned, without_secrets
 
 
-@pytest.mark.parametrize("path", ["scene.tif", "../a b/scene?.tif", "C:/x/scene#1.tif", "me@home/scene.tif"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "scene.tif",
+        "../a b/scene?.tif",
+        "C:/x/scene#1.tif",
+        "me@home/scene.tif",
+        "/data/vsi?x.tif",
+        "/vsizip/a?.zip/b#1.tif",
+    ],
+)
 def test_paths_are_recorded_as_given(path):
     assert public_path(path) == path
 
@@ -22,10 +32,39 @@ def test_paths_are_recorded_as_given(path):
         ("https://example.org/a/scene.tif?sig=abc&se=2020", "https://example.org/a/scene.tif"),
         ("/vsicurl/https://me:word@example.org/scene.tif", "/vsicurl/https://example.org/scene.tif"),
         ("s3://bucket/me@home/scene.tif", "s3://bucket/me@home/scene.tif"),
+        ("https://me:w@rd@example.org/scene.tif?sig=abc", "https://example.org/scene.tif"),
+        ("https://me:wo?rd@example.org/scene.tif", "https://..."),
+        ("http:/example.org/scene.tif?sig=abc", "http:/example.org/scene.tif"),
+        ("https:/me:w@rd@example.org/scene.tif#x", "https:/example.org/scene.tif"),
+        ("/vsis3/bucket/scene.tif?sig=abc", "/vsis3/bucket/scene.tif"),
+        ("/vsicurl?header.Authorization=abc&url=https://me:word@example.org/scene.tif", "/vsicurl"),
     ],
 )
 def test_addresses_are_recorded_without_secrets(address, recorded):
     assert public_path(address) == recorded
+    assert without_secrets(f"a.tif: see '{address}'.") == f"a.tif: see '{recorded}'."
+
+
+def test_a_message_has_no_secrets_wherever_an_address_stands():
+    text = (
+        "is it [https://h/a.tif,https://me:w@rd@h/b.tif?sig=abc], or:/vsis3/b/c.tif?sig=abc: no, me@home/d?"
+    )
+    assert (
+        without_secrets(text) == "is it [https://h/a.tif,https://h/b.tif], or:/vsis3/b/c.tif: no, me@home/d?"
+    )
+
+
+@pytest.mark.parametrize(
+    ("address", "same"),
+    [
+        ("scene?.tif", "scene?.tif"),
+        ("https://me:word@h/a.tif?X-Amz-Date=1&X-Amz-Signature=2", "https://h/a.tif"),
+        ("https://h/get?layer=2&se=2030&sig=0&id=7#top", "https://h/get?layer=2&id=7"),
+        ("/vsis3/b/k?versionId=3&token=x", "/vsis3/b/k?versionId=3"),
+    ],
+)
+def test_an_address_that_is_signed_anew_is_the_same(address, same):
+    assert unsigned(address) == same
 
 
 def ground_of(pair, **options):
