@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 import pyogrio
 from pyogrio.errors import DataLayerError, DataSourceError
+from pyogrio.util import vsi_path
 
 GEOMETRY = "geometry"
 # GDAL notes when a layer was changed; the same changes are to make the same file.
@@ -47,10 +50,10 @@ def write_layer(
         OSError: it cannot be written.
     """
     options = {"GEOMETRY_NAME": GEOMETRY, "DESCRIPTION": description}
-    with _writing(path):
+    with _writing(path) as name_of_file:
         pyogrio.write_arrow(
             pa.RecordBatchReader.from_batches(schema, groups),
-            path,
+            name_of_file,
             layer=name,
             driver="GPKG",
             geometry_name=GEOMETRY,
@@ -83,10 +86,10 @@ def write_styles(path: Path, styles: Mapping[str, str]) -> None:
         }
         for name, style in styles.items()
     ]
-    with _writing(path):
+    with _writing(path) as name_of_file:
         pyogrio.write_arrow(
             pa.Table.from_pylist(rows, _STYLES),
-            path,
+            name_of_file,
             layer="layer_styles",
             driver="GPKG",
             append=True,
@@ -95,12 +98,29 @@ def write_styles(path: Path, styles: Mapping[str, str]) -> None:
 
 
 @contextmanager
-def _writing(path: Path) -> Iterator[None]:
+def _writing(path: Path) -> Iterator[str]:
+    """Yield the name by which pyogrio writes ``path``, and make sure that the file is there afterwards."""
     before = {name: pyogrio.get_gdal_config_option(name) for name in _NO_TIME}
     pyogrio.set_gdal_config_options(_NO_TIME)
     try:
-        yield
+        with _plain(path) as name_of_file:
+            yield name_of_file
     except (DataSourceError, DataLayerError) as error:
         raise OSError(f"{path.name}: {error}") from error
     finally:
         pyogrio.set_gdal_config_options(before)
+    if not path.is_file():
+        raise OSError(f"{path.name}: was not written; give the archive a path without ! and line breaks")
+
+
+@contextmanager
+def _plain(path: Path) -> Iterator[str]:
+    """Yield a name of ``path`` that pyogrio leaves as it is: it takes a ``!`` for the end of an archive."""
+    name = os.path.abspath(path)
+    if vsi_path(name) == name:
+        yield name
+        return
+    with TemporaryDirectory(prefix="rscc-") as folder:
+        link = Path(folder) / "layers"
+        link.symlink_to(os.path.dirname(name), target_is_directory=True)
+        yield str(link / path.name)
