@@ -115,10 +115,13 @@ def run_archive(
     with archive.locked():
         archive.recover()
         with Ledger.open(archive.path, create=True) as ledger:
+            gone: list[str] = []
             found = with_keys(
-                rows, ledger, options, card, shard=shard, full_hash=full_hash, progress=progress
+                rows, ledger, options, card, shard=shard, full_hash=full_hash, progress=progress, gone=gone
             )
             planned = ledger.plan(found, retry_failed=retry_failed)
+            if gone:
+                say(_gone_line(gone))
             lost = _without_folder(ledger, archive)
             if planned.left + lost:
                 say(_plan_line(planned, lost))
@@ -151,12 +154,23 @@ def with_keys(
     shard: Shard | None = None,
     full_hash: bool = False,
     progress: Progress | None = None,
+    gone: list[str] | None = None,
 ) -> Iterator[tuple[PairRow, str | None]]:
-    """Yield every pair with the hash of all that has an influence on its report; None for other shards'."""
+    """Yield every pair with the hash of all that has an influence on its report; None for other shards'.
+
+    The names of pairs that stay done though their scenes are no longer there are added to ``gone``.
+    """
+
+    def stays(pair: str, key: str) -> bool:
+        is_done = ledger.has_report(pair, key)
+        if is_done and gone is not None:
+            gone.append(pair)
+        return is_done
+
     mine = [shard is None or shard_of(row.pair, shard[1]) == shard[0] for row in rows]
     scenes = SceneIdentities(ledger.files(), full=full_hash)
     own = (row for row, is_mine in zip(rows, mine, strict=True) if is_mine)
-    found = keyed(own, scenes, settings_key(options, card), ledger.keep_files)
+    found = keyed(own, scenes, settings_key(options, card), ledger.keep_files, stays)
     for number, (row, is_mine) in enumerate(zip(rows, mine, strict=True), start=1):
         yield next(found) if is_mine else (row, None)
         if number % 100 == 0:
@@ -232,6 +246,16 @@ def _plan_line(planned: Planned, missing: int) -> str:
     line = f"{pairs}: {done:,} done already, {left:,} to do" + (f" ({why})" if why else "")
     return line + (
         f", {planned.failed:,} failed before (--retry-failed takes them up)" if planned.failed else ""
+    )
+
+
+def _gone_line(pairs: Sequence[str]) -> str:
+    """Say in one line which reports have outlived their scenes."""
+    count = "1 pair that is" if len(pairs) == 1 else f"{len(pairs):,} pairs that are"
+    first = "" if len(pairs) == 1 else "the first: "
+    return (
+        f"warning: the scenes of {count} done are not there any more, or cannot be read "
+        f"({first}{pairs[0]}); the reports stay"
     )
 
 

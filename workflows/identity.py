@@ -2,8 +2,8 @@
 
 A scene on this machine is known by its name, size, time of change and its first and last bytes, by those of
 the files beside it that GDAL reads with it and, of a VRT, by those of its sources; the folder it lies in has
-no influence. A scene on a server is known by its address alone: a new one must get a new name there, or the
-archive a new folder.
+no influence. What it was known by is remembered, for reports outlive their scenes. A scene on a server is
+known by its address alone: a new one must get a new name there, or the archive a new folder.
 """
 
 from __future__ import annotations
@@ -51,6 +51,10 @@ THREADS, SLOW = 16, 5e-4
 # A drive of one letter is none.
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _ZIP = "/vsizip/"
+# Scenes among files that were hashed: no path of a file begins so.
+_SCENE = "scene "
+# What is told of a file that cannot be read now, and of what is none.
+_UNREADABLE, _NO_FILE = _ODD = ("unreadable", "no file")
 # What a user reads of a model's card, and no pixel or word depends on.
 _TOLD_OF_MODELS = {"description", "paper", "licence", "data", "trained", "limits", "scores", "kinds", "cost"}
 
@@ -81,13 +85,16 @@ class SceneIdentities:
 
     Attributes:
         fresh: what was read since the last :meth:`keep`, by absolute path.
+        seen: scenes that were there since then, and were not before or were others; as ``fresh`` has files.
     """
 
     def __init__(self, known: Mapping[str, Stored], full: bool) -> None:
         self.known = known
         self.full = full
         self.fresh: dict[str, Stored] = {}
+        self.seen: dict[str, Stored] = {}
         self._found: dict[str, str] = {}
+        self._gone: set[str] = set()
         self._beside: dict[str, dict[str, list[str]]] = {}
         self._is_slow, self._stopped = False, False
 
@@ -116,14 +123,38 @@ class SceneIdentities:
         """
         found = self._found.get(location)
         if found is None:
-            found = self._found[location] = _hash(self._scene(location))
+            told, is_there = self._scene(location)
+            found = _hash(told)
+            if not is_there:
+                self._gone.add(location)
+            elif not _is_remote(location):
+                self._remember(location, found)
+            self._found[location] = found
         return found
+
+    def are_there(self, *locations: str) -> bool:
+        """Whether scenes that were asked for are all there and can be read."""
+        return self._gone.isdisjoint(locations)
+
+    def last(self, location: str) -> str | None:
+        """Return the identity that a scene had when it was last there; None if that is not known."""
+        found = self.of(location)
+        if self.are_there(location):
+            return found
+        name = _remembered_as(location)
+        stored = self.seen.get(name) or self.known.get(name)
+        return stored.digest.hex() if stored is not None and stored.whole == self.full else None
 
     def keep(self, into: Callable[[Mapping[str, Stored]], None]) -> None:
         """Hand what was freshly read over, as to :meth:`workflows.ledger.Ledger.keep_files`."""
-        if self.fresh:
-            into(self.fresh)
-            self.fresh = {}
+        if self.fresh or self.seen:
+            into({**self.fresh, **self.seen})
+            self.fresh, self.seen = {}, {}
+
+    def _remember(self, location: str, found: str) -> None:
+        name, seen = _remembered_as(location), Stored(0, 0, self.full, bytes.fromhex(found), None)
+        if self.known.get(name) != seen:
+            self.seen[name] = seen
 
     def _look_at_once(self, locations: Sequence[str]) -> None:
         local = [_absolute(location) for location in locations if not _is_remote(location)]
@@ -141,9 +172,10 @@ class SceneIdentities:
         finally:
             pool.shutdown(cancel_futures=True)
 
-    def _scene(self, location: str) -> str:
+    def _scene(self, location: str) -> tuple[str, bool]:
+        """Return what a scene is known by, and whether all of it is there; a remote one is taken to be."""
         if _is_remote(location):
-            return f"remote {public_location(location)}"
+            return f"remote {public_location(location)}", True
         if location.startswith(_ZIP):
             inner = location[len(_ZIP) :]
             return self._member("".join(inner[1:].rpartition("}")[::2]) if inner.startswith("{") else inner)
@@ -153,22 +185,23 @@ class SceneIdentities:
         if facts is None and ".zip" in path.lower():
             return self._member(path)
         if facts is None:
-            return f"missing {path}"
-        parts = [name, facts, *self._around(folder, name)]
+            return f"missing {path}", False
+        parts, is_there = [name, facts, *self._around(folder, name)], _is_there(facts)
         for source in sources or ():
             # One that is a VRT itself will be refused by the reader, and is not followed.
-            parts += [os.path.relpath(source, folder), str(self._look(source)[0])]
-            parts += self._around(*os.path.split(source))
-        return "\n".join(parts)
+            found = self._look(source)[0]
+            is_there &= _is_there(found)
+            parts += [os.path.relpath(source, folder), str(found), *self._around(*os.path.split(source))]
+        return "\n".join(parts), is_there
 
-    def _member(self, path: str) -> str:
-        """Tell a scene in a zip archive: GDAL looks for nothing beside it."""
+    def _member(self, path: str) -> tuple[str, bool]:
+        """Tell a scene in a zip archive as :meth:`_scene` does: GDAL looks for nothing beside it."""
         whole = Path(path)
         archive = next((part for part in (whole, *whole.parents) if part.is_file()), None)
         facts = None if archive is None else self._look(os.path.abspath(archive))[0]
         if archive is None or facts is None:
-            return f"missing {path}"
-        return f"{whole.relative_to(archive.parent).as_posix()} {facts}"
+            return f"missing {path}", False
+        return f"{whole.relative_to(archive.parent).as_posix()} {facts}", _is_there(facts)
 
     def _around(self, folder: str, name: str) -> list[str]:
         """Tell the files that GDAL reads with one, in order; a folder is listed once."""
@@ -190,15 +223,15 @@ class SceneIdentities:
         except (FileNotFoundError, NotADirectoryError):
             return None, None
         except OSError:
-            return f"unreadable {path}", None
+            return f"{_UNREADABLE} {path}", None
         if not stat.S_ISREG(status.st_mode):
-            return f"no file {path}", None
+            return f"{_NO_FILE} {path}", None
         stored = self.fresh.get(path) or self.known.get(path)
         if stored is None or stored[:3] != (status.st_size, status.st_mtime_ns, self.full):
             try:
                 stored = self._read(path, status)
             except OSError:
-                return f"unreadable {path} {status.st_size} {status.st_mtime_ns}", None
+                return f"{_UNREADABLE} {path} {status.st_size} {status.st_mtime_ns}", None
             self.fresh[path] = stored
         if path.lower().endswith(_AUXILIARY):
             return stored.digest.hex(), None
@@ -229,21 +262,34 @@ def keyed(
     identities: SceneIdentities,
     settings: str,
     keep: Callable[[Mapping[str, Stored]], None],
+    has_report: Callable[[str, str], bool] = lambda pair, key: False,
 ) -> Iterator[tuple[PairRow, str]]:
-    """Yield each pair with its key, and hand what was read of files to ``keep`` from time to time."""
+    """Yield each pair with its key, and hand what was read of files to ``keep`` from time to time.
+
+    A pair whose scenes are no longer there has the key of when they were last, if ``has_report``, asked with
+    the pair's name and that key, says that it was done with it; else one with which it is to be done.
+    """
     for part in batches(rows, _AT_ONCE):
         identities.look_at(scene for row in part for scene in (row.before, row.after))
-        if len(identities.fresh) >= _KEPT:
+        if max(len(identities.fresh), len(identities.seen)) >= _KEPT:
             identities.keep(keep)
         for row in part:
-            yield row, pair_key(row, identities, settings)
+            key, last = pair_key(row, identities, settings), None
+            if not identities.are_there(row.before, row.after):
+                last = last_key(row, identities, settings)
+            yield row, last if last is not None and has_report(row.pair, last) else key
     identities.keep(keep)
 
 
 def pair_key(row: PairRow, identities: SceneIdentities, settings: str) -> str:
     """Return the hash of all that has an influence on the report of a pair; see :func:`settings_key`."""
-    scenes = f"{identities.of(row.before)} {identities.of(row.after)}"
-    return _hash(f"{scenes} {row.date_before} {row.date_after} {settings}")
+    return _key(row, identities.of(row.before), identities.of(row.after), settings)
+
+
+def last_key(row: PairRow, identities: SceneIdentities, settings: str) -> str | None:
+    """Return the key that a pair has with its scenes as they were last seen; None if that is not known."""
+    before, after = identities.last(row.before), identities.last(row.after)
+    return None if before is None or after is None else _key(row, before, after, settings)
 
 
 def settings_key(options: SceneOptions, card: ModelCard) -> str:
@@ -270,6 +316,18 @@ def public_location(location: str) -> str:
         return locate(location).shown
     except TilingError:
         return re.sub(r"[?#].*", "", public_path(location), flags=re.DOTALL)
+
+
+def _key(row: PairRow, before: str, after: str, settings: str) -> str:
+    return _hash(f"{before} {after} {row.date_before} {row.date_after} {settings}")
+
+
+def _is_there(facts: str | None) -> bool:
+    return facts is not None and not facts.startswith(_ODD)
+
+
+def _remembered_as(location: str) -> str:
+    return _SCENE + (location if location.startswith(_ZIP) else _absolute(location))
 
 
 def _is_remote(location: str) -> bool:

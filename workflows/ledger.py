@@ -202,6 +202,16 @@ class Ledger:
                 f"INSERT INTO pairs ({', '.join(_COLUMNS)}) VALUES ({places})", map(_values, rows)
             )
 
+    def has_report(self, pair: str, key: str) -> bool:
+        """Whether the folder of a pair has the report that was made with a key."""
+        found = self._all(
+            "SELECT 1 FROM pairs WHERE pair = ?1 AND key = ?2 AND 'done' IN (state, was) "
+            "UNION ALL SELECT 1 FROM kept WHERE pair = ?1 AND key = ?2",
+            pair,
+            key,
+        )
+        return bool(found)
+
     def counts(self) -> Counts:
         """Return how many pairs are in which state."""
         return Counts(**dict(self._all("SELECT state, count(*) FROM pairs GROUP BY state")))
@@ -232,7 +242,7 @@ class Ledger:
         return [Part(number, start, end, bool(done)) for number, start, end, done in self._all(query, pair)]
 
     def files(self) -> Mapping[str, Stored]:
-        """Return what was hashed of files, by absolute path; each is sought when it is asked for."""
+        """Return what was hashed of files, by absolute path, and of scenes; each is sought when asked for."""
         return Files(self.path, self._connection)
 
     def keep_files(self, files: Mapping[str, Stored]) -> None:

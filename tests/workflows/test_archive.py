@@ -387,6 +387,36 @@ def test_a_ledger_on_a_full_disk_ends_the_run_and_the_same_command_goes_on(made,
     assert run(made, out, InlineEngine()).done == 7
 
 
+def test_reports_outlive_their_scenes(made, out):
+    run(made, out, InlineEngine())
+    old, lines = contents(out), []
+    for scene in made.scenes.iterdir():
+        scene.unlink()
+    found = run(made, out, InlineEngine(), notice=lines.append, give_up_after=3)
+    assert (found.done, found.failed, found.skipped_as_done) == (7, 2, 7)
+    assert lines[0] == (
+        f"warning: the scenes of 7 pairs that are done are not there any more, or cannot be read "
+        f"(the first: {made.sound[0]}); the reports stay"
+    )
+    new = contents(out)
+    assert {name: new[name] for name in new if name.startswith("pairs/")} == {
+        name: old[name] for name in old if name.startswith("pairs/")
+    }
+    # With other options they are to be done, which fails; with those of before all is as it was.
+    assert run(made, out, InlineEngine(), scene=SceneOptions(min_area=9e9), give_up_after=0).failed == 9
+    assert run(made, out, InlineEngine(), give_up_after=0).done == 7
+    assert contents(out) == new
+
+
+def test_another_scene_that_is_not_there_is_not_taken_for_the_one_of_before(made, out):
+    run(made, out, InlineEngine())
+    changed = made.sound[0]
+    made.table.write_text(made.table.read_text().replace(f"{changed}_after", f"typo/{changed}_after"))
+    for _ in range(2):
+        assert run(made, out, InlineEngine()).failed == 3
+    assert (out / "pairs" / changed).is_dir()
+
+
 def test_storage_that_is_away_ends_the_run_and_nothing_is_counted_as_failed(made, out):
     scenes = made.scenes.rename(made.scenes.with_name("elsewhere"))
     with pytest.raises(

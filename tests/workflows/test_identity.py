@@ -267,6 +267,81 @@ def test_what_is_missing_has_an_identity_until_it_is_there(tmp_path):
     assert identity_of(tmp_path / "a.tif") not in absent
 
 
+def remembered(scene, full=False):
+    """What is known after a scene was looked at, as the next run has it."""
+    scenes, known = SceneIdentities({}, full), {}
+    scenes.of(str(scene))
+    scenes.keep(known.update)
+    return known
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_what_a_scene_was_is_known_when_it_is_gone(scene, full):
+    scene.with_name("scene.tfw").write_text("1")
+    sound, known = identity_of(scene, full), remembered(scene, full)
+    for path in scene.parent.iterdir():
+        path.unlink()
+    later = SceneIdentities(known, full)
+    assert later.of(str(scene)) != sound == later.last(str(scene))
+    assert not later.are_there(str(scene))
+    assert later.last(str(scene.with_name("other.tif"))) is None, "it was never there"
+    assert SceneIdentities(known, not full).last(str(scene)) is None
+    # Nor is what was missing taken for what it was.
+    assert remembered(scene, full) == {}
+
+
+def test_it_is_the_last_that_was_seen_of_a_scene(scene):
+    known = remembered(scene)
+    scene.write_bytes(b"2")
+    later = SceneIdentities(known, full=False)
+    second = later.of(str(scene))
+    assert later.last(str(scene)) == second and later.are_there(str(scene))
+    later.keep(known.update)
+    scene.unlink()
+    assert SceneIdentities(known, full=False).last(str(scene)) == second
+
+
+def test_a_scene_that_cannot_be_read_now_is_what_it_was(scene, monkeypatch):
+    def refuse(*_):
+        raise PermissionError
+
+    sound, known = identity_of(scene), remembered(scene)
+    del known[str(scene)]
+    monkeypatch.setattr(SceneIdentities, "_read", refuse)
+    later = SceneIdentities(known, full=False)
+    assert later.of(str(scene)) != sound == later.last(str(scene))
+    assert later.seen == {}
+
+
+def test_a_mosaic_without_its_tiles_is_gone(tmp_path):
+    (tmp_path / "tiles").mkdir()
+    source, mosaic = tmp_path / "tiles" / "1.tif", tmp_path / "mosaic.vrt"
+    mosaic.write_text(VRT.format("tiles/1.tif"))
+    source.write_bytes(b"1")
+    sound, known = identity_of(mosaic), remembered(mosaic)
+    source.unlink()
+    assert SceneIdentities(known, full=False).last(str(mosaic)) == sound
+
+
+def test_members_of_an_archive_are_remembered_each(tmp_path):
+    archive, known = tmp_path / "scenes.zip", {}
+    archive.write_bytes(b"1")
+    names = [f"{archive}/a.tif", f"/vsizip/{archive}/b.tif", f"/vsizip/{{{archive}}}/c.tif"]
+    first = SceneIdentities({}, full=False)
+    sound = [first.of(name) for name in names]
+    first.keep(known.update)
+    archive.unlink()
+    later = SceneIdentities(known, full=False)
+    assert [later.last(name) for name in names] == sound
+    assert not any(later.are_there(name) for name in names)
+
+
+def test_nothing_of_a_remote_scene_is_remembered():
+    scenes = SceneIdentities({}, full=False)
+    scenes.of("https://user:secret@host/a.tif?sig=secret")
+    assert scenes.seen == {}
+
+
 def test_what_is_no_file_is_not_opened(tmp_path):
     os.mkfifo(tmp_path / "pipe.tif")
     assert identity_of(tmp_path / "pipe.tif") != identity_of(tmp_path)
@@ -315,7 +390,8 @@ def test_what_was_read_is_handed_over_while_pairs_are_looked_through(tmp_path, m
     scenes = SceneIdentities({}, full=False)
     found = list(keyed(rows, scenes, "s", lambda files: handed.append(len(files))))
     assert [row for row, _ in found] == rows
-    assert handed == [4, 4, 2]
+    assert handed == [8, 8, 4], "files and scenes"
+    assert scenes.seen == {}
     assert scenes.fresh == {}
 
 
@@ -415,7 +491,7 @@ def test_slow_files_are_looked_at_several_at_once_with_the_same_result(tmp_path,
         scenes.look_at(names)
         assert [scenes.of(name) for name in names] == one_by_one
         scenes.keep(ledger.keep_files)
-        assert len(ledger.files()) == 80
+        assert len(ledger.files()) == 80 + 40, "files and scenes"
 
 
 def test_near_files_are_looked_at_without_threads(tmp_path, monkeypatch):

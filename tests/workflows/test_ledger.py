@@ -212,6 +212,16 @@ def test_it_finds_them_through_several_keys_and_a_table_without_them(ledger):
     assert ledger.get("a") == done
 
 
+def test_it_knows_what_reports_there_are(ledger):
+    ledger.plan(pairs("a", "b", "c"), retry_failed=False)
+    finish(ledger, "a")
+    finish(ledger, "b")
+    fail(ledger, "c")
+    ledger.plan(pairs("a", "c", key="new"), retry_failed=False)
+    found = [(pair, key) for pair in "abcd" for key in ("k", "new") if ledger.has_report(pair, key)]
+    assert found == [("a", "k"), ("b", "k")], "one whose key is another now, and one that was dropped"
+
+
 def test_a_row_of_another_shard_takes_its_place_in_the_order_alone(ledger):
     table = pairs("a", "b", "c")
     ledger.plan([(row, None if row.pair == "b" else key) for row, key in table], retry_failed=False)
