@@ -21,18 +21,17 @@ def tidy_interrupts() -> Iterator[None]:
     the process by a signal. Nothing of a run is on disk yet then. A handler that somebody else set is left
     alone: so is a process that was told to ignore Ctrl-C, as a shell tells its background jobs.
     """
-    try:
-        if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-            yield
-            return
-        signal.signal(signal.SIGINT, _interrupted)
-    except ValueError:  # not the main thread, which alone gets signals
-        yield
-        return
+    ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if ours:
+        try:
+            signal.signal(signal.SIGINT, _interrupted)
+        except ValueError:  # not the main thread, which alone gets signals
+            ours = False
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        if ours:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @contextmanager

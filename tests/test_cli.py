@@ -389,3 +389,16 @@ def test_a_process_that_ignores_interrupts_goes_on_doing_so():
             assert signal.getsignal(signal.SIGINT) is handler
         finally:
             signal.signal(signal.SIGINT, earlier)
+
+
+@pytest.mark.parametrize("handler", [signal.SIG_IGN, signal.default_int_handler])
+def test_an_error_passes_the_handling_of_interrupts_as_it_is(handler):
+    from rscc.interrupts import tidy_interrupts
+
+    earlier = signal.signal(signal.SIGINT, handler)
+    try:
+        with pytest.raises(ValueError, match=r"^a value$"), tidy_interrupts(), tidy_interrupts():
+            raise ValueError("a value")
+        assert signal.getsignal(signal.SIGINT) is handler
+    finally:
+        signal.signal(signal.SIGINT, earlier)
