@@ -16,9 +16,9 @@ from tiling.frame import Bounds, Grid, plan_frame
 from tiling.grid import Window
 from tiling.layer import Layer, LayerReader, is_mask
 from tiling.normalization import Normalization
-from tiling.radiometry import Scale, Stretch, Table, checked_scale
+from tiling.radiometry import Scale, Stretch, Table, checked_scale, fill_values
 from tiling.registration import NOTICEABLE, Registration, measure
-from tiling.sampling import everywhere, sample_cells, sample_pixels
+from tiling.sampling import everywhere, only_values, sample_cells, sample_pixels
 from tiling.scene import SceneInfo, describe
 
 # A shift this near to whole pixels is corrected by whole pixels: nothing is interpolated then.
@@ -191,8 +191,9 @@ class ScenePair:
         sample = sample_pixels(self._read_raw, *size, for_nothing=scale is None)
         if sample is None:
             raise NothingValid(self._empty_scene())
+        self._note_flat()
         if scale is None:
-            self.stretch = Stretch.fit(*sample)
+            self.stretch = Stretch.fit(*self._without_fill(*sample))
         elif scale == "reflectance":
             self.stretch = Stretch.reflectance((self.before, self.after), self.bands)
         else:
@@ -201,6 +202,28 @@ class ScenePair:
         if scale is not None:
             for info, table, pixels in zip((self.before, self.after), self._tables, sample, strict=True):
                 self._note_clipped(info, table, pixels)
+
+    def _note_flat(self) -> None:
+        """Say when a date shows nothing: no change is found there, whatever happened."""
+        values = only_values(self._read_raw, self.grid.width, self.grid.height)
+        for info, value in zip((self.before, self.after), values, strict=True):
+            if value is not None:
+                self._note(
+                    f"{info.path}: all its pixels on the common ground are {value:g}, so nothing can be seen "
+                    "there; if the scene should not be empty, get it anew"
+                )
+
+    def _without_fill(self, *dates: np.ndarray) -> list[np.ndarray]:
+        """Leave out of the samples (3, n) what seems to be undeclared nodata, and say so."""
+        kept = np.ones(dates[0].shape[1], bool)
+        for info, pixels in zip((self.before, self.after), dates, strict=True):
+            for value, share in fill_values(pixels).items() if pixels.dtype != np.uint8 else ():
+                kept &= ~(pixels == value).all(axis=0)
+                self._note(
+                    f"{info.path}: about {share:.0%} of its pixels are {value:g} in all bands; if that is nodata, "
+                    f"declare it with gdal_edit -a_nodata {value:.17g}: now it is taken for ground"
+                )
+        return [pixels[:, kept] for pixels in dates] if kept.any() else list(dates)
 
     def _note_clipped(self, info: SceneInfo, table: Table | None, pixels: np.ndarray) -> None:
         if table is None:

@@ -24,6 +24,9 @@ from tiling.errors import ScaleInvalid
 from tiling.scene import SceneInfo
 
 PERCENTILES = (2.0, 98.0)
+# A value is taken for fill when more than this share of the pixels has it in all bands and it lies far from
+# all others; 0, which may lie near them, from this share on.
+FILL, FILL_OF_ZEROS = 0.01, 0.05
 _Triple = tuple[float, ...]
 # Pixel values that become black and white, or "reflectance".
 Scale = tuple[float, float] | Literal["reflectance"]
@@ -131,6 +134,29 @@ def _percentiles(sample: np.ndarray) -> tuple[_Triple, _Triple]:
     return tuple(low.tolist()), tuple(high.tolist())
 
 
+def fill_values(pixels: np.ndarray) -> dict[float, float]:
+    """Return the values that stand where nothing was seen, as far as pixels tell, with their shares.
+
+    Such a value stands in all bands, is the lowest or highest of all, and lies farther from the others than
+    their percentiles from each other.
+
+    Args:
+        pixels: (3, n) of any real type.
+    """
+    ends = {end: (pixels == end).all(axis=0) for end in (pixels.min(), pixels.max())}
+    shares = {end: float(filled.mean()) for end, filled in ends.items() if filled.mean() > FILL}
+    rest = pixels[:, ~np.any([ends[end] for end in shares], axis=0)] if shares else pixels[:, :0]
+    if not rest.size:
+        return {}
+    low, high = np.percentile(rest.astype(np.float64), PERCENTILES).tolist()
+
+    def is_fill(value: float, share: float) -> bool:
+        far = max(low - value, value - high) > high - low > 0
+        return far or (value == 0 and share > FILL_OF_ZEROS)
+
+    return {float(end): share for end, share in shares.items() if is_fill(float(end), share)}
+
+
 def checked_scale(scale: Scale | None) -> Scale | None:
     """Return the scale that was asked for.
 
@@ -141,7 +167,7 @@ def checked_scale(scale: Scale | None) -> Scale | None:
         return scale
     if isinstance(scale, tuple) and len(scale) == 2 and all(math.isfinite(v) for v in scale):
         low, high = scale
-        if low < high:
+        if low < high and math.isfinite(high - low):
             return float(low), float(high)
     raise ScaleInvalid(f"the scale is {scale}; give two pixel values, the lower one first, or reflectance")
 

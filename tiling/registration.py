@@ -140,7 +140,7 @@ def _detail(image: np.ndarray, valid: np.ndarray) -> np.ndarray | None:
     """Return (h, w) float32 of (3, h, w): edges and grain, however strong the light; None if it is flat."""
     from scipy import ndimage
 
-    grey = image.astype(np.float32).mean(axis=0)
+    grey = image.mean(axis=0, dtype=np.float64)
     low, high = np.percentile(grey[valid], (1, 99))
     if high <= low:
         return None

@@ -48,6 +48,23 @@ def sample_cells(read: Read, width: int, height: int) -> tuple[np.ndarray, np.nd
     return first, second
 
 
+def only_values(read: Read, width: int, height: int) -> tuple[float | None, float | None]:
+    """Return the one value that all pixels of a date have; None for a date with several.
+
+    Windows from all over the scene are looked at, until both dates have shown several values.
+    """
+    seen: tuple[set[float], set[float]] = (set(), set())
+    for window in lattice(width, height):
+        *dates, valid = read(window)
+        for known, image in zip(seen, dates, strict=True):
+            if valid.any():
+                known |= {image[:, valid].min().item(), image[:, valid].max().item()}
+        if all(len(known) > 1 for known in seen):
+            break
+    first, second = (known.pop() if len(known) == 1 else None for known in seen)
+    return first, second
+
+
 def everywhere(width: int, height: int) -> Iterator[Window]:
     """Yield windows that cover a scene once."""
     for tile in TileGrid(width, height, SEARCH, 0):

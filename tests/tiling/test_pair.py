@@ -615,6 +615,37 @@ def test_a_scale_that_hides_the_scene_is_told(tmp_path, scenes):
     refused(ScaleInvalid, *scenes[:2], "before.tif", "uint8", scale="reflectance")
 
 
+@pytest.mark.parametrize(
+    ("dtype", "fill"), [("float32", -9999), ("uint16", 65535), ("float32", -3.4028235e38)]
+)
+def test_undeclared_nodata_is_told_and_fits_no_stretch(tmp_path, dtype, fill):
+    image = textured(200, 200, dtype="uint16").astype(dtype) * 10
+    before = write_scene(tmp_path / "before.tif", image)
+    filled = image.copy()
+    filled[:, :, :30] = fill
+    after = write_scene(tmp_path / "after.tif", filled)
+    with ScenePair.open(before, after) as pair, ScenePair.open(before, before) as sound:
+        (note,) = pair.notes
+        said = float(note.partition("-a_nodata ")[2].partition(":")[0])
+        assert note.startswith(f"{after}: about 1") and "% of its pixels are " in note
+        assert said == np.array(fill, dtype)
+        assert np.allclose(pair.stretch.after.low, sound.stretch.after.low, rtol=0.1)
+        assert np.allclose(pair.stretch.after.high, sound.stretch.after.high, rtol=0.1)
+        assert not sound.notes
+    with ScenePair.open(before, write_scene(tmp_path / "said.tif", filled, nodata=fill)) as pair:
+        assert not pair.notes
+
+
+@pytest.mark.parametrize(("dtype", "value"), [("uint8", 0), ("uint8", 77), ("float32", 0.5)])
+def test_a_date_that_shows_nothing_is_told(tmp_path, dtype, value):
+    image = textured(60, 90)
+    before = write_scene(tmp_path / "before.tif", image)
+    after = write_scene(tmp_path / "after.tif", np.full(image.shape, value, dtype))
+    with ScenePair.open(before, after) as pair:
+        (note,) = pair.notes
+        assert note.startswith(f"{after}: all its pixels on the common ground are {value:g}, so nothing")
+
+
 # --- alignment and light
 
 

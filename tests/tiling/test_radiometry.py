@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from rasters import textured, write_scene
 
 from tiling import ScaleInvalid, Stretch, describe
-from tiling.radiometry import Table, checked_scale
+from tiling.radiometry import Table, checked_scale, fill_values
 
 
 def samples(dtype, low, high, seed=0):
@@ -87,6 +87,44 @@ def test_grey_values_are_those_that_are_rounded():
     assert np.array_equal(np.rint(grey), table.apply(values))
 
 
+# --- what stands for nodata but is not declared
+
+
+def with_fill(values, fill, share):
+    pixels = np.tile(values, (3, 1))
+    pixels[:, : round(share * pixels.shape[1])] = fill
+    return pixels
+
+
+@pytest.mark.parametrize(
+    ("dtype", "low", "high", "fill", "share", "found"),
+    [
+        ("float32", 0, 1, -9999, 0.03, True),
+        ("float32", 0, 1, np.finfo(np.float32).min, 0.5, True),
+        ("uint16", 300, 3000, 65535, 0.3, True),
+        ("uint16", 300, 3000, 0, 0.06, True),
+        ("uint16", 300, 3000, 0, 0.02, False),  # dark ground
+        ("int16", 300, 3000, -9999, 0.005, False),  # too few to matter
+        ("uint16", 300, 3000, 3100, 0.3, False),  # bright roofs
+    ],
+)
+def test_values_far_from_all_others_are_taken_for_fill(dtype, low, high, fill, share, found):
+    values = np.random.default_rng(0).uniform(low, high, 10_000).astype(dtype)
+    expected = {float(np.array(fill, dtype)): pytest.approx(share, abs=0.01)} if found else {}
+    assert fill_values(with_fill(values, fill, share)) == expected
+
+
+def test_two_kinds_of_fill_and_pixels_that_are_all_alike():
+    pixels = with_fill(np.linspace(0, 1, 1000), -9999.0, 0.1)
+    pixels[:, -100:] = 1e6
+    assert set(fill_values(pixels)) == {-9999.0, 1e6}
+    assert fill_values(np.full((3, 50), 7.0)) == {}
+    assert fill_values(with_fill(np.zeros(1000), 1.0, 0.3)) == {}, "two values only: nothing is far"
+    one_band = np.random.default_rng(0).uniform(0, 1, (3, 1000))
+    one_band[0, :300] = -9999
+    assert fill_values(one_band) == {}
+
+
 # --- a scale that was asked for
 
 
@@ -97,7 +135,9 @@ def test_a_given_scale_is_that_of_both_dates():
     assert "percentiles" not in stretch.as_dict() and stretch.as_dict()["after"]["high"] == [300] * 3
 
 
-@pytest.mark.parametrize("scale", [(3, 3), (4, 1), (1,), (0, float("nan")), (0, float("inf")), "percent"])
+@pytest.mark.parametrize(
+    "scale", [(3, 3), (4, 1), (1,), (0, float("nan")), (0, float("inf")), (-1e308, 1e308), "percent"]
+)
 def test_impossible_scales(scale):
     with pytest.raises(ScaleInvalid, match="lower one first, or reflectance"):
         checked_scale(scale)

@@ -101,6 +101,15 @@ def test_the_outline_of_nodata_is_no_structure():
     assert (found.cols, found.rows) == pytest.approx((4, 3), abs=0.25) and found.windows == 9
 
 
+def test_values_as_large_as_a_float_can_be_do_no_harm():
+    before = ground().astype(np.float32)
+    after = moved(before, 4, 3)
+    after[:, :40, :50] = np.finfo(np.float32).min
+    for first in (before, before * np.float32(1e35)):
+        found = measured(first, after)
+        assert (found.cols, found.rows) == pytest.approx((4, 3), abs=0.25)
+
+
 def test_nothing_to_go_by():
     flat = np.full((3, 600, 600), 90, np.uint8)
     assert measured(flat, flat) == Registration()
