@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tiling import SceneInfo, ScenePair
 from workflows.dates import SceneDate, scene_date
 from workflows.options import SceneOptions
-from workflows.resolution import check_resolution, resolution_warnings, working_gsd
+from workflows.resolution import check_resolution, resolution_warnings, working_gsd, working_warning
 
 if TYPE_CHECKING:
     from rscc.weights import ModelCard
@@ -47,7 +47,9 @@ def open_pair(infos: Infos, card: ModelCard, options: SceneOptions) -> ScenePair
 
 def pair_warnings(pair: ScenePair, dates: Dates, card: ModelCard) -> list[str]:
     """Say in one line each what makes the result doubtful though the run goes through."""
-    warnings = [*resolution_warnings((pair.before, pair.after), card), *pair.notes]
+    infos = (pair.before, pair.after)
+    working = working_warning(infos, pair.grid.gsd, card)
+    warnings = [*resolution_warnings(infos, card), *([working] if working else []), *pair.notes]
     if card.localiser != "change_head":
         warnings.append(
             f"{card.name}: its polygons come from the {card.localisation}; expect rough outlines, and "

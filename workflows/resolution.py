@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import ROUND_UP, Decimal
 from typing import TYPE_CHECKING
 
 from workflows.errors import OptionInvalid, TooCoarse
@@ -63,6 +64,25 @@ def resolution_warnings(
     return warnings
 
 
+def working_warning(infos: Sequence[SceneInfo], working: float, card: ModelCard) -> str | None:
+    """Say when scenes that the model serves are shown to it at a resolution that it does not know.
+
+    Args:
+        infos: both scenes.
+        working: metres per pixel that were asked for, or else chosen.
+        card: of the model.
+    """
+    low, high = card.gsd_range
+    if low <= working * TOLERANCE and working <= high * TOLERANCE:
+        return None
+    if any(too_coarse(info, card) for info in infos):  # said already
+        return None
+    return (
+        f"gsd is {working:.3g}: {card.name} serves {low:g} to {high:g} m per pixel; expect little of the "
+        "result, or leave the option out"
+    )
+
+
 def too_coarse(info: SceneInfo, card: ModelCard) -> bool:
     """Tell whether a scene has more metres per pixel than the coarsest that the model is meant for."""
     return info.gsd > card.gsd_range[1] * TOLERANCE
@@ -92,9 +112,11 @@ def working_gsd(before: SceneInfo, card: ModelCard, wanted: float | None) -> flo
     """
     if wanted is not None:
         if wanted * FINEST < before.gsd:
+            least = Decimal(before.gsd / FINEST)
+            rounded = least.quantize(Decimal(1).scaleb(least.adjusted() - 2), ROUND_UP)
             raise OptionInvalid(
                 f"gsd is {wanted:g}: {before.path} has {before.gsd:.3g} m per pixel; give at least "
-                f"{before.gsd / FINEST:.3g}, since enlarging it further adds no detail"
+                f"{rounded:f}, since enlarging it further adds no detail"
             )
         return wanted
     return None if too_coarse(before, card) or before.gsd > ENLARGED * card.gsd else card.gsd

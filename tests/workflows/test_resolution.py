@@ -12,7 +12,13 @@ from tiling import describe
 from workflows import SceneOptions, caption_scene
 from workflows.errors import OptionInvalid, TooCoarse
 from workflows.explain import ExplainOptions, explain_pair
-from workflows.resolution import check_resolution, resolution_warnings, serving_model, working_gsd
+from workflows.resolution import (
+    check_resolution,
+    resolution_warnings,
+    serving_model,
+    working_gsd,
+    working_warning,
+)
 
 FINE = card(name="fine")
 MEDIUM = card(name="medium", gsd=10.0, gsd_range=(8.0, 100.0))
@@ -79,6 +85,24 @@ def test_the_resolution_to_work_at(info):
     assert working_gsd(info(10.0), FINE, 1.0) == 1
     with pytest.raises(OptionInvalid, match=r"give at least 0\.625"):
         working_gsd(info(10.0), FINE, 0.5)
+    with pytest.raises(OptionInvalid, match=r"give at least 0\.0313,"):
+        working_gsd(info(0.5), FINE, 0.0312)
+    assert working_gsd(info(0.5), FINE, 0.0313) == 0.0313
+
+
+@pytest.mark.parametrize(
+    ("gsd", "working", "said"),
+    [(0.5, 5.0, True), (0.5, 0.05, True), (0.5, 0.5, False), (0.5, 2.0, False), (0.5, 0.2, False)],
+)
+def test_a_resolution_that_the_model_does_not_serve_is_said(info, gsd, working, said):
+    warning = working_warning((info(gsd),) * 2, working, card(name="fine", gsd_range=(0.2, 2.0)))
+    assert (warning is not None) == said
+    if said:
+        assert warning.startswith(f"gsd is {working:g}: fine serves 0.2 to 2 m per pixel")
+
+
+def test_scenes_that_are_too_coarse_are_said_once(info):
+    assert working_warning((info(10.0), info(0.5)), 10.0, FINE) is None
 
 
 def test_the_jobs_refuse_before_the_model_sees_anything(tmp_path):
