@@ -9,9 +9,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, get_args
 
 from workflows.dates import parse_date
-from workflows.errors import NoPairs, OptionInvalid
+from workflows.errors import NoPairs, OptionInvalid, PairTableInvalid
 from workflows.pair_ids import Unnamed, made_ids
 from workflows.pair_table import PairRow
+from workflows.record import public_path, unsigned
 
 if TYPE_CHECKING:
     from shapely.geometry import MultiPolygon, Polygon
@@ -193,11 +194,29 @@ def choose(scenes: Iterable[Scene], options: CatalogOptions) -> tuple[list[Scene
 
 
 def named_rows(drafts: Sequence[Draft]) -> list[PairRow]:
-    """Return the rows of ``drafts``, each with a name of its own."""
+    """Return the rows of ``drafts``, each with a name of its own.
+
+    Raises:
+        PairTableInvalid: two of them cannot be told apart.
+    """
     names = made_ids(
         [
-            Unnamed(draft.before, draft.after, draft.row.date_before, draft.row.date_after, draft.row.site)
+            Unnamed(
+                draft.before,
+                draft.after,
+                draft.row.date_before,
+                draft.row.date_after,
+                draft.row.site,
+                (unsigned(draft.row.before), unsigned(draft.row.after)),
+            )
             for draft in drafts
         ]
     )
+    first: dict[str, Draft] = {}
+    for name, draft in zip(names, drafts, strict=True):
+        if first.setdefault(name.lower(), draft) is not draft:
+            scenes = f"{public_path(draft.row.before)} and {public_path(draft.row.after)}"
+            raise PairTableInvalid(
+                f"{scenes}: there are two such pairs, alike in all but signatures; keep one"
+            )
     return [replace(draft.row, pair=name) for draft, name in zip(drafts, names, strict=True)]

@@ -18,13 +18,20 @@ _OTHER = re.compile(r"[^A-Za-z0-9._-]+")
 
 @dataclass(frozen=True)
 class Unnamed:
-    """What a pair is named after; ``before`` and ``after`` as they are written, without secrets."""
+    """What a pair is named after.
+
+    Attributes:
+        before, after: the scenes as they are written, without secrets.
+        date_before, date_after, site: as those of a row.
+        places: the scenes without what changes when they are signed anew; only a hash of it is ever shown.
+    """
 
     before: str
     after: str
     date_before: str | None
     date_after: str | None
     site: str | None
+    places: tuple[str, str] = ("", "")
 
 
 def is_pair_id(text: str) -> bool:
@@ -48,7 +55,7 @@ def made_ids(pairs: Sequence[Unnamed], taken: Iterable[str] = ()) -> list[str]:
     taken = {name.lower() for name in taken}
     names = [""] * len(pairs)
     waiting = list(range(len(pairs)))
-    for name_of in (_by_dates, _by_files, _by_hash):
+    for name_of in (_by_dates, _by_files, _by_hash, _by_places):
         proposed = {number: name_of(pairs[number]) for number in waiting}
         uses = Counter(name.lower() for name in proposed.values())
         for number, name in proposed.items():
@@ -77,6 +84,11 @@ def _by_hash(pair: Unnamed) -> str:
         _by_files(pair)[: LONGEST - 9],
         _hash(pair.before, pair.after, str(pair.date_before), str(pair.date_after)),
     )
+
+
+def _by_places(pair: Unnamed) -> str:
+    # Addresses that differ in their query only.
+    return pair_id(_by_files(pair)[: LONGEST - 9], _hash(_by_hash(pair), *pair.places))
 
 
 def _stem(path: str) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workflows.errors import PairTableInvalid
+from workflows.pair_footprints import from_wkt
 
 if TYPE_CHECKING:
     from workflows.pair_table import RawTable
@@ -20,32 +21,46 @@ def read_parquet(path: Path) -> RawTable:
     """Read a Parquet file with or without geometry, in any reference system.
 
     Raises:
-        PairTableInvalid: it is none, or its geometry is not of polygons.
+        PairTableInvalid: it is none, or has a column twice.
     """
     import pyarrow
     import pyarrow.parquet
+    from pyproj.exceptions import ProjError
+    from shapely.errors import ShapelyError
 
     from workflows.pair_table import COLUMNS, RawTable
 
     try:
         schema = pyarrow.parquet.read_schema(path)
         shapes, geometry = _shapes(path) if b"geo" in (schema.metadata or {}) else (None, None)
-        names = {name.lower(): name for name in schema.names if name not in (geometry, "bbox")}
-        known = [name for name in COLUMNS[:-1] if name in names]
+        read = [name for name in schema.names if name not in (geometry, "bbox")]
+        names = {name.lower(): name for name in read}
+        twice = [name for name in COLUMNS if sum(one.lower() == name for one in read) > 1]
+        if twice:
+            raise PairTableInvalid(f"{path}: it has two columns {', '.join(twice)}; keep one")
+        # Without a geometry, a table that was CSV has the outlines as text.
+        as_text = shapes is None and "footprint" in names and _is_text(schema.field(names["footprint"]).type)
+        known = [name for name in COLUMNS if name in names and (name != "footprint" or as_text)]
         table = pyarrow.parquet.read_table(path, columns=[names[name] for name in known])
-    except (pyarrow.ArrowException, OSError, ValueError) as error:
+    except (pyarrow.ArrowException, OSError, ValueError, ShapelyError, ProjError) as error:
         raise PairTableInvalid(f"{path}: this is no sound Parquet file; write it again") from error
     columns = {name: table.column(names[name]).to_pylist() for name in known}
     rows = [
         (f"row {number}", {name: _text(columns[name][number - 1]) for name in known})
         for number in range(1, table.num_rows + 1)
     ]
-    if shapes is None:
-        shapes = [None] * len(rows)
-    for (where, _), shape in zip(rows, shapes, strict=True):
-        if shape is not None and shape.geom_type not in ("Polygon", "MultiPolygon"):
-            raise PairTableInvalid(f"{path}: {where}: the footprint is a {shape.geom_type}, not a polygon")
-    return RawTable(list(names), rows, shapes)
+    return RawTable(
+        list(names),
+        rows,
+        from_wkt(path, rows) if shapes is None else shapes,
+        "footprint" in names and not as_text,
+    )
+
+
+def _is_text(kind: Any) -> bool:
+    from pyarrow import types
+
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_null(kind))
 
 
 def parquet_bytes(records: Sequence[Mapping[str, Any]], footprints: Sequence[Any]) -> bytes:
@@ -75,7 +90,7 @@ def _shapes(path: Path) -> tuple[list[Any], str]:
     shapes = frame.geometry
     if shapes.crs is not None and not shapes.crs.equals("EPSG:4326", ignore_axis_order=True):
         shapes = shapes.to_crs("EPSG:4326")
-    return [None if shape is None or shape.is_empty else shape for shape in shapes], frame.geometry.name
+    return list(shapes), frame.geometry.name
 
 
 def _text(value: Any) -> str:

@@ -12,11 +12,13 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tiling.location import is_address
 from workflows.dates import parse_date
 from workflows.errors import DateInvalid, FormatUnsupported, PairTableInvalid
 from workflows.output import check_free, write_together
+from workflows.pair_footprints import flat, from_wkt, to_wkt
 from workflows.pair_ids import ALLOWED, Unnamed, is_pair_id, made_ids
-from workflows.record import public_path
+from workflows.record import public_path, unsigned
 
 if TYPE_CHECKING:
     from shapely.geometry import MultiPolygon, Polygon
@@ -24,7 +26,10 @@ if TYPE_CHECKING:
 CSV_SUFFIXES = (".csv", ".tsv", ".txt")
 PARQUET_SUFFIXES = (".parquet", ".geoparquet")
 KINDS = f"tables of pairs are {', '.join((*CSV_SUFFIXES, *PARQUET_SUFFIXES))}"
-_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+# Characters of a cell: a coastline of millions of corners.
+_LONGEST_CELL = 2**27
+# What spreadsheets take for a formula, perhaps after the marks that keep them from it.
+_FORMULA = re.compile(r"'*\s*[=+@\t-]")
 
 
 @dataclass(frozen=True)
@@ -62,12 +67,14 @@ class RawTable:
     Attributes:
         columns: names of all columns of the file.
         rows: (where the row is, such as "line 7"; text by known column, absent or empty where there is none).
-        footprints: of each row.
+        footprints: of each row, geometries of any kind.
+        outlines_unused: whether there is a column ``footprint`` that is not where they are from.
     """
 
     columns: Sequence[str]
     rows: Sequence[tuple[str, Mapping[str, str]]]
-    footprints: Sequence[Polygon | MultiPolygon | None]
+    footprints: Sequence[Any]
+    outlines_unused: bool = False
 
 
 def read_pairs(path: str | Path, warn: Callable[[str], None] | None = None) -> list[PairRow]:
@@ -92,6 +99,10 @@ def read_pairs(path: str | Path, warn: Callable[[str], None] | None = None) -> l
     others = [name for name in table.columns if name not in COLUMNS]
     if others and warn:
         warn(f"{path}: passed over {', '.join(others)}; known columns are {', '.join(COLUMNS)}")
+    if table.outlines_unused and warn:
+        warn(
+            f"{path}: passed over footprint; the ground is taken from a geometry, or from text where none is"
+        )
     if not table.rows:
         raise PairTableInvalid(f"{path}: it has no rows; give each pair of scenes one")
     return _checked(path, table)
@@ -163,9 +174,10 @@ def _read(path: Path) -> RawTable:
 
 
 def _read_csv(path: Path) -> RawTable:
+    csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_CELL))
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            first = file.readline()
+            first = re.sub(r'"[^"]*("|$)', "", file.readline())
             file.seek(0)
             # Spreadsheets of many countries write semicolons.
             mark = max(",;\t", key=first.count)
@@ -183,7 +195,7 @@ def _read_csv(path: Path) -> RawTable:
         raise PairTableInvalid(
             f"{path}: it cannot be read ({error.strerror}); check its permissions"
         ) from error
-    return RawTable([name for name in columns if name], rows, _from_wkt(path, rows))
+    return RawTable([name for name in columns if name], rows, from_wkt(path, rows))
 
 
 def _csv_rows(path: Path, reader: Any, columns: list[str]) -> Iterator[tuple[str, Mapping[str, str]]]:
@@ -195,23 +207,10 @@ def _csv_rows(path: Path, reader: Any, columns: list[str]) -> Iterator[tuple[str
                 f"{path}: line {reader.line_num}: it has {len(cells)} cells, the header has {len(columns)}; "
                 "put a text that holds the separator in quotes"
             )
-        yield f"line {reader.line_num}", dict(zip(columns, cells, strict=False))
-
-
-def _from_wkt(path: Path, rows: Sequence[tuple[str, Mapping[str, str]]]) -> Sequence[Any]:
-    texts = [cells.get("footprint", "").strip() or None for _, cells in rows]
-    if not any(texts):
-        return [None] * len(rows)
-    import shapely
-
-    shapes = shapely.from_wkt(texts, on_invalid="ignore")
-    right = shapely.get_type_id(shapes)
-    for (where, _), text, kind in zip(rows, texts, right, strict=True):
-        if text is not None and kind not in (3, 6):  # polygon, multipolygon
-            raise PairTableInvalid(
-                f"{path}: {where}: the footprint is no polygon in WKT; correct it or leave it empty"
-            )
-    return list(shapes)
+        texts = dict(zip(columns, cells, strict=False))
+        if "site" in texts:
+            texts["site"] = _unguarded(texts["site"].strip())
+        yield f"line {reader.line_num}", texts
 
 
 def _checked(path: Path, table: RawTable) -> list[PairRow]:
@@ -221,7 +220,9 @@ def _checked(path: Path, table: RawTable) -> list[PairRow]:
     unnamed: dict[tuple[str, str], str] = {}
     rows: list[dict[str, Any]] = []
     nameless: list[int] = []
-    for number, ((where, texts), footprint) in enumerate(zip(table.rows, table.footprints, strict=True)):
+    for number, ((where, texts), footprint) in enumerate(
+        zip(table.rows, flat(path, table.rows, table.footprints), strict=True)
+    ):
         try:
             row = _row(folder, {name: text.strip() for name, text in texts.items()})
             name = row["pair"]
@@ -236,11 +237,21 @@ def _checked(path: Path, table: RawTable) -> list[PairRow]:
     named = made_ids([_unnamed(rows[n], table.rows[n][1]) for n in nameless], seen)
     for number, name in zip(nameless, named, strict=True):
         rows[number]["pair"] = name
+        where = table.rows[number][0]
+        first = seen.setdefault(name.lower(), where)
+        if first != where:
+            raise PairTableInvalid(
+                f"{path}: {where}: its scenes are those of {first} but for signatures; give both rows a name "
+                "in the column pair, or take one out"
+            )
     return [PairRow(**row) for row in rows]
 
 
 def _row(folder: Path, texts: Mapping[str, str]) -> dict[str, Any]:
     """Return the values of one row; a ValueError says what is wrong with it."""
+    for role, text in texts.items():
+        if "\0" in text:
+            raise ValueError(f"{role} holds a character that no text has (NUL); write the table anew")
     name = texts.get("pair") or None
     if name is not None and not is_pair_id(name):
         raise ValueError(f"{name!r} cannot name a pair; use {ALLOWED}")
@@ -248,11 +259,12 @@ def _row(folder: Path, texts: Mapping[str, str]) -> dict[str, Any]:
     for role, text in scenes.items():
         if not text:
             raise ValueError(f"the scene {role} is missing; name it, or take the row out")
-    if scenes["before"] == scenes["after"]:
+    places = {role: _absolute(folder, text) for role, text in scenes.items()}
+    if places["before"] == places["after"]:
         raise ValueError(f"before and after are the same scene, {public_path(scenes['before'])}")
     return {
         "pair": name,
-        **{role: _absolute(folder, text) for role, text in scenes.items()},
+        **places,
         **{role: _date(texts.get(role)) for role in ("date_before", "date_after")},
         "site": texts.get("site") or None,
         **{role: _percent(role, texts.get(role)) for role in ("cloud_before", "cloud_after")},
@@ -282,15 +294,22 @@ def _percent(role: str, text: str | None) -> float | None:
 
 
 def _absolute(folder: Path, text: str) -> str:
-    if text.startswith("/vsi") or _ADDRESS.match(text):
+    if text.startswith("/vsi") or is_address(text):
         return text
     return os.path.normpath(os.path.join(folder, text))
 
 
 def _unnamed(row: Mapping[str, Any], texts: Mapping[str, str]) -> Unnamed:
     # As the table has them: a table that is moved with its scenes keeps its names.
-    before, after = (public_path(texts[role].strip()) for role in ("before", "after"))
-    return Unnamed(before, after, row["date_before"], row["date_after"], row["site"])
+    before, after = (texts[role].strip() for role in ("before", "after"))
+    return Unnamed(
+        public_path(before),
+        public_path(after),
+        row["date_before"],
+        row["date_after"],
+        row["site"],
+        (unsigned(before), unsigned(after)),
+    )
 
 
 def _record(row: PairRow, path: Path) -> dict[str, Any]:
@@ -299,8 +318,14 @@ def _record(row: PairRow, path: Path) -> dict[str, Any]:
     values = {name: getattr(row, name) for name in COLUMNS if name != "footprint"}
     for role in ("before", "after"):
         if values[role].startswith(folder):
-            values[role] = Path(values[role][len(folder) :]).as_posix()
+            values[role] = _relative(Path(values[role][len(folder) :]).as_posix())
     return values
+
+
+def _relative(text: str) -> str:
+    """Return the path of a scene under the table's folder so that it is read as one."""
+    unclear = text != text.lstrip() or _FORMULA.match(text) or is_address(text)
+    return f"./{text}" if unclear else text
 
 
 def _csv_text(records: Sequence[Mapping[str, Any]], rows: Sequence[PairRow], mark: str) -> str:
@@ -309,16 +334,20 @@ def _csv_text(records: Sequence[Mapping[str, Any]], rows: Sequence[PairRow], mar
     shapes = [row.footprint for row in rows]
     with_shapes = any(shape is not None for shape in shapes)
     writer.writerow(COLUMNS if with_shapes else COLUMNS[:-1])
-    outlines = _to_wkt(shapes) if with_shapes else [()] * len(rows)
+    outlines = to_wkt(shapes) if with_shapes else [()] * len(rows)
     for record, outline in zip(records, outlines, strict=True):
-        writer.writerow([*(_cell(value) for value in record.values()), *outline])
+        safe = {**record, "site": _guarded(record["site"])}
+        writer.writerow([*(_cell(value) for value in safe.values()), *outline])
     return text.getvalue()
 
 
-def _to_wkt(shapes: Sequence[Any]) -> list[tuple[str]]:
-    import shapely
+def _guarded(site: str | None) -> str | None:
+    """Return a site as CSV has it: one that a spreadsheet would take for a formula with ``'`` in front."""
+    return f"'{site}" if site is not None and _FORMULA.match(site) else site
 
-    return [(text or "",) for text in shapely.to_wkt(shapes, rounding_precision=6)]
+
+def _unguarded(site: str) -> str:
+    return site[1:] if site.startswith("'") and _FORMULA.match(site) else site
 
 
 def _cell(value: str | float | None) -> str:

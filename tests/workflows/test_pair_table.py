@@ -165,8 +165,15 @@ def test_other_columns_are_passed_over_and_named(tmp_path):
          "give percent, 0 to 100, or leave it empty"),
         ("before,after\na,b,c\n", "line 2: it has 3 cells, the header has 2; "
          "put a text that holds the separator in quotes"),
-        ("before,after,footprint\na,b,POINT (1 2)\n", "line 2: the footprint is no polygon in WKT; "
+        ("before,after,footprint\na,b,POINT (1 2)\n", "line 2: the footprint is a Point, not a polygon; "
          "correct it or leave it empty"),
+        ("before,after,footprint\na,b,\"POLYGON ((0 0, inf 0, 1 1, 0 0))\"\n", "line 2: the footprint has "
+         "a corner that is nowhere on Earth; check its reference system, or correct it or leave it empty"),
+        ("before,after\na.tif,./x/../a.tif\n", "line 2: before and after are the same scene, a.tif"),
+        ("before,after,site\na,b,x\0y\n", "line 2: site holds a character that no text has (NUL); "
+         "write the table anew"),
+        ("before,after\nhttps://h/a?sig=1,b\nhttps://h/a?sig=2,b\n", "line 3: its scenes are those of line 2 "
+         "but for signatures; give both rows a name in the column pair, or take one out"),
         ("before,after,footprint\na,b,here\n", "line 2: the footprint is no polygon in WKT; "
          "correct it or leave it empty"),
     ],
@@ -226,9 +233,96 @@ def test_parquet_of_other_programs_is_read(tmp_path):
     assert first.footprint.bounds == pytest.approx((15, 0, 15.0898, 0.0814), abs=1e-3)
     assert second.footprint is None
     frame.set_geometry([Point(0, 0)] * 2, crs=4326).to_parquet(path)
-    assert refused(path) == "row 1: the footprint is a Point, not a polygon"
+    assert refused(path) == "row 1: the footprint is a Point, not a polygon; correct it or leave it empty"
+    frame.set_geometry([box(1e9, 1e9, 2e9, 2e9)] * 2, crs=32633).to_parquet(path)
+    assert refused(path).startswith("row 1: the footprint has a corner that is nowhere on Earth; check its ")
     pyarrow.parquet.write_table(pyarrow.table({"before": ["x", None], "after": ["y", "z"]}), path)
     assert refused(path) == "row 2: the scene before is missing; name it, or take the row out"
+
+
+def test_columns_of_parquet_are_those_of_a_spreadsheet(tmp_path):
+    path = tmp_path / "p.parquet"
+    pyarrow.parquet.write_table(pyarrow.table({"Before": ["x"], "before": ["z"], "after": ["y"]}), path)
+    assert refused(path) == "it has two columns before; keep one"
+    plain = {"before": ["x"], "after": ["y"]}
+    pyarrow.parquet.write_table(
+        pyarrow.table({**plain, "Footprint": ["POLYGON ((0 0, 1 0, 1 1, 0 0))"]}), path
+    )
+    lines = []
+    assert read_pairs(path, lines.append)[0].footprint.area == 0.5
+    frame = geopandas.GeoDataFrame({**plain, "footprint": ["here"]}, geometry=[box(8, 47, 9, 48)], crs=4326)
+    frame.to_parquet(path)
+    assert lines == [] and read_pairs(path, lines.append)[0].footprint.equals(box(8, 47, 9, 48))
+    pyarrow.parquet.write_table(pyarrow.table({**plain, "footprint": [b"\1"]}), path)
+    assert read_pairs(path, lines.append)[0].footprint is None
+    assert (
+        lines
+        == [f"{path}: passed over footprint; the ground is taken from a geometry, or from text where none is"]
+        * 2
+    )
+
+
+def test_a_geometry_that_is_none_is_no_sound_parquet(tmp_path):
+    path = tmp_path / "p.parquet"
+    frame = geopandas.GeoDataFrame({"before": ["x"], "after": ["y"]}, geometry=[box(8, 47, 9, 48)], crs=4326)
+    frame.to_parquet(path)
+    table = pyarrow.parquet.read_table(path)
+    damaged = table.set_column(table.schema.get_field_index("geometry"), "geometry", pyarrow.array([b"\1\7"]))
+    pyarrow.parquet.write_table(damaged.replace_schema_metadata(table.schema.metadata), path)
+    assert refused(path) == "this is no sound Parquet file; write it again"
+
+
+@pytest.mark.parametrize("wkt", ["POLYGON Z ((0 0 5, 1 0 5, 1 1 5, 0 0 5))", "POLYGON EMPTY"])
+def test_footprints_are_flat_or_none(tmp_path, wkt):
+    (row,) = read_pairs(table(tmp_path, f'before,after,footprint\na,b,"{wkt}"\n'))
+    assert row.footprint is None if "EMPTY" in wkt else not row.footprint.has_z
+    write_pairs([row], tmp_path / "again.csv")
+
+
+@pytest.mark.parametrize("name", ["pairs.csv", "pairs.parquet"])
+def test_an_outline_of_many_corners_is_read_again(tmp_path, name):
+    outline = Point(8, 47).buffer(1, quad_segs=5_000)
+    write_pairs([PairRow("a", "/x.tif", "/y.tif", footprint=outline)], tmp_path / name)
+    (row,) = read_pairs(tmp_path / name)
+    assert len(row.footprint.exterior.coords) == len(outline.exterior.coords)
+
+
+@pytest.mark.parametrize("name", [" s.tif", "=s.tif", "https:/h.tif", "'=s.tif"])
+def test_a_scene_of_any_name_is_read_again(tmp_path, name):
+    rows = [PairRow("a", str(tmp_path / name), str(tmp_path / "b" / name))]
+    write_pairs(rows, tmp_path / "pairs.csv")
+    assert read_pairs(tmp_path / "pairs.csv") == rows
+
+
+@pytest.mark.parametrize("site", ["=cmd", "-5", "'=cmd", "''=x", "@x", "'t Zand", "a=b", "'"])
+def test_a_site_is_no_formula_of_a_spreadsheet(tmp_path, site):
+    rows = [PairRow("a", "/x.tif", "/y.tif", site=site)]
+    write_pairs(rows, tmp_path / "pairs.csv")
+    line = (tmp_path / "pairs.csv").read_text(encoding="utf-8").splitlines()[1]
+    assert line.split(",")[5][0] not in "=+-@"
+    assert read_pairs(tmp_path / "pairs.csv") == rows
+    write_pairs(rows, tmp_path / "pairs.parquet")
+    assert read_pairs(tmp_path / "pairs.parquet") == rows
+
+
+def test_separators_in_quotes_do_not_tell_what_separates(tmp_path):
+    (row,) = read_pairs(table(tmp_path, 'before;after;"note, of, any, kind"\nx.tif;y.tif;z\n'))
+    assert row.pair == "x_y"
+
+
+def test_addresses_that_differ_in_their_query_are_named_apart(tmp_path):
+    lines = [f"https://h/get?id={n}&sig={{0}},https://h/get?id={n + 1}&sig={{0}}" for n in (1, 3, 5)]
+    text = "before,after\n" + "\n".join(lines) + "\n"
+    names = [row.pair for row in read_pairs(table(tmp_path, text.format("first")))]
+    assert len(set(names)) == 3 and all(name.startswith("get_") for name in names)
+    # Signed anew they are the same pairs, in any order.
+    signed = "before,after\n" + "\n".join(lines[::-1]) + "\n"
+    assert [row.pair for row in read_pairs(table(tmp_path, signed.format("second")))] == names[::-1]
+
+
+def test_an_address_that_lost_a_slash_is_no_file(tmp_path):
+    (row,) = read_pairs(table(tmp_path, "before,after\nhttp:/h/x.tif?sig=hush,y.tif\n"))
+    assert row.before == "http:/h/x.tif?sig=hush" and row.pair == "x_y"
 
 
 def test_the_layer_of_footprints_has_no_secrets(tmp_path):
