@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rscc.interrupts import patient_interrupts
-from workflows.archive_folder import ArchiveFolder
+from workflows.archive_folder import REPORT, ArchiveFolder
 from workflows.dispatch import Dispatch, DispatchOptions
-from workflows.errors import NotAnArchive, OptionInvalid, ReportsDamaged
+from workflows.errors import ArchiveMissing, NotAnArchive, OptionInvalid, ReportsDamaged, ShardsDiffer
 from workflows.failures import Reason, grouped
 from workflows.identity import SceneIdentities, keyed, settings_key
 from workflows.layers import write_layers
@@ -22,7 +25,7 @@ from workflows.ledger import Ledger
 from workflows.options import SceneOptions
 from workflows.output import write_together
 from workflows.pair_table import PairRow
-from workflows.progress import Progress, tell
+from workflows.progress import Progress, batches, tell
 from workflows.record import model_record, settings_record, versions
 
 if TYPE_CHECKING:
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
     from workflows.tasks import ModelSource
 
 Shard = tuple[int, int]
+# Reports looked for at once, and how many each time: on a network every look takes its time.
+_LOOKERS, _LOOKED_FOR = 16, 1000
 
 
 @dataclass(frozen=True)
@@ -106,13 +111,18 @@ def run_archive(
         ArchiveBusy: another run works on it.
         LedgerForeign, LedgerUnusable: the ledger is damaged, or the system refused it.
         ScenesUnreachable: storage or server seem to be away.
-        ReportsDamaged: somebody changed reports; their pairs are to be done again.
+        ShardsDiffer: shards have done pairs that the archive has not; they are to be merged first.
+        ReportsDamaged: somebody changes reports while it runs; their pairs are to be done again.
         SchedulerLost, WorkersUnable, RsccError: see :class:`workflows.engine.Engine`.
     """
     options, say, clock = options or SceneOptions(), notice or (lambda line: None), time.monotonic()
     archive = archive_of(folder, shard)
+    if shard is None:
+        _check_merged(archive)
     archive.create()
-    with archive.locked():
+    with ExitStack() as stack:
+        stack.enter_context(archive.locked())
+        stack.callback(archive.tidy)
         archive.recover()
         with Ledger.open(archive.path, create=True) as ledger:
             gone: list[str] = []
@@ -122,22 +132,30 @@ def run_archive(
             planned = ledger.plan(found, retry_failed=retry_failed)
             if gone:
                 say(_gone_line(gone))
-            lost = _without_folder(ledger, archive)
-            if planned.left + lost:
-                say(_plan_line(planned, lost))
-                failing = DispatchOptions(retries, split_above, give_up_after)
+            lost = _without_report(ledger, archive)
+            pairs = {row.pair: row for row in rows}
+            failing = DispatchOptions(retries, split_above, give_up_after)
+
+            def work() -> None:
+                counts = ledger.counts()
                 with engine_factory(source) as engine:
                     _write_record(archive, card, options, engine.name)
-                    pairs = {row.pair: row for row in rows}
-                    done = planned.done - lost + planned.failed
-                    work = Dispatch(ledger, pairs, archive, engine, options, failing)
-                    work.tells(progress, say, done, planned.total)
-                    interrupted = _dispatch(work)
+                    dispatch = Dispatch(ledger, pairs, archive, engine, options, failing)
+                    dispatch.tells(progress, say, counts.done + counts.failed, counts.total)
+                    interrupted = _dispatch(dispatch)
                 if interrupted:
-                    archive.tidy()
                     raise KeyboardInterrupt
-            _write_layers(archive, ledger, progress)
-            return _summary(ledger, planned.done - lost, time.monotonic() - clock)
+
+            if planned.left + lost:
+                say(_plan_line(planned, lost))
+                work()
+            damaged = _write_layers(archive, ledger, progress)
+            if damaged:
+                say(_damaged_line(damaged))
+                work()
+                _write_layers(archive, ledger, progress, once_more=False)
+            skipped = planned.done - lost - len(damaged)
+            return _summary(ledger, skipped, time.monotonic() - clock)
 
 
 def shard_of(pair: str, count: int) -> int:
@@ -204,13 +222,55 @@ def _dispatch(work: Dispatch) -> bool:
     return asked()
 
 
-def _without_folder(ledger: Ledger, archive: ArchiveFolder) -> int:
-    """Take up again what is done but is not there: somebody removed it. Returns how many these are."""
-    there = {path.name for path in archive.pairs.iterdir()}
+def _check_merged(archive: ArchiveFolder) -> None:
+    """Refuse to do again what shards have done and the archive has not taken over.
+
+    What they did before the last run over the archive began was there to be merged then.
+    """
+    own, begun = _finished(archive)
+    unmerged = 0
+    for shard in archive.shard_folders().values():
+        done, _ = _finished(shard)
+        unmerged += sum(end > max(begun, own.get(pair, 0.0)) for pair, end in done.items())
+    if unmerged:
+        pairs = "1 pair is" if unmerged == 1 else f"{unmerged:,} pairs are"
+        raise ShardsDiffer(
+            f"{archive.shards}: {pairs} done in shards and not in the archive; run rscc merge {archive.path} "
+            "first, or remove the shards that are not wanted, then run the same command again"
+        )
+
+
+def _finished(archive: ArchiveFolder) -> tuple[dict[str, float], float]:
+    """Return when each pair of an archive was done, and when the last run over it began; 0 without any."""
+    try:
+        with Ledger.reader(archive.path) as ledger:
+            done = ledger.select("SELECT pair, finished FROM pairs WHERE 'done' IN (state, was)")
+            return dict(done), max((session.started for session in ledger.sessions()), default=0.0)
+    except ArchiveMissing:
+        return {}, 0.0
+
+
+def _without_report(ledger: Ledger, archive: ArchiveFolder) -> int:
+    """Take up again what is done and has no report, as somebody removed it. Returns how many these are."""
+
+    def lacking(pairs: Sequence[str]) -> list[str]:
+        return [pair for pair in pairs if not _is_filled(f"{archive.pairs}/{pair}/{REPORT}")]
+
     done = ledger.select("SELECT pair FROM pairs WHERE state = 'done' ORDER BY number")
-    missing = [pair for (pair,) in done if pair not in there]
+    with ThreadPoolExecutor(_LOOKERS) as lookers:
+        parts = lookers.map(lacking, batches((pair for (pair,) in done), _LOOKED_FOR))
+        missing = [pair for part in parts for pair in part]
     _take_up(ledger, missing)
     return len(missing)
+
+
+def _is_filled(path: str) -> bool:
+    try:
+        return os.stat(path).st_size > 0
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True  # it is there, and whoever reads it says what is wrong
 
 
 def _take_up(ledger: Ledger, pairs: Iterable[str]) -> None:
@@ -220,16 +280,29 @@ def _take_up(ledger: Ledger, pairs: Iterable[str]) -> None:
         ledger.give_back(pair)
 
 
-def _write_layers(archive: ArchiveFolder, ledger: Ledger, progress: Progress | None) -> None:
-    """Write what describes the whole archive, and remove what is not needed any more."""
+def _write_layers(
+    archive: ArchiveFolder, ledger: Ledger, progress: Progress | None, *, once_more: bool = True
+) -> list[str]:
+    """Write what describes the whole archive, and remove what is not needed any more.
+
+    Returns pairs whose reports are damaged, which are taken up again; then nothing is written.
+    """
     try:
         write_layers(archive, ledger.rows(), progress)
     except ReportsDamaged as damaged:
         _take_up(ledger, damaged.pairs)
-        raise
+        if not once_more:
+            raise
+        return damaged.pairs
     # No pair is left that could go on with its finished tiles; the table may have lost some that had.
     shutil.rmtree(archive.work / "tiles", ignore_errors=True)
-    archive.tidy()
+    return []
+
+
+def _damaged_line(pairs: Sequence[str]) -> str:
+    reports = "1 report is" if len(pairs) == 1 else f"{len(pairs):,} reports are"
+    first = "" if len(pairs) == 1 else "the first: "
+    return f"{reports} missing or damaged ({first}{pairs[0]}); made again"
 
 
 def _plan_line(planned: Planned, missing: int) -> str:

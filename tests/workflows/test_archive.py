@@ -30,9 +30,11 @@ from workflows.errors import (
     OutputNotWritable,
     ReportsDamaged,
     ScenesUnreachable,
+    ShardsDiffer,
 )
 from workflows.identity import Stored
 from workflows.ledger import Ledger
+from workflows.merge import merge_shards
 from workflows.pair_table import read_pairs
 from workflows.status import archive_status
 from workflows.tasks import ModelSource, Outcome, Task
@@ -199,11 +201,40 @@ def test_a_report_that_somebody_damaged_is_said_and_made_again(made, out):
     old, damaged, changed = contents(out), made.sound[4], made.sound[0]
     (out / "pairs" / damaged / "changes.geojson").write_text("{")
     (out / "summary.csv").unlink()
-    with pytest.raises(ReportsDamaged, match=damaged):
-        run(made, out)
-    engine = InlineEngine()
-    run(made, out, engine)
+    engine, lines = InlineEngine(), []
+    found = run(made, out, engine, notice=lines.append)
     assert begun(engine) == [damaged] and changed not in begun(engine)
+    assert lines == [f"1 report is missing or damaged ({damaged}); made again"]
+    assert (found.done, found.skipped_as_done) == (7, 6)
+    assert contents(out) == old
+
+
+def test_a_report_that_is_damaged_again_and_again_ends_the_run(made, out, monkeypatch):
+    run(made, out, InlineEngine())
+    damaged = out / "pairs" / made.sound[4] / "changes.geojson"
+    install = ArchiveFolder.install
+
+    def damage(folder, pair, files):
+        install(folder, pair, {**files, "changes.geojson": b"{"})
+
+    damaged.write_text("{")
+    (out / "summary.csv").unlink()
+    with monkeypatch.context() as patched:
+        patched.setattr(ArchiveFolder, "install", damage)
+        with pytest.raises(ReportsDamaged, match=made.sound[4]):
+            run(made, out, InlineEngine())
+    assert run(made, out, InlineEngine()).done == 7
+
+
+@pytest.mark.parametrize("content", [None, b""])
+def test_a_folder_without_its_report_is_made_again(made, out, content):
+    run(made, out, InlineEngine())
+    old, lost = contents(out), made.sound[1]
+    report = out / "pairs" / lost / "changes.geojson"
+    report.unlink() if content is None else report.write_bytes(content)
+    engine = InlineEngine()
+    assert run(made, out, engine).skipped_as_done == 6
+    assert begun(engine) == [lost]
     assert contents(out) == old
 
 
@@ -232,6 +263,48 @@ def test_shards_share_the_pairs_out_by_their_ids(made, out):
     # The place in the whole table, so that shards can be put together in its order.
     with Ledger.reader(out / "shards" / "2-of-3") as ledger:
         assert all(made.pairs[row.number] == row.pair for row in ledger.rows())
+
+
+def folders(path: Path) -> set[str]:
+    return {one.relative_to(path).as_posix() for one in path.rglob("*")}
+
+
+def test_what_shards_have_done_is_not_done_again(made, out):
+    run(made, out, InlineEngine(), shard=(1, 2))
+    there = folders(out)
+    with pytest.raises(ShardsDiffer, match=r"shards: \d pairs are done .* rscc merge .* or remove") as told:
+        run(made, out)
+    assert told.value.exit_code == 2
+    assert folders(out) == there, "nothing is touched"
+    merge_shards(out)
+    run(made, out, InlineEngine())
+    old = contents(out)
+    # What the archive has taken over, and has gone on from, is no hindrance.
+    run(made, out)
+    run(made, out, InlineEngine(), scene=SceneOptions(min_area=30.0))
+    run(made, out, InlineEngine())
+    assert contents(out) == old
+
+
+def test_a_shard_that_went_on_since_the_merge_is_to_be_merged_first(made, out):
+    last = made.sound[-1]
+    write_table(made, [pair for pair in made.pairs if pair != last])
+    run(made, out, InlineEngine(), shard=(1, 1))
+    merge_shards(out)
+    run(made, out)
+    write_table(made)
+    run(made, out, InlineEngine(), shard=(1, 1))
+    with pytest.raises(ShardsDiffer, match="shards: 1 pair is done in shards and not in the archive"):
+        run(made, out)
+    merge_shards(out)
+    assert run(made, out).done == 7
+
+
+def test_shards_that_have_done_nothing_are_no_hindrance(made, out):
+    ArchiveFolder(out).shard(1, 2).create()
+    Ledger.open(out / "shards" / "1-of-2", create=True).close()
+    (out / "shards" / "2-of-2").mkdir()
+    assert run(made, out, InlineEngine()).done == 7
 
 
 def test_other_pairs_do_not_move_a_pair_to_another_shard():
@@ -367,6 +440,7 @@ def test_a_full_disk_ends_in_one_line_and_the_same_command_goes_on(made, out, mo
         with pytest.raises(OutputNotWritable, match=r"No space left on device.*same command again"):
             run(made, out, engine)
     assert engine.abandoned is True
+    assert not any((out / "work" / name).is_dir() for name in ("new", "old", "gone"))
     run(made, out, InlineEngine())
     reference = out.with_name("reference")
     run(made, reference, InlineEngine())
