@@ -3,7 +3,8 @@
 A scene on this machine is known by its name, size, time of change and its first and last bytes, by those of
 the files beside it that GDAL reads with it and, of a VRT, by those of its sources; the folder it lies in has
 no influence. What it was known by is remembered, for reports outlive their scenes. A scene on a server is
-known by its address alone: a new one must get a new name there, or the archive a new folder.
+known by its address alone, without user, password and signature: a new one must get a new name there, or the
+archive a new folder.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from dataclasses import asdict
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import unquote
 from xml.etree import ElementTree
 
 import rscc
@@ -48,6 +50,13 @@ _AFTER_STEM = (
 )  # fmt: skip
 # Threads, and seconds that a scene takes from which they are worth while.
 THREADS, SLOW = 16, 5e-4
+# Parameters of addresses that sign or authorise, and are others each time; no pixel depends on them.
+_SIGNING = re.compile(
+    r"x-(amz|goog|oss|ms)-.*|(aws|google|oss)access(key)?id|signature|expires|policy|key-pair-id|security-token"
+    r"|sig|(access_?|id_?|sas_?)?token|api_?key|subscription-key"
+)
+# Of Azure, too short to be known for that without `sig` beside them.
+_AZURE = re.compile("s[eprtvis]|spr|sip|srt|sdd|skoid|sktid|skt|ske|sks|skv|saoid|suoid")
 # A drive of one letter is none.
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _ZIP = "/vsizip/"
@@ -175,7 +184,7 @@ class SceneIdentities:
     def _scene(self, location: str) -> tuple[str, bool]:
         """Return what a scene is known by, and whether all of it is there; a remote one is taken to be."""
         if _is_remote(location):
-            return f"remote {public_location(location)}", True
+            return " ".join(("remote", public_location(location), *_unsigned(location))), True
         if location.startswith(_ZIP):
             inner = location[len(_ZIP) :]
             return self._member("".join(inner[1:].rpartition("}")[::2]) if inner.startswith("{") else inner)
@@ -316,6 +325,18 @@ def public_location(location: str) -> str:
         return locate(location).shown
     except TilingError:
         return re.sub(r"[?#].*", "", public_path(location), flags=re.DOTALL)
+
+
+def _unsigned(location: str) -> list[str]:
+    """Return the parameters of an address that may say which scene it is: those that do not sign it."""
+    parts = [part for part in re.split("[?#&;]", location)[1:] if part]
+    names = [(unquote(part.partition("=")[0]).casefold(), part) for part in parts]
+    is_azure = any(name == "sig" for name, _ in names)
+    return [
+        part
+        for name, part in names
+        if not (_SIGNING.fullmatch(name) or (is_azure and _AZURE.fullmatch(name)))
+    ]
 
 
 def _key(row: PairRow, before: str, after: str, settings: str) -> str:

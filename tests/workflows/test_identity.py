@@ -238,6 +238,33 @@ def test_a_remote_scene_is_known_by_its_public_address():
 
 
 @pytest.mark.parametrize(
+    "address", ["https://host/get", "https://host/get?id=1", "/vsicurl/https://host/get?id=1&layer=a%26b"]
+)
+@pytest.mark.parametrize(
+    "signature",
+    [
+        "X-Amz-Algorithm={0}&X-Amz-Credential={0}&x-amz-date={0}&X-Amz-Security-Token={0}&X-Amz-Signature={0}",
+        "AWSAccessKeyId={0}&Signature={0}&Expires={0}",
+        "X-Goog-Date={0}&X-Goog-Signature={0}",
+        "Policy={0}&Signature={0}&Key-Pair-Id={0}",
+        "st={0}&se={0}&sp={0}&sv={0}&sr=c&skoid={0}&sktid={0}&skt={0}&ske={0}&sks={0}&skv={0}&sig={0}",
+        "access_token={0}",
+        "token={0}#{0}=",
+    ],
+)
+def test_a_new_signature_makes_no_other_scene(address, signature):
+    plain = identity_of(address)
+    mark = "&" if "?" in address else "?"
+    signed = {identity_of(f"{address}{mark}{signature.format(word)}") for word in ("Expires", "sig")}
+    assert signed == {plain}
+
+
+def test_what_follows_the_path_of_an_address_makes_another_scene():
+    ends = ["", "?id=1", "?id=2", "?id=1&layer=1", "?id=1&layer=2", "?versionId=3", "?se=1", "?se=2", "?se"]
+    assert len({identity_of(f"https://host/get{end}") for end in ends}) == len(ends)
+
+
+@pytest.mark.parametrize(
     ("location", "shown"),
     [
         ("/scenes/a?b#c.tif", "/scenes/a?b#c.tif"),
