@@ -97,10 +97,19 @@ class ArchiveFolder:
     def shard_folders(self) -> dict[tuple[int, int], ArchiveFolder]:
         """Return the archives of the shards that are there, by (number, count), in this order."""
         found = {}
+        for path, number, count in self._named_as_shards():
+            if _is_shard(path, number, count):
+                found[number, count] = ArchiveFolder(path, durable=self.durable)
+        return dict(sorted(found.items()))
+
+    def oddly_named_shards(self) -> list[Path]:
+        """Return folders that are named like shards but as none can be: ``3-of-2``, ``01-of-2``."""
+        return sorted(path for path, *numbers in self._named_as_shards() if not _is_shard(path, *numbers))
+
+    def _named_as_shards(self) -> Iterator[tuple[Path, int, int]]:
         for path in self.shards.iterdir() if self.shards.is_dir() else ():
             if (named := _SHARD.fullmatch(path.name)) and path.is_dir():
-                found[int(named[1]), int(named[2])] = ArchiveFolder(path, durable=self.durable)
-        return dict(sorted(found.items()))
+                yield path, int(named[1]), int(named[2])
 
     def exists(self) -> bool:
         """Whether there is an archive here, or shards of one."""
@@ -337,6 +346,10 @@ class ArchiveFolder:
                 f"{path}: cannot be written ({reason}); free space or give write permission, then run the "
                 "same command again"
             ) from error
+
+
+def _is_shard(path: Path, number: int, count: int) -> bool:
+    return 1 <= number <= count and path.name == f"{number}-of-{count}"
 
 
 def _checked(pair: str) -> str:

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from workflows.archive_folder import ArchiveFolder
+from workflows import ledger_file
+from workflows.archive_folder import REPORT, ArchiveFolder
 from workflows.errors import ArchiveMissing, ReportsDamaged, ShardsDiffer
 from workflows.layers import write_layers
 from workflows.ledger import Ledger
 from workflows.ledger_rows import DONE, FAILED, PENDING, RUNNING, LedgerRow
+from workflows.merge_checks import Ledgers, Shards, check_own, common_record, newer_here, places
 from workflows.output import write_together
 from workflows.progress import Progress, batches, tell
 
-Shards = Mapping[int, ArchiveFolder]
 # The disk takes what several wait for in one go.
 WRITERS = 16
 _PAIRS_AT_ONCE = 256
@@ -66,7 +66,7 @@ def merge_shards(path: str | Path, *, remove: bool = False, progress: Progress |
     """Make one archive of the shards that lie in it; to be repeated when more of them is done.
 
     The reports are shared with the shards where the file system can do that. What was merged before and is in
-    no shard any more stays.
+    no shard any more stays, and so does what a run over the archive itself did after the shards had ended.
 
     Args:
         path: the archive, with ``shards/1-of-4`` and so on in it.
@@ -75,7 +75,8 @@ def merge_shards(path: str | Path, *, remove: bool = False, progress: Progress |
 
     Raises:
         ArchiveMissing: there are no shards.
-        ShardsDiffer: the shards are not of one run: other counts, settings or models.
+        ShardsDiffer: the shards are not of one run: other counts, settings or models, the same pair twice; or
+            what stays in the archive is of another run than they.
         ArchiveBusy: a run works on a shard, or on the archive.
         ReportsDamaged: reports cannot be read; they were removed, so that their shards do them again.
         LedgerForeign, LedgerUnusable, OutputNotWritable: as for the archive of one run.
@@ -93,19 +94,23 @@ def merge_shards(path: str | Path, *, remove: bool = False, progress: Progress |
             for shard in shards.values():
                 stack.enter_context(shard.locked())
                 shard.recover()
-            record = _common_record(shards)
+            record = common_record(shards)
             ledgers = {
                 number: stack.enter_context(Ledger.reader(shard.path)) for number, shard in shards.items()
             }
+            known = places(shards, ledgers)
             with Ledger.open(folder.path, create=True) as ledger:
-                unfinished = _take_over(folder, shards, ledgers, ledger, progress)
+                newer = newer_here(ledgers, ledger)
+                check_own(folder, record, ledger, known, newer)
+                stay = {pair for pair, state in newer.items() if state == FAILED or _has_report(folder, pair)}
+                unfinished = _take_over(folder, shards, ledgers, ledger, known, stay, progress)
                 if record is not None:
                     write_together({folder.run: [record]})
                 try:
                     write_layers(folder, ledger.rows(), progress)
                 except ReportsDamaged as damaged:
                     for pair in damaged.pairs:
-                        for holder in (*shards.values(), folder):
+                        for holder in (folder, *(() if pair in stay else shards.values())):
                             holder.remove(pair)
                     raise
                 found = _summary(count, shards, unfinished, ledger)
@@ -118,6 +123,10 @@ def merge_shards(path: str | Path, *, remove: bool = False, progress: Progress |
 
 def _shards(folder: ArchiveFolder) -> tuple[int, Shards]:
     """Return how many shards there are to be, and those that were begun, by number."""
+    for path in folder.oddly_named_shards():
+        raise ShardsDiffer(
+            f"{path}: no shard has this name; name it as rscc batch --shard does, such as 1-of-4"
+        )
     there = folder.shard_folders()
     if not there:
         raise ArchiveMissing(
@@ -140,70 +149,105 @@ def _is_begun(shard: ArchiveFolder) -> bool:
     return True
 
 
-def _common_record(shards: Shards) -> str | None:
-    """Return the text of the run record that the shards share; None if none had anything to do."""
-    first: tuple[ArchiveFolder, str, dict[str, Any]] | None = None
-    for shard in shards.values():
-        try:
-            text = shard.run.read_text(encoding="utf-8")
-            record = json.loads(text)
-            decisive = {
-                "another model": record["model"],
-                "other options": record["settings"],
-                "another version of rscc": record["versions"]["rscc"],
-            }
-        except FileNotFoundError:
-            continue
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise ShardsDiffer(f"{shard.run}: is damaged or cannot be read; run the shard again") from error
-        first = first or (shard, text, decisive)
-        for what, value in decisive.items():
-            if value != first[2][what]:
-                raise ShardsDiffer(
-                    f"{shard.path}: was made with {what} than {first[0].path}; run one of the two again like "
-                    "the other, or remove it"
-                )
-    return None if first is None else first[1]
+def _has_report(folder: ArchiveFolder, pair: str) -> bool:
+    return (folder.pair_folder(pair) / REPORT).is_file()
 
 
 def _take_over(
     folder: ArchiveFolder,
     shards: Shards,
-    ledgers: Mapping[int, Ledger],
+    ledgers: Ledgers,
     ledger: Ledger,
+    known: Mapping[str, int],
+    stay: set[str],
     progress: Progress | None,
 ) -> dict[int, int]:
-    """Bring the reports and rows of the shards into the archive; return how many pairs each has left."""
+    """Bring the reports and rows of the shards into the archive; return how many pairs each has left.
+
+    Args:
+        known: pairs that the shards know.
+        stay: those of them that are left as the archive has them.
+    """
     total = sum(found.counts().total for found in ledgers.values())
-    known: set[str] = set()
     lost: set[str] = set()
     unfinished = {}
+    # What was merged before of shards that are no longer there; it must be read before it is replaced.
+    others = [row for row in ledger.rows() if row.pair not in known or row.pair in stay]
+    aside = [row for row in _aside(ledger) if row.pair not in known]
     done = 0
     for number, found in ledgers.items():
-        known.update(pair for (pair,) in found.select("SELECT pair FROM pairs"))
-        before = len(lost)
+        before, shard = len(lost), shards[number]
+        kept = [row for row in _aside(found) if row.pair not in stay and row.is_there(shard)]
+        aside += kept
+        held = {row.pair for row in kept if row.has_report}
         with ThreadPoolExecutor(WRITERS) as writers:
+            list(writers.map(partial(_adopted, folder, shard), held))
             for rows in batches(found.rows(), _PAIRS_AT_ONCE):
-                there = writers.map(partial(_installed, folder, shards[number]), rows)
-                lost.update(row.pair for row, is_there in zip(rows, there, strict=True) if not is_there)
+                taken = [row for row in rows if row.pair not in stay]
+                there = writers.map(partial(_installed, folder, shard, held), taken)
+                lost.update(row.pair for row, is_there in zip(taken, there, strict=True) if not is_there)
                 done += len(rows)
                 tell(progress, "shards", done, total)
-        unfinished[number] = found.counts().left + len(lost) - before
-    # What was merged before of shards that are no longer there; it must be read before it is replaced.
-    others = [row for row in ledger.rows() if row.pair not in known]
-    ledger.replace(_merged(others, ledgers, lost))
+        left = found.select("SELECT pair FROM pairs WHERE state IN ('pending', 'running')")
+        unfinished[number] = sum(pair not in stay for (pair,) in left) + len(lost) - before
+    ledger.replace(_merged(others, ledgers, lost, stay))
+    _put_aside(ledger, aside)
     for found in ledgers.values():
         for files in batches(found.files().items(), _FILES_AT_ONCE):
             ledger.keep_files(dict(files))
     return {number: left for number, left in unfinished.items() if left}
 
 
-def _merged(others: list[LedgerRow], ledgers: Mapping[int, Ledger], lost: set[str]) -> Iterator[LedgerRow]:
+def _merged(others: list[LedgerRow], ledgers: Ledgers, lost: set[str], stay: set[str]) -> Iterator[LedgerRow]:
     """Yield the rows of the archive; what a killed run left running, or has no report, is to be done."""
     yield from others
     for found in ledgers.values():
         for row in found.rows():
-            yield _afresh(row) if row.state == RUNNING or row.pair in lost else row
+            if row.pair not in stay:
+                yield _afresh(row) if row.state == RUNNING or row.pair in lost else row
+
+
+@dataclass(frozen=True)
+class _Aside:
+    """A row of a ledger that is of no pair in its table, or of a report with another key.
+
+    Attributes:
+        table: ``pairs`` or ``kept``; ``values`` are those of all its columns.
+        has_report: whether it tells of a report.
+    """
+
+    table: str
+    pair: str
+    values: tuple[Any, ...]
+    has_report: bool
+
+    def is_there(self, folder: ArchiveFolder) -> bool:
+        """Whether the report, if it tells of one, lies in ``folder``."""
+        return not self.has_report or folder.pair_folder(self.pair).is_dir()
+
+
+def _aside(ledger: Ledger) -> list[_Aside]:
+    """Return what comes back with another table or other options: dropped pairs, and reports of before."""
+    dropped = ledger.select("SELECT pair, was, * FROM pairs WHERE state = 'dropped' AND was <> 'pending'")
+    kept = ledger.select("SELECT pair, * FROM kept")
+    return [_Aside("pairs", pair, tuple(values), was == DONE) for pair, was, *values in dropped] + [
+        _Aside("kept", pair, tuple(values), True) for pair, *values in kept
+    ]
+
+
+def _put_aside(ledger: Ledger, rows: list[_Aside]) -> None:
+    """Write rows of :func:`_aside` into a ledger that has none of their pairs yet."""
+    if not rows:
+        return
+    with (
+        ledger_file.explained(ledger.path),
+        closing(ledger_file.open_for_writing(ledger.path, create=False)) as connection,
+    ):
+        connection.execute("BEGIN IMMEDIATE")
+        for row in rows:
+            places = ", ".join("?" * len(row.values))
+            connection.execute(f"INSERT INTO {row.table} VALUES ({places})", row.values)
+        connection.execute("COMMIT")
 
 
 def _afresh(row: LedgerRow) -> LedgerRow:
@@ -221,18 +265,25 @@ def _afresh(row: LedgerRow) -> LedgerRow:
     )
 
 
-def _installed(folder: ArchiveFolder, shard: ArchiveFolder, row: LedgerRow) -> bool:
-    """Bring the report of a pair into the archive; False if it is done and has none."""
-    if row.state == FAILED:
-        folder.remove(row.pair)
-    if row.state != DONE:
+def _installed(folder: ArchiveFolder, shard: ArchiveFolder, held: set[str], row: LedgerRow) -> bool:
+    """Bring the report of a pair into the archive; False if it is done and has none.
+
+    A pair that failed keeps a report of before if it is among ``held``.
+    """
+    if row.state == DONE and _adopted(folder, shard, row.pair):
         return True
-    source = shard.pair_folder(row.pair)
-    if not source.is_dir():
+    if row.state == DONE or (row.state == FAILED and row.pair not in held):
         folder.remove(row.pair)
+    return row.state != DONE
+
+
+def _adopted(folder: ArchiveFolder, shard: ArchiveFolder, pair: str) -> bool:
+    """Share the folder of a pair with its shard; False if there is none."""
+    source = shard.pair_folder(pair)
+    if not source.is_dir():
         return False
-    if not _same(source, folder.pair_folder(row.pair)):
-        folder.adopt(row.pair, source)
+    if not _same(source, folder.pair_folder(pair)):
+        folder.adopt(pair, source)
     return True
 
 

@@ -211,6 +211,183 @@ def test_a_damaged_report_is_named_and_to_be_done_again(folder):
     assert found.unfinished == {1: 1}
 
 
+def redo(folder: ArchiveFolder, pair: str, changes: int = 2) -> None:
+    """Do one pair anew, whatever became of it before."""
+    with folder.locked(), Ledger.open(folder.path, create=False) as ledger:
+        ledger.start(pair, attempt=1)
+        ledger.replaced(pair)
+        install(folder, ledger.get(pair), report(*[change(number) for number in range(changes)]))
+        ledger.done(pair, "w", 1.0, changes=changes, area_m2=100.25 * changes, tiles=4)
+    folder.tidy()
+
+
+def features(folder: ArchiveFolder, pair: str) -> int:
+    return len(json.loads((folder.pair_folder(pair) / "changes.geojson").read_bytes())["features"])
+
+
+def test_what_the_archive_itself_did_later_stays(folder):
+    work(folder, (1, 2))
+    work(folder, (2, 2))
+    merge_shards(folder.path)
+    redo(folder, BROKEN)
+    redo(folder, "p01", changes=3)
+    before = rows(folder)
+    found = merge_shards(folder.path)
+    assert rows(folder) == before
+    assert (found.done, found.failed) == (12, 0)
+    assert (features(folder, BROKEN), features(folder, "p01")) == (2, 3)
+
+
+def test_what_a_shard_did_later_still_comes(folder):
+    shard = work(folder, (1, 1))
+    merge_shards(folder.path)
+    redo(folder, "p01", changes=3)
+    with Ledger.open(folder.path, create=False) as ledger:
+        ledger.start("p02", attempt=1)
+        ledger.failed("p02", "w", 1.0, "failed", "OSError", "no")
+    redo(shard, "p01", changes=4)
+    merge_shards(folder.path)
+    assert features(folder, "p01") == 4
+    assert rows(folder)["p02"][1] == "done"
+
+
+def test_a_pair_that_the_archive_has_done_is_not_left_to_a_killed_shard(folder):
+    work(folder, (1, 1), most=3)
+    found = merge_shards(folder.path)
+    assert found.left == 9
+    work(folder)
+    found = merge_shards(folder.path)
+    assert found.is_complete and found.unfinished == {}
+    assert (found.done, found.failed) == (11, 1)
+
+
+def test_what_the_archive_did_later_and_lost_comes_from_the_shard(folder):
+    work(folder, (1, 1))
+    merge_shards(folder.path)
+    redo(folder, "p01", changes=3)
+    shutil.rmtree(folder.pair_folder("p01"))
+    assert merge_shards(folder.path).is_complete
+    assert features(folder, "p01") == 1
+
+
+def test_a_damaged_report_of_the_archive_itself_leaves_that_of_the_shard(folder):
+    work(folder, (1, 1))
+    merge_shards(folder.path)
+    redo(folder, "p01", changes=3)
+    (folder.pair_folder("p01") / "changes.geojson").write_text("{")
+    with pytest.raises(ReportsDamaged, match="p01"):
+        merge_shards(folder.path)
+    assert merge_shards(folder.path).is_complete
+    assert features(folder, "p01") == 1
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"settings": {"beams": 1}}, "other options"),
+        ({"versions": {"rscc": "2"}}, "another version of rscc"),
+    ],
+)
+def test_work_of_the_archive_itself_with_other_options_is_not_undone(folder, changed, said):
+    work(folder, (1, 1))
+    merge_shards(folder.path)
+    redo(folder, "p01", changes=3)
+    folder.run.write_text(json.dumps({**RECORD, **changed}))
+    before = contents(folder.path)
+    with pytest.raises(ShardsDiffer, match=rf"merged: was itself worked on with {said} than its shards; run"):
+        merge_shards(folder.path)
+    assert contents(folder.path) == before and features(folder, "p01") == 3
+    folder.run.write_text(json.dumps({**RECORD, "engine": "dask"}))
+    merge_shards(folder.path)
+    assert features(folder, "p01") == 3
+
+
+def test_what_is_in_no_shard_is_not_mixed_with_another_run(folder):
+    work(folder, (1, 2))
+    second = work(folder, (2, 2))
+    merge_shards(folder.path)
+    shutil.rmtree(second.path)
+    shard = folder.shard(1, 2)
+    shard.run.write_text(json.dumps({**RECORD, "model": {"name": "other"}}))
+    with pytest.raises(ShardsDiffer, match="another model than its shards"):
+        merge_shards(folder.path)
+
+
+def test_shards_that_were_all_done_anew_with_other_options_replace_what_was_merged(folder):
+    shard = work(folder, (1, 1))
+    merge_shards(folder.path)
+    work(folder, (1, 1), key="other")
+    record = json.dumps({**RECORD, "settings": {"beams": 1}})
+    shard.run.write_text(record)
+    assert merge_shards(folder.path).is_complete
+    assert folder.run.read_text() == record
+    assert {key for _, _, key, *_ in rows(folder).values()} == {"other"}
+
+
+def plan(folder: ArchiveFolder, pairs=PAIRS, key: str = "key"):
+    with Ledger.open(folder.path, create=False) as ledger:
+        return ledger.plan([(row, key) for row in pairs], retry_failed=False)
+
+
+def test_a_pair_that_the_table_dropped_comes_back_after_merging(folder):
+    """Also after shards were removed, and after others were merged."""
+    for number in (1, 2):
+        work(folder, (number, 2))
+    merge_shards(folder.path)
+    for number in (1, 2):
+        work(folder, (number, 2), pairs=PAIRS[2:])
+    merge_shards(folder.path, remove=True)
+    assert len(rows(folder)) == 10
+    work(folder, (1, 1), pairs=PAIRS[2:])
+    merge_shards(folder.path, remove=True)
+    found = plan(folder)
+    assert (found.done, found.left, found.dropped) == (11, 0, 0)
+    assert features(folder, "p01") == 1
+
+
+def test_a_pair_that_was_dropped_before_the_first_merge_comes_back(folder):
+    work(folder, (1, 1))
+    work(folder, (1, 1), pairs=[row for row in PAIRS if row.pair not in ("p01", BROKEN)])
+    merge_shards(folder.path, remove=True)
+    assert len(rows(folder)) == 10
+    found = plan(folder)
+    assert (found.done, found.failed, found.left) == (11, 1, 0)
+    assert features(folder, "p01") == 1
+
+
+def test_a_report_with_other_options_comes_back_after_merging(folder):
+    shard = work(folder, (1, 1))
+    with Ledger.open(shard.path, create=False) as ledger:
+        ledger.plan([(row, "wrong") for row in PAIRS], retry_failed=False)
+        ledger.start("p01", attempt=1)
+        ledger.failed("p01", "w", 1.0, "refused", "BandMissing", "no band 4")
+        shutil.rmtree(shard.pair_folder("p02"))
+    found = merge_shards(folder.path, remove=False)
+    assert (found.failed, found.left) == (1, 11)
+    # The second merge finds the reports where the first has put them.
+    merge_shards(folder.path)
+    found = plan(folder)
+    assert features(folder, "p01") == 1
+    assert (found.done, found.changed) == (10, 2)
+
+
+def test_the_same_pair_in_two_shards_is_refused(folder):
+    first, second = folder.shard(1, 2), folder.shard(2, 2)
+    work(folder, (1, 2))
+    shutil.copytree(first.path, second.path)
+    with pytest.raises(ShardsDiffer, match=r"2-of-2: has the pair p\d\d, which is in .*1-of-2, too; remove"):
+        merge_shards(folder.path)
+    assert not folder.ledger.exists()
+
+
+@pytest.mark.parametrize("name", ["3-of-2", "0-of-2", "01-of-2", "1-of-02"])
+def test_a_shard_that_cannot_be_is_refused(folder, name):
+    shard = work(folder, (1, 2))
+    shutil.copytree(shard.path, folder.shards / name)
+    with pytest.raises(ShardsDiffer, match=rf"{name}: no shard has this name; name it .* such as 1-of-4"):
+        merge_shards(folder.path)
+
+
 def test_no_shards_no_merge(tmp_path, folder):
     with pytest.raises(ArchiveMissing, match=r"nowhere: there are no shards in it; rscc batch --shard 1/4"):
         merge_shards(tmp_path / "nowhere")
