@@ -34,11 +34,13 @@ class SceneFolder:
         root: the folder, absolute.
         names: paths of the rasters under it, in order, with ``/``.
         sidecars: the text files of each folder, by its absolute path.
+        skipped: folders under it that cannot be listed.
     """
 
     root: str
     names: Sequence[str]
     sidecars: Mapping[str, Sidecars]
+    skipped: Sequence[Skipped] = ()
 
     @classmethod
     def listed(cls, folder: str | Path, options: CatalogOptions) -> SceneFolder:
@@ -50,7 +52,8 @@ class SceneFolder:
         root = os.path.abspath(folder)
         sidecars = {}
         names = []
-        for path, folders, files in os.walk(root):
+        closed: list[OSError] = []
+        for path, folders, files in os.walk(root, onerror=closed.append):
             folders[:] = sorted(name for name in folders if not name.startswith("."))
             sidecars[path] = Sidecars(path, files)
             names += [
@@ -60,10 +63,21 @@ class SceneFolder:
                 and not name.startswith(".")
                 and fnmatch.fnmatch(name, options.glob or "*")
             ]
+        skipped = [
+            Skipped(
+                "unreadable folder", f"{error.filename}: left out, it cannot be listed ({error.strerror})"
+            )
+            for error in closed
+        ]
+        if not names and skipped:
+            raise CatalogInvalid(
+                f"{closed[0].filename}: it cannot be listed ({closed[0].strerror}), and there is no raster "
+                "elsewhere; check its permissions"
+            )
         if not names:
             like = f" like {options.glob}" if options.glob else f" ({', '.join(RASTERS)})"
             raise CatalogInvalid(f"{folder}: there is no raster{like} in it; check the path")
-        return cls(root, sorted(names), sidecars)
+        return cls(root, sorted(names), sidecars, skipped)
 
     def locations(self) -> list[str]:
         """Return the absolute path of each raster."""
@@ -91,7 +105,7 @@ def folder_catalog(folder: str | Path, options: CatalogOptions, progress: Progre
     pattern = None if options.match is None else options.pattern()
     scenes: list[Scene] = []
     undated: dict[str, dict[str, Scene]] = defaultdict(dict)
-    skipped: list[Skipped] = []
+    skipped = list(files.skipped)
     for name, header in files.headers(progress):
         site = _site(files.root, name, pattern)
         if isinstance(header, Skipped):

@@ -55,7 +55,7 @@ def two_folder_catalog(
         raise CatalogInvalid(f"{before}: both folders are the same; name the other one, or only one")
     firsts, skipped = _by_key(first, options)
     seconds, left = _by_key(second, options)
-    skipped += left
+    skipped += [*left, *first.skipped, *second.skipped]
     drafts = []
     for key in sorted(firsts.keys() & seconds.keys()):
         site, _, name = key.rpartition("/")

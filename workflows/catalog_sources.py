@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
+from tiling.location import is_address
 from workflows.catalog import Catalog, CatalogOptions
 from workflows.errors import CatalogInvalid, OptionInvalid
 from workflows.pair_table import is_table
@@ -31,6 +32,10 @@ _FLAGS = {
     "collections": "--collection",
     "bounds": "--bbox",
 }
+_SECRETS = (
+    "addresses in the table are signed or hold a password: whoever has the table can read the scenes, for as "
+    "long as these are valid"
+)
 _KINDS = (
     "give a table, a folder of dated scenes, two folders, or STAC: a catalog's folder, a .json, an address"
 )
@@ -49,7 +54,14 @@ def read_catalog(
         PairTableInvalid: a table is wrong.
         OptionInvalid: an option does not go with this kind of source.
     """
-    options = options or CatalogOptions()
+    found = _read(sources, options or CatalogOptions(), progress)
+    scenes = (scene for row in found.rows for scene in (row.before, row.after))
+    if any(public_path(scene) != scene for scene in scenes):
+        return replace(found, warnings=[*found.warnings, _SECRETS])
+    return found
+
+
+def _read(sources: Sequence[str], options: CatalogOptions, progress: Progress | None) -> Catalog:
     kind = _kind(sources)
     _check_options(kind, options)
     first = sources[0]
@@ -82,7 +94,7 @@ def _kind(sources: Sequence[str]) -> str:
     (source,) = sources
     if is_web(source) or stac_root(source) is not None:
         return "STAC"
-    if "://" in source:
+    if "://" in source or (is_address(source) and not os.path.exists(source)):
         raise CatalogInvalid(f"{public_path(source)}: catalogs are read from files and from http and https")
     if folders[0]:
         return "a folder"

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pystac
 import shapely
 from shapely.geometry import MultiPolygon, Polygon, box, shape
@@ -18,6 +19,16 @@ from workflows.progress import Progress, tell
 from workflows.record import public_path
 from workflows.stac_source import StacUnreadable, is_web, resolved, stac_items
 
+# What is raised where something is missing or of a wrong type in a stranger's item.
+_ODD = (
+    pystac.STACError,
+    pystac.STACTypeError,
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    OverflowError,
+)
 _RASTERS = (".tif", ".tiff", ".jp2", ".png", ".jpg", ".jpeg", ".vrt")
 
 
@@ -25,7 +36,7 @@ class _Unusable(Exception):
     """An item that is no scene; ``kind`` and message as those of :class:`workflows.catalog.Skipped`."""
 
     def __init__(self, kind: str, line: str):
-        super().__init__(line)
+        super().__init__(_written(line))
         self.kind = kind
 
 
@@ -46,30 +57,33 @@ def stac_catalog(source: str, options: CatalogOptions, progress: Progress | None
         try:
             if isinstance(document, StacUnreadable):
                 raise _Unusable("unreadable", f"{document} (left out)")
-            item = _item(document, base)
-            if _asked_for(item, options):
-                scenes.append(_scene(item, base, source, options.assets))
-            else:
+            scene = _scene_of(document, base, source, options)
+            if scene is None:
                 skipped.append(Skipped("outside the box or collections", None))
+            else:
+                scenes.append(scene)
         except _Unusable as error:
             skipped.append(Skipped(error.kind, str(error)))
     kept, left, warnings = choose(scenes, options)
     drafts, alone = pair_up(kept, options, label_places=True)
-    if any(public_path(draft.row.before) != draft.row.before for draft in drafts):
-        warnings.append(
-            "addresses in the table are signed: whoever has it can read the scenes, until the signatures end"
-        )
     return Catalog(
         f"STAC {public_path(source)}", named_rows(drafts), count, [*skipped, *left, *alone], warnings
     )
 
 
-def _item(document: Mapping[str, Any], base: str) -> pystac.Item:
+def _written(text: object) -> str:
+    """Return a text of a stranger as it can be written: JSON may have halves of characters."""
+    return str(text).encode("utf-8", "replace").decode()
+
+
+def _scene_of(document: Mapping[str, Any], base: str, source: str, options: CatalogOptions) -> Scene | None:
+    """Return the scene of an item, None for one that is not asked for."""
     name = document.get("id") or public_path(base)
     try:
-        return pystac.Item.from_dict(dict(document), preserve_dict=False)
-    # Whatever is missing or of a wrong type in a stranger's item.
-    except (pystac.STACError, pystac.STACTypeError, ValueError, TypeError, KeyError, AttributeError) as error:
+        item = pystac.Item.from_dict(dict(document), preserve_dict=False)
+        item.id = _written(item.id)
+        return _scene(item, base, source, options.assets) if _asked_for(item, options) else None
+    except _ODD as error:
         raise _Unusable("no STAC item", f"{name}: left out, this is no valid STAC item") from error
 
 
@@ -88,11 +102,12 @@ def _box(bounds: tuple[float, float, float, float]) -> Polygon | MultiPolygon:
 
 def _ground(item: pystac.Item) -> Polygon | MultiPolygon:
     try:
-        ground = shapely.make_valid(shape(item.geometry or {}))
-    except (shapely.errors.ShapelyError, ValueError, TypeError, KeyError, AttributeError, IndexError):
-        ground = None
+        ground = shapely.make_valid(shapely.force_2d(shape(item.geometry or {})))
+        finite = np.isfinite(shapely.get_coordinates(ground)).all()
+    except (shapely.errors.ShapelyError, *_ODD):
+        ground, finite = None, False
     parts = [p for p in shapely.get_parts(shapely.get_parts(ground)) if isinstance(p, Polygon) and p.area]
-    if not parts:
+    if not parts or not finite:
         raise _Unusable("without a geometry", f"{item.id}: left out, it has no polygon that says where it is")
     return parts[0] if len(parts) == 1 else MultiPolygon(parts)
 
@@ -106,7 +121,7 @@ def _scene(item: pystac.Item, base: str, source: str, wanted: Sequence[str]) -> 
     return Scene(
         name=item.id,
         location=_location(item, _chosen(item, wanted), base, source),
-        site=str(site) if site else None,
+        site=_written(site) if site else None,
         date=taken.date().isoformat(),
         cloud=float(clouds) if isinstance(clouds, int | float) and 0 <= clouds <= 100 else None,
         footprint=_ground(item),
@@ -138,11 +153,14 @@ def _has_data(asset: pystac.Asset) -> bool:
 
 def _location(item: pystac.Item, asset: pystac.Asset, base: str, source: str) -> str:
     """Return where the raster of an asset is; what a server says never leads to a file of this machine."""
-    href = resolved(asset.href, base)
     try:
+        # A table of pairs has no spaces around a name.
+        href = resolved(asset.href.strip(), base)
         location = locate(href)
-    except TilingError as error:
+    except (TilingError, StacUnreadable) as error:
         raise _Unusable("unreadable", f"{item.id}: {error} (left out)") from error
+    if "\0" in href or _written(href) != href:
+        raise _Unusable("unreadable", f"{item.id}: left out, its asset has an address that is no text")
     if location.local is not None:
         if is_web(source):
             raise _Unusable("unreadable", f"{item.id}: left out, it names a file of this machine")

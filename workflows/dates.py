@@ -23,9 +23,9 @@ ACQUISITION_TAGS = (
 
 _YEAR = r"(?:19[5-9]\d|20\d\d)"
 # Year, month and day with the same separator twice or none, then perhaps a time.
-_DAY = re.compile(rf"(?<!\d)({_YEAR})([-_:./]?)(\d\d)\2(\d\d)(?:\d{{4}}|\d{{6}})?(?!\d)")
-_BARE_YEAR = re.compile(rf"(?<!\d){_YEAR}(?!\d)")
-_OPTION = re.compile(r"(\d{4})(?:-(\d\d)(?:-(\d\d))?)?")
+_DAY = re.compile(rf"(?<!\d)({_YEAR})([-_:./]?)(\d\d)\2(\d\d)(?:\d{{4}}|\d{{6}})?(?!\d)", re.ASCII)
+_BARE_YEAR = re.compile(rf"(?<!\d){_YEAR}(?!\d)", re.ASCII)
+_OPTION = re.compile(r"(\d{4})(?:-(\d\d)(?:-(\d\d))?)?", re.ASCII)
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,11 @@ import json
 import os
 import re
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPException, InvalidURL
 from typing import Any
 
 from workflows.catalog import CatalogOptions
@@ -71,20 +73,28 @@ def stac_items(source: str, options: CatalogOptions) -> Iterator[tuple[str, Docu
 
 
 def resolved(href: str, base: str) -> str:
-    """Return where an ``href`` leads that was found in the document ``base``: an address, or a path."""
+    """Return where an ``href`` leads that was found in the document ``base``: an address, or a path.
+
+    Raises:
+        StacUnreadable: it leads nowhere.
+    """
     from pystac.utils import make_absolute_href
 
     if href.lower().startswith("file://"):
         return re.sub(r"^file://[^/]*", "", href, flags=re.IGNORECASE)
     if href.startswith("/vsi"):
         return href
-    return str(make_absolute_href(href, base, start_is_dir=False))
+    try:
+        return str(make_absolute_href(href, base, start_is_dir=False))
+    except ValueError as error:
+        raise StacUnreadable(f"{public_path(href)}: this is no address; correct the link to it") from error
 
 
 def _links(document: Mapping[str, Any]) -> dict[str, list[str]]:
     """Return the addresses that a document links to, by relation."""
     links: dict[str, list[str]] = {}
-    for link in document.get("links") or []:
+    found = document.get("links")
+    for link in found if isinstance(found, list) else ():
         if isinstance(link, dict) and isinstance(link.get("href"), str):
             links.setdefault(str(link.get("rel")), []).append(link["href"])
     return links
@@ -106,7 +116,10 @@ def _pages(source: str, document: Document) -> Iterator[tuple[str, Document]]:
 
 
 def _own_address(item: Document, source: str) -> str:
-    return next((resolved(href, source) for href in _links(item).get("self", [])), source)
+    try:
+        return next((resolved(href, source) for href in _links(item).get("self", [])), source)
+    except StacUnreadable:
+        return source
 
 
 def _walked(source: str, document: Document) -> Iterator[tuple[str, Document | StacUnreadable]]:
@@ -118,7 +131,8 @@ def _walked(source: str, document: Document) -> Iterator[tuple[str, Document | S
             base, document = waiting.pop()
             links = _links(document)
             for relation in ("item", "child"):
-                targets = [resolved(href, base) for href in links.get(relation, [])]
+                targets, wrong = _targets(links.get(relation, []), base)
+                yield from ((base, error) for error in wrong)
                 targets = [target for target in dict.fromkeys(targets) if target not in seen]
                 seen.update(targets)
                 found = executor.map(lambda target: _tried(target, source), targets)
@@ -129,10 +143,21 @@ def _walked(source: str, document: Document) -> Iterator[tuple[str, Document | S
                         waiting.append((target, content))
 
 
+def _targets(hrefs: Sequence[str], base: str) -> tuple[list[str], list[StacUnreadable]]:
+    """Return where links lead, and why some lead nowhere."""
+    targets, wrong = [], []
+    for href in hrefs:
+        try:
+            targets.append(resolved(href, base))
+        except StacUnreadable as error:
+            wrong.append(error)
+    return targets, wrong
+
+
 def _tried(target: str, source: str) -> Document | StacUnreadable:
     if is_web(source) and not is_web(target):
         return StacUnreadable(
-            f"{target}: a catalog on a server names this file of this machine; it is not read"
+            f"{public_path(target)}: a catalog on a server names this file of this machine; it is not read"
         )
     try:
         return _read(target)
@@ -198,12 +223,13 @@ def _read(href: str) -> Document:
         if error.code < 500:
             raise StacUnreadable(f"{shown}: the server has no such document (HTTP {error.code})") from error
         raise CatalogUnreachable(f"{shown}: the server fails (HTTP {error.code}); try again later") from error
-    except (OSError, ValueError, RecursionError) as error:
-        if isinstance(error, OSError) and is_web(href):
+    except (OSError, ValueError, RecursionError, HTTPException) as error:
+        if isinstance(error, OSError | HTTPException) and not isinstance(error, InvalidURL) and is_web(href):
             raise CatalogUnreachable(
                 f"{shown}: the server does not answer; check the address, or try again later"
             ) from error
-        reason = error.strerror if isinstance(error, OSError) else "this is no JSON"
+        plain = "this is no address" if isinstance(error, InvalidURL) else "this is no JSON"
+        reason = error.strerror if isinstance(error, OSError) else plain
         raise StacUnreadable(f"{shown}: it cannot be read ({reason}); check the path") from error
     if not isinstance(document, dict):
         raise StacUnreadable(f"{shown}: this is no STAC document")
@@ -211,7 +237,9 @@ def _read(href: str) -> Document:
 
 
 def _fetched(address: str) -> bytes:
-    request = urllib.request.Request(address, headers={"Accept": "application/json"})
+    # Links of strangers have spaces and letters of every script.
+    quoted = urllib.parse.quote(address, safe="%/:?#[]@!$&'()*+,;=~")
+    request = urllib.request.Request(quoted, headers={"Accept": "application/json"})
     with urllib.request.urlopen(request, timeout=_SECONDS) as answer:
         return _limited(answer, address)
 

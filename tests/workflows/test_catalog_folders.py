@@ -189,6 +189,25 @@ def test_what_cannot_be_read_is_named_and_left_out(tmp_path):
     assert third == "s/2019.tif: left out, no other date shows 50 percent of its ground"
 
 
+def test_a_folder_that_cannot_be_listed_is_named(tmp_path, monkeypatch):
+    made(tmp_path, "s/2015.tif", "s/2016.tif", "s/closed/2017.tif", "t/2015.tif")
+    scandir = os.scandir
+
+    def guarded(path):
+        if "closed" in str(path):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", guarded)
+    line = f"{tmp_path / 's/closed'}: left out, it cannot be listed (Permission denied)"
+    found = folder(tmp_path / "s")
+    assert ids(found) == ["s_2015_2016"] and lines(found) == [line]
+    found = two_folder_catalog(tmp_path / "t", tmp_path / "s", CatalogOptions())
+    assert ids(found) == ["2015"] and line in lines(found)
+    with pytest.raises(CatalogInvalid, match=r"closed: it cannot be listed \(Permission denied\)"):
+        folder(tmp_path / "s/closed")
+
+
 def test_progress_tells_of_every_scene(tmp_path):
     made(tmp_path, *(f"s/{year}.tif" for year in range(2010, 2020)))
     told = []
@@ -268,6 +287,22 @@ def test_a_table_is_checked_and_filled_in(tmp_path):
     assert table_catalog(tmp_path / "again.csv").rows == found.rows
 
 
+def test_a_table_with_secrets_is_said_to_be_one(tmp_path):
+    made(tmp_path, "2015.tif", "2016.tif")
+    table = tmp_path / "t.csv"
+    table.write_text("before,after\n2015.tif,2016.tif\n")
+    assert read_catalog([str(table)]).warnings == []
+    with serving() as server:
+        server.files["/2016.tif"] = (tmp_path / "2016.tif").read_bytes()
+        table.write_text(f"before,after\n2015.tif,{server.address}/2016.tif?sig=hush\n")
+        found = read_catalog([str(table)])
+    assert ids(found) == ["2015_2016"]
+    assert found.warnings == [
+        "addresses in the table are signed or hold a password: whoever has the table can read the scenes, "
+        "for as long as these are valid"
+    ]
+
+
 def test_a_server_that_is_down_ends_the_check_of_a_table(tmp_path, monkeypatch):
     monkeypatch.setenv("GDAL_HTTP_MAX_RETRY", "0")
     table = tmp_path / "t.csv"
@@ -316,6 +351,8 @@ def test_sources_are_told_apart(tmp_path):
         (["a", "t.csv"], "t.csv: it cannot go with other sources; give a table, "),
         (["a/2015.tif"], "a/2015.tif: pairs are not made from such a file; give a table, "),
         (["s3://u:hush@b/c.json"], "s3://b/c.json: catalogs are read from files and from http and https"),
+        (["http:/u:hush@h/t.csv"], "http:/h/t.csv: catalogs are read from files and from http and https"),
+        (["/vsis3/b/c.json?hush"], "/vsis3/b/c.json: catalogs are read from files and from http and https"),
         (["absent.csv"], "absent.csv: there is no such file; check the path, or make one with rscc pairs"),
     ],
 )
@@ -326,6 +363,7 @@ def test_other_sources_are_refused(tmp_path, monkeypatch, sources, message):
     with pytest.raises(Exception) as caught:
         read_catalog(sources)
     assert str(caught.value).startswith(message) and caught.value.exit_code == 2
+    assert "hush" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -184,6 +184,71 @@ def test_items_that_are_no_scenes_are_named_and_left_out(tmp_path):
         assert f"{name}: " in said
 
 
+def asset(**values):
+    return {"visual": {"href": f"{DATA}/x.tif", **values}}
+
+
+ODD_ITEMS = {
+    "month": item("odd", None, start_datetime="2019-13-45"),
+    "number for a date": item("odd", None, start_datetime=5),
+    "server": item("odd", "2016-01-01", assets=asset(href="https://[h.example/3.tif")),
+    "type": item("odd", "2016-01-01", assets={"x": {"href": f"{DATA}/x.tif", "type": 5}}),
+    "roles": item("odd", "2016-01-01", assets={"x": {"href": f"{DATA}/x.tif", "roles": 5}}),
+    "link": item("odd", "2016-01-01", assets=asset(href=7)),
+    "half a character": item("odd", "2016-01-01", assets=asset(href=f"{DATA}/\ud800.tif")),
+    "no character": item("odd", "2016-01-01", assets=asset(href=f"{DATA}/x\0.tif")),
+    "name": item("odd\ud800", None),
+    "own address": {**item("odd", "2016-01-01"), "links": [{"rel": "self", "href": "https://[h/x.json"}]},
+    "far away": item("odd", "2016-01-01", (10, 50, float("inf"), 51)),
+}
+
+
+@pytest.mark.parametrize("kind", ODD_ITEMS)
+def test_an_odd_item_is_named_and_left_out_alone(tmp_path, kind):
+    found = read(stored(tmp_path / "x.json", item_collection(ODD_ITEMS[kind], *GOOD)))
+    assert pairs_of(found) == [("a", "b")]
+    (line,) = lines(found)
+    assert line.startswith("odd") and "left out" in line and line.isprintable()
+
+
+GOOD = item("a", "2015-01-01"), item("b", "2016-01-01")
+
+
+def test_odd_names_and_links_do_no_harm(tmp_path):
+    first = item("\ud800", "2015-01-01", assets=asset(href=f" {DATA}/a.tif "))
+    second = {**item("b", "2016-01-01"), "id": 5}
+    found = read(stored(tmp_path / "x.json", item_collection(first, second, links=5)))
+    assert [(row.before, row.after) for row in found.rows] == [(f"{DATA}/a.tif", f"{DATA}/b.tif")]
+    for name, document in zip("ab", GOOD, strict=True):
+        stored(tmp_path / f"{name}.json", document)
+    links = (
+        ("item", "https://[h/x.json"),
+        ("item", "a.json"),
+        ("item", "b.json"),
+        ("child", "http://h:x/c.json"),
+    )
+    found = read(stored(tmp_path / "catalog.json", catalog("top", *links)))
+    assert pairs_of(found) == [("a", "b")] and found.left_out() == {"unreadable": 2}
+    assert all("this is no address" in line for line in lines(found))
+
+
+def test_links_on_a_server_may_have_spaces_and_letters_of_every_script():
+    with serving() as server:
+        names = {"a b": "a%20b", "東京": "%E6%9D%B1%E4%BA%AC"}
+        for document, path in zip(GOOD, names.values(), strict=True):
+            server.files[f"/{path}.json"] = json.dumps(document).encode()
+        top = catalog("top", *(("item", f"{name}.json") for name in names))
+        server.files["/catalog.json"] = json.dumps(top).encode()
+        assert pairs_of(read(f"{server.address}/catalog.json")) == [("a", "b")]
+
+
+def test_the_date_is_that_of_the_offset_that_is_stated(tmp_path):
+    late = item("a", None)
+    late["properties"]["datetime"] = "2019-12-31T23:30:00-05:00"
+    found = read(stored(tmp_path / "x.json", item_collection(late, item("b", "2020-06-01"))))
+    assert found.rows[0].date_before == "2019-12-31"
+
+
 def test_files_of_a_local_catalog_lie_beside_its_items(tmp_path):
     for name in "ab":
         (tmp_path / "s" / name).mkdir(parents=True)
@@ -237,7 +302,8 @@ def test_signed_addresses_are_kept_and_told_of(tmp_path):
     found = read(stored(tmp_path / "x.json", item_collection(*items)))
     assert found.rows[0].before == f"{DATA}/5.tif?sig=hush"
     assert found.warnings == [
-        "addresses in the table are signed: whoever has it can read the scenes, until the signatures end"
+        "addresses in the table are signed or hold a password: whoever has the table can read the scenes, "
+        "for as long as these are valid"
     ]
 
 

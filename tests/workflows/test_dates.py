@@ -25,6 +25,8 @@ from workflows.errors import DateInvalid
         ("from_1985_to_2020.tif", None),
         ("scene120090818.tif", None),
         ("before.tif", None),
+        ("20٢٠.tif", None),
+        ("2019-08-٣١.tif", "2019"),
         ("scenes/S2_20190818.zip/rgb.tif", "2019-08-18"),
         ("/vsizip/town_2019.zip/rgb.tif", "2019"),
         ("town_2019.zip/rgb_2018.tif", "2018"),
@@ -68,7 +70,7 @@ def test_a_date_given_by_a_person(text):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "19", "2019-13", "2019-02-30", "31.08.2019", "2019-8", "20190831", "yesterday"]
+    "text", ["", "19", "2019-13", "2019-02-30", "31.08.2019", "2019-8", "20190831", "yesterday", "٢٠١٩"]
 )
 def test_a_wrong_date_is_refused(text):
     with pytest.raises(DateInvalid, match="2019-08-31"):
