@@ -6,6 +6,7 @@ import os
 import re
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import rasterio
 import shapely
@@ -36,12 +37,13 @@ _USER = re.compile(rf"({_SERVER})[^/\s]*@")
 # With such a mark in front of the path nobody can know what belongs to a password.
 _UNCLEAR = re.compile(rf"({_SERVER})(?=[^/\s]*[?#])[^/\s]*@\S*?{_END}")
 _QUERY = re.compile(rf"((?:{_SERVER}|(?<![\w.-])/vsi(?!zip)\w+)[^\s?#]*)[?#]\S*?{_END}")
-# Parts of a query that differ from one signature of an address to the next.
+# Parameters of addresses that sign or authorise, and are others each time; no pixel depends on them.
 _SIGNING = re.compile(
-    r"(?:x-amz-|x-goog-)[\w-]+|awsaccesskeyid|googleaccessid|signature|expires|policy|key-pair-id|sig|se|sp|sv|sr|"
-    r"st|spr|sip|skoid|sktid|skt|ske|sks|skv|token|access_token",
-    re.IGNORECASE,
+    r"x-(amz|goog|oss|ms)-.*|(aws|google|oss)access(key)?id|signature|expires|policy|key-pair-id|security-token"
+    r"|sig|(access_?|id_?|sas_?)?token|api_?key|subscription-key"
 )
+# Of Azure, too short to be known for that without ``sig`` beside them.
+_AZURE = re.compile("s[eprtvis]|spr|sip|srt|sdd|skoid|sktid|skt|ske|sks|skv|saoid|suoid")
 # Degrees.
 _GROUND_TOLERANCE = 1e-6
 
@@ -103,10 +105,13 @@ def unsigned(address: str) -> str:
     'https://host/get?layer=2'
     """
     shown = public_path(address)
-    if shown == address:
-        return address
-    _, _, query = address.partition("#")[0].partition("?")
-    kept = [part for part in query.split("&") if part and not _SIGNING.fullmatch(part.partition("=")[0])]
+    parts = [] if shown == address else [part for part in re.split("[?#&;]", address)[1:] if part]
+    names = [unquote(part.partition("=")[0]).casefold() for part in parts]
+    kept = [
+        part
+        for name, part in zip(names, parts, strict=True)
+        if not (_SIGNING.fullmatch(name) or ("sig" in names and _AZURE.fullmatch(name)))
+    ]
     return f"{shown}?{'&'.join(kept)}" if kept else shown
 
 

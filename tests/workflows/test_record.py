@@ -59,7 +59,8 @@ def test_a_message_has_no_secrets_wherever_an_address_stands():
     [
         ("scene?.tif", "scene?.tif"),
         ("https://me:word@h/a.tif?X-Amz-Date=1&X-Amz-Signature=2", "https://h/a.tif"),
-        ("https://h/get?layer=2&se=2030&sig=0&id=7#top", "https://h/get?layer=2&id=7"),
+        ("https://h/get?layer=2&se=2030&sig=0&id=7#top", "https://h/get?layer=2&id=7&top"),
+        ("https://h/get?se=2&st=3&Api%5FKey=4", "https://h/get?se=2&st=3"),
         ("/vsis3/b/k?versionId=3&token=x", "/vsis3/b/k?versionId=3"),
     ],
 )
