@@ -28,7 +28,8 @@ _JSON, _GEOJSON = "application/json", "application/geo+json"
 def stac_item(row: LedgerRow, report: Mapping[str, Any]) -> dict[str, Any]:
     """Return the item of a pair, which lies beside its report.
 
-    It has the same content whoever did the pair and however long it took. Its geometry is
+    It has the same content whoever did the pair and however long it took, and nothing that the table may say
+    otherwise later without the pair being done anew, as its site. Its geometry is
     :func:`pair_geometry`; its time runs from the beginning of the date before to the end of the date after.
 
     Args:
@@ -40,7 +41,7 @@ def stac_item(row: LedgerRow, report: Mapping[str, Any]) -> dict[str, Any]:
     start, end = _interval(run)
     model = run["model"]
     properties = {
-        "title": f"What changed: {row.site or row.pair}",
+        "title": f"What changed: {row.pair}",
         "datetime": None,
         "start_datetime": start,
         "end_datetime": end,
@@ -53,8 +54,6 @@ def stac_item(row: LedgerRow, report: Mapping[str, Any]) -> dict[str, Any]:
         "rscc:weights_sha256": model["weights_sha256"],
         "rscc:version": run["versions"]["rscc"],
     }
-    if row.site is not None:
-        properties["rscc:site"] = row.site
     item: dict[str, Any] = {
         "type": "Feature",
         "stac_version": STAC_VERSION,
