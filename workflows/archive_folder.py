@@ -22,6 +22,8 @@ from workflows.output import check_folder
 from workflows.pair_ids import is_pair_id
 
 REPORT, STYLE, ITEM = "changes.geojson", "changes.qml", "item.json"
+# Seconds that the lock is waited for: who looks whether a run is at work holds it for a moment.
+PATIENCE = 0.2
 _SHARD = re.compile(r"(\d+)-of-(\d+)")
 
 
@@ -116,12 +118,18 @@ class ArchiveFolder:
         return self.ledger.is_file() or self.lock.is_file() or bool(self.shard_folders())
 
     def is_foreign(self) -> bool:
-        """Whether something else than an archive is here: a file, or a folder with other things in it."""
-        if not self.path.is_dir():
-            return self.path.exists()
-        # A folder or two of ours, without a ledger, is what a run leaves that was killed when it began.
-        own = {self.pairs.name, self.shards.name, self.work.name}
-        return not self.exists() and any(path.name not in own for path in self.path.iterdir())
+        """Whether something else than an archive is here: a file, or a folder with other things in it.
+
+        Raises:
+            OutputNotWritable: the system refused to tell.
+        """
+        with self._writing(self.path):
+            if not self.path.is_dir():
+                return self.path.exists()
+            # A folder or two of ours, without a ledger, is what a run leaves that was killed when it began.
+            own = {self.pairs.name, self.shards.name, self.work.name}
+            names = {path.name for path in self.path.iterdir()} - own
+            return not self.exists() and not all(self._is_probe(name) for name in names)
 
     def create(self) -> None:
         """Make the folder, unless it is there, and make sure that it takes files.
@@ -131,9 +139,7 @@ class ArchiveFolder:
             OutputFolderMissing: the folder that it is to lie in does not exist.
             OutputNotWritable: the system refused.
         """
-        with self._writing(self.path):
-            foreign = self.is_foreign()
-        if foreign:
+        if self.is_foreign():
             raise NotAnArchive(
                 f"{self.path}: is not empty and no archive of rscc; give --out a new or an empty folder"
             )
@@ -154,7 +160,7 @@ class ArchiveFolder:
             ArchiveBusy: another process holds it.
             OutputNotWritable: the system refused.
         """
-        lock = FileLock(self.lock, timeout=0)
+        lock = FileLock(self.lock, timeout=PATIENCE)
         try:
             lock.acquire()
         except Timeout:
@@ -275,6 +281,10 @@ class ArchiveFolder:
                 folder.rmdir()
             except OSError:
                 continue
+
+    def _is_probe(self, name: str) -> bool:
+        """Whether a file is what :func:`check_folder` tries a folder out with."""
+        return name.startswith(f".{self.lock.name}.") and name.endswith(".tmp")
 
     def _show(self) -> None:
         for layer in self.layers:

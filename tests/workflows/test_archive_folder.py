@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from workflows.archive_folder import ArchiveFolder
-from workflows.errors import NotAnArchive, OutputFolderMissing, OutputNotWritable
+from workflows.errors import ArchiveBusy, NotAnArchive, OutputFolderMissing, OutputNotWritable
 
 OLD = {"changes.geojson": b"old", "item.json": b"{}"}
 NEW = {"changes.geojson": b"new" * 1000, "changes.qml": b"<qgis/>", "item.json": b"{}"}
@@ -116,6 +118,38 @@ def test_what_a_run_leaves_that_was_killed_when_it_began_is_no_other_thing(tmp_p
                 folder.shard(1, 2).create()
         folder.create()
         folder.shard(2, 2).create()
+
+
+def test_a_run_that_was_killed_while_it_tried_the_folder_out_left_no_other_thing(tmp_path):
+    folder = made(tmp_path)
+    probe = folder.path / ".archive.lock.0123abcd.tmp"
+    probe.touch()
+    assert not folder.is_foreign()
+    (folder.path / ".mine.tmp").touch()
+    assert folder.is_foreign()
+    (folder.path / ".mine.tmp").unlink()
+    folder.create()
+    folder.recover()
+    assert not probe.exists()
+
+
+def test_a_folder_that_cannot_be_looked_into_is_one_line(tmp_path, monkeypatch):
+    folder = made(tmp_path)
+    Steps(monkeypatch, 1, PermissionError(13, "Permission denied"), ["scandir", "listdir"])
+    with pytest.raises(OutputNotWritable, match=r"archive: cannot be written \(Permission denied\)"):
+        folder.is_foreign()
+
+
+def test_who_only_looks_at_the_lock_for_a_moment_keeps_no_run_away(tmp_path, monkeypatch):
+    folder = made(tmp_path)
+    looking = FileLock(folder.lock)
+    looking.acquire()
+    # It lets go while the run waits to try again.
+    monkeypatch.setattr(time, "sleep", lambda seconds: looking.release())
+    with folder.locked():
+        pass
+    with FileLock(folder.lock), pytest.raises(ArchiveBusy), folder.locked():
+        pass
 
 
 def test_a_folder_is_installed_and_replaced(tmp_path):
