@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -135,6 +136,9 @@ def test_the_engine_is_what_was_asked_for(made, capfd, asked, options, engine):
         (["--shard", "0/3"], "--shard '0/3': give a number from 1"),
         (["--bbox", "1,2"], "--bbox"),
         (["--min-area", "-1"], "min-area"),
+        (["--device", "quantum"], "device 'quantum' is not available here; use cpu, or auto"),
+        (["--device", "cuda:99"], "device 'cuda:99' is not available here"),
+        (["--refine", "foo"], "refine is 'foo'; give sam:FOLDER"),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_made(made, capfd, asked, options, words):
@@ -143,6 +147,33 @@ def test_what_cannot_be_is_refused_before_anything_is_made(made, capfd, asked, o
     assert (code, said) == (2, "")
     assert err.startswith("rscc: error: ") and words in err and err.count("\n") == 1
     assert not out.exists() and asked == []
+
+
+def test_a_segmenter_that_cannot_be_had_costs_nothing(made, capfd, asked):
+    pytest.importorskip("transformers")
+    out = made.table.parent / "out"
+    rscc(capfd, "batch", made.table, "--out", out)
+    before = contents(out)
+    for place in ("sam:/nope", f"sam:{made.scenes}", f"mobile_sam:{made.table}"):
+        code, said, err = rscc(capfd, "batch", made.table, "--out", out, "--refine", place)
+        assert (code, said) == (2, "") and err.startswith("rscc: error: ") and err.count("\n") == 1
+        assert contents(out) == before
+
+
+def test_a_part_of_a_model_is_refused_before_anything_is_made(made, capfd, asked):
+    def part(model: str) -> ModelCard:
+        return replace(fake_card(model), parts=("backbone.",), description="A backbone")
+
+    out = made.table.parent / "out"
+    code, _, err = rscc(capfd, "batch", made.table, "--out", out, card=part)
+    assert code == 2 and "rscc-base: A backbone, not for captioning; give another --model" in err
+    assert not out.exists()
+
+
+def test_what_workers_elsewhere_have_is_not_looked_for_here(made, capfd, asked):
+    out = made.table.parent / "out"
+    rscc(capfd, "batch", made.table, "--out", out, "--scheduler", "tcp://h:1", "--device", "cuda:99")
+    assert asked == [("dask", None, "tcp://h:1", False)]
 
 
 @pytest.mark.parametrize("text", ["", "1", "3/2", "0/1", "1/0", "a/b", "1/2/3", "-1/2"])
