@@ -293,4 +293,5 @@ def device_words(model: ChangeCaptioner) -> str:
     device = next(model.parameters()).device
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
-    return f"{torch.get_num_threads()} threads of a {platform.machine()} CPU"
+    count = torch.get_num_threads()
+    return f"{count} {'thread' if count == 1 else 'threads'} of a {platform.machine()} CPU"
