@@ -129,7 +129,7 @@ MemoryOption = Annotated[
     str | None,
     typer.Option("--memory", metavar="SIZE", help="Memory that the run may take, such as 2GB or 1500MB."),
 ]
-BeamsOption = Annotated[int, typer.Option("--beams", help="Width of the caption search.")]
+BeamsOption = Annotated[int, typer.Option("--beams", help="Width of the caption search, 1 to 20.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no summary.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print a machine-readable summary on stdout.")]
 

@@ -48,10 +48,11 @@ def summary(run: dict[str, Any], count: int, area: float, target: Path) -> str:
         f"{scene['path']} ({scene['date'] or 'no date'})"
         for scene in (run["inputs"]["before"], run["inputs"]["after"])
     )
+    tiles = f"{grid['tiles']} tile{'' if grid['tiles'] == 1 else 's'}"
     lines = [
         f"{count} change{'' if count == 1 else 's'}, {area_words(area)}, in {run['seconds']:.1f} s",
         f"scenes  {scenes}",
-        f"grid    {grid['width']} x {grid['height']} px at {grid['gsd']:.3g} m, {grid['tiles']} tiles",
+        f"grid    {grid['width']} x {grid['height']} px at {grid['gsd']:.3g} m, {tiles}",
         f"model   {model['name']} {model['version']}",
     ]
     if shift["cols"] is not None and _length((shift["cols"], shift["rows"])) >= NOTABLE_SHIFT:

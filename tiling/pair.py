@@ -220,8 +220,8 @@ class ScenePair:
             for value, share in fill_values(pixels).items() if pixels.dtype != np.uint8 else ():
                 kept &= ~(pixels == value).all(axis=0)
                 self._note(
-                    f"{info.path}: about {share:.0%} of its pixels are {value:g} in all bands; if that is nodata, "
-                    f"declare it with gdal_edit -a_nodata {value:.17g}: now it is taken for ground"
+                    f"{info.path}: about {share:.0%} of its pixels are {value:g} in all bands; if that is "
+                    f"nodata, declare it with gdal_edit -a_nodata {value:.17g}: now it is taken for ground"
                 )
         return [pixels[:, kept] for pixels in dates] if kept.any() else list(dates)
 

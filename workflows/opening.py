@@ -50,6 +50,8 @@ def pair_warnings(pair: ScenePair, dates: Dates, card: ModelCard) -> list[str]:
     infos = (pair.before, pair.after)
     working = working_warning(infos, pair.grid.gsd, card)
     warnings = [*resolution_warnings(infos, card), *([working] if working else []), *pair.notes]
+    if pair.before.path == pair.after.path:
+        warnings.append(f"{pair.after.path}: it was given twice, so nothing can have changed")
     if card.localiser != "change_head":
         warnings.append(
             f"{card.name}: its polygons come from the {card.localisation}; expect rough outlines, and "

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 REFLECTANCE = "reflectance"
 INFINITE = float("inf")
+# What more of them hold is not in the plan of memory, and finds no better words.
+MOST_BEAMS = 20
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class SceneOptions:
         min_area: square metres; smaller polygons are left out.
         overlap: pixels that neighbouring tiles share, below half a tile; None takes a quarter.
         batch_size: tiles or crops that the model gets at once.
-        beams: width of the caption search.
+        beams: width of the caption search, 1 to 20.
         simplify: tolerance in pixels when outlines are simplified.
         force: work on scenes that are coarser than the model is meant for.
         date_before, date_after: ISO dates (year, month or day); None looks into tags and file names.
@@ -81,7 +83,7 @@ class SceneOptions:
             ("min-area", self.min_area, "square metres from 0", 0 <= self.min_area < INFINITE),
             ("overlap", self.overlap, "pixels from 0", self.overlap is None or self.overlap >= 0),
             ("batch-size", self.batch_size, "at least 1", self.batch_size >= 1),
-            ("beams", self.beams, "at least 1", self.beams >= 1),
+            ("beams", self.beams, f"1 to {MOST_BEAMS}", 1 <= self.beams <= MOST_BEAMS),
             ("simplify", self.simplify, "pixels from 0", 0 <= self.simplify < INFINITE),
             ("bands", self.bands, "three band numbers from 1 or band names", _bands_right(self.bands)),
             ("scale", self.scale, f"two rising numbers or {REFLECTANCE!r}", _scale_right(self.scale)),

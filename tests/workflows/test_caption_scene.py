@@ -79,6 +79,13 @@ def test_the_words_belong_to_the_polygon(tmp_path):
     assert all(change.alternatives == ("alternative 1",) for change in report.changes)
 
 
+def test_one_scene_given_twice_is_said(tmp_path):
+    pair = make_pair(tmp_path, THREE)
+    report = caption_scene(pair.before, pair.before, BrightnessCaptioner())
+    assert not report.changes
+    assert report.run["warnings"] == [f"{pair.before}: it was given twice, so nothing can have changed"]
+
+
 def test_ids_run_from_north_to_south_and_from_west_to_east(tmp_path):
     places = [(100, 10), (20, 160), (20, 60), (60, 5), (20, 10)]
     pair = make_pair(tmp_path, [(row, col, 14, 14, 230) for row, col in places])
@@ -298,6 +305,7 @@ def test_different_grids_meet_on_that_of_the_first(tmp_path):
         {"min_area": float("nan")},
         {"batch_size": 0},
         {"beams": 0},
+        {"beams": 21},
         {"overlap": -1},
         {"simplify": -0.1},
         {"bands": (1, 2)},
