@@ -149,6 +149,8 @@ def run_archive(
             if planned.left + lost:
                 say(_plan_line(planned, lost))
                 work()
+            else:
+                _correct_record(archive, card, options)
             damaged = _write_layers(archive, ledger, progress)
             if damaged:
                 say(_damaged_line(damaged))
@@ -203,6 +205,7 @@ def archive_of(folder: str | Path, shard: Shard | None = None) -> ArchiveFolder:
     Raises:
         OptionInvalid: no such shard can be.
         NotAnArchive: something else is in the folder.
+        OutputNotWritable: the system refused to tell.
     """
     whole = ArchiveFolder(folder)
     if whole.is_foreign():
@@ -340,6 +343,20 @@ def _write_record(archive: ArchiveFolder, card: ModelCard, options: SceneOptions
         "engine": engine,
     }
     write_together({archive.run: [json.dumps(record, ensure_ascii=False, indent=1) + "\n"]})
+
+
+def _correct_record(archive: ArchiveFolder, card: ModelCard, options: SceneOptions) -> None:
+    """Let the run record tell of the reports that are there, where a run with other options came between."""
+    try:
+        record = json.loads(archive.run.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return
+    if not isinstance(record, dict):
+        return
+    right = {"model": model_record(card), "settings": settings_record(options, card)}
+    text = json.dumps(record | right, ensure_ascii=False, indent=1)
+    if json.loads(text) != record:
+        write_together({archive.run: [text + "\n"]})
 
 
 def _summary(ledger: Ledger, skipped: int, seconds: float) -> ArchiveSummary:

@@ -377,6 +377,16 @@ def test_an_option_with_which_all_pairs_fail_costs_nothing(made, out):
     assert contents(out) == old
 
 
+def test_the_run_record_is_that_of_the_reports_that_are_there(made, out):
+    write_table(made, made.sound)
+    run(made, out, InlineEngine())
+    old = contents(out)
+    run(made, out, InlineEngine(), scene=SceneOptions(bands=(4, 5, 6)))
+    assert contents(out)["run.json"] != old["run.json"]
+    run(made, out)
+    assert contents(out) == old
+
+
 def test_a_second_ctrl_c_abandons_what_runs(made, out):
     class Stuck(Interrupting):
         def withdraw(self) -> list[Task]:
