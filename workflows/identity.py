@@ -20,15 +20,14 @@ from dataclasses import asdict
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import unquote
 from xml.etree import ElementTree
 
 import rscc
 from tiling.errors import TilingError
-from tiling.location import locate
+from tiling.location import is_address, locate
 from tiling.vrt import checked_sources, looks_like_vrt
 from workflows.progress import batches
-from workflows.record import public_path, settings_record
+from workflows.record import public_path, settings_record, unsigned
 
 if TYPE_CHECKING:
     from rscc.weights import ModelCard
@@ -50,15 +49,6 @@ _AFTER_STEM = (
 )  # fmt: skip
 # Threads, and seconds that a scene takes from which they are worth while.
 THREADS, SLOW = 16, 5e-4
-# Parameters of addresses that sign or authorise, and are others each time; no pixel depends on them.
-_SIGNING = re.compile(
-    r"x-(amz|goog|oss|ms)-.*|(aws|google|oss)access(key)?id|signature|expires|policy|key-pair-id|security-token"
-    r"|sig|(access_?|id_?|sas_?)?token|api_?key|subscription-key"
-)
-# Of Azure, too short to be known for that without `sig` beside them.
-_AZURE = re.compile("s[eprtvis]|spr|sip|srt|sdd|skoid|sktid|skt|ske|sks|skv|saoid|suoid")
-# A drive of one letter is none.
-_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 _ZIP = "/vsizip/"
 # Scenes among files that were hashed: no path of a file begins so.
 _SCENE = "scene "
@@ -136,7 +126,7 @@ class SceneIdentities:
             found = _hash(told)
             if not is_there:
                 self._gone.add(location)
-            elif not _is_remote(location):
+            elif not is_address(location):
                 self._remember(location, found)
             self._found[location] = found
         return found
@@ -166,7 +156,7 @@ class SceneIdentities:
             self.seen[name] = seen
 
     def _look_at_once(self, locations: Sequence[str]) -> None:
-        local = [_absolute(location) for location in locations if not _is_remote(location)]
+        local = [_absolute(location) for location in locations if not is_address(location)]
         folders = [
             folder for folder in dict.fromkeys(map(os.path.dirname, local)) if folder not in self._beside
         ]
@@ -183,8 +173,8 @@ class SceneIdentities:
 
     def _scene(self, location: str) -> tuple[str, bool]:
         """Return what a scene is known by, and whether all of it is there; a remote one is taken to be."""
-        if _is_remote(location):
-            return " ".join(("remote", public_location(location), *_unsigned(location))), True
+        if is_address(location):
+            return f"remote {unsigned(location)}", True
         if location.startswith(_ZIP):
             inner = location[len(_ZIP) :]
             return self._member("".join(inner[1:].rpartition("}")[::2]) if inner.startswith("{") else inner)
@@ -319,24 +309,12 @@ def settings_key(options: SceneOptions, card: ModelCard) -> str:
 
 def public_location(location: str) -> str:
     """Return how a scene may be shown and kept: an address without user, password and query."""
-    if not _is_remote(location):
+    if not is_address(location):
         return location
     try:
         return locate(location).shown
     except TilingError:
         return re.sub(r"[?#].*", "", public_path(location), flags=re.DOTALL)
-
-
-def _unsigned(location: str) -> list[str]:
-    """Return the parameters of an address that may say which scene it is: those that do not sign it."""
-    parts = [part for part in re.split("[?#&;]", location)[1:] if part]
-    names = [(unquote(part.partition("=")[0]).casefold(), part) for part in parts]
-    is_azure = any(name == "sig" for name, _ in names)
-    return [
-        part
-        for name, part in names
-        if not (_SIGNING.fullmatch(name) or (is_azure and _AZURE.fullmatch(name)))
-    ]
 
 
 def _key(row: PairRow, before: str, after: str, settings: str) -> str:
@@ -349,12 +327,6 @@ def _is_there(facts: str | None) -> bool:
 
 def _remembered_as(location: str) -> str:
     return _SCENE + (location if location.startswith(_ZIP) else _absolute(location))
-
-
-def _is_remote(location: str) -> bool:
-    if location.startswith("/"):
-        return location.startswith("/vsi") and not location.startswith(_ZIP)
-    return _ADDRESS.match(location) is not None
 
 
 def _absolute(location: str) -> str:

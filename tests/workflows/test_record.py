@@ -18,7 +18,7 @@ from workflows.record import public_path, unsigned, without_secrets
         "../a b/scene?.tif",
         "C:/x/scene#1.tif",
         "me@home/scene.tif",
-        "/data/vsi?x.tif",
+        "/x/vsi?x.tif",
         "/vsizip/a?.zip/b#1.tif",
     ],
 )
