@@ -21,7 +21,7 @@ from workflows.processes import no_interrupts, threads_each
 # Seconds that a scheduler has to answer.
 ANSWER = 20.0
 # How long a worker that died over a result is asked for it, before another one does the task again.
-CONNECT = "5s"
+CONNECT = "10s"
 LOOPBACK = IPv4Address(socket.INADDR_LOOPBACK)
 SILENT = logging.CRITICAL + 1
 
@@ -58,6 +58,9 @@ def own_cluster(workers: int, resources: dict[str, int] | None) -> Iterator[Loca
         "distributed.scheduler.allowed-failures": 1,
         "distributed.scheduler.worker-saturation": 1.0,
         "distributed.comm.timeouts.connect": CONNECT,
+        # Dask gives up a worker whose process is not back by then, and starts no other: on a machine with
+        # much to do that takes longer than its 15 seconds.
+        "distributed.deploy.lost-worker-timeout": "1 hour",
         "distributed.nanny.pre-spawn-environ.OMP_NUM_THREADS": threads,
         "distributed.nanny.pre-spawn-environ.MKL_NUM_THREADS": threads,
         "distributed.nanny.pre-spawn-environ.OPENBLAS_NUM_THREADS": threads,

@@ -30,8 +30,9 @@ from workflows.tasks import ModelSource, Outcome, Task, Unable, error_line
 # Outstanding at least, so that a cluster that grows with its work begins to.
 LEAST = 32
 # Seconds: between questions how large the cluster is; for its first worker to come before a question that
-# only workers can answer; until it is said that none has come; to say goodbye.
-CAPACITY_AGE, WORKERS, NOBODY, GOODBYE = 5.0, 60.0, 60.0, 5.0
+# only workers can answer; until it is said that none has come; until those of our own are given up; to say
+# goodbye.
+CAPACITY_AGE, WORKERS, NOBODY, NOBODY_BACK, GOODBYE = 5.0, 60.0, 60.0, 300.0, 5.0
 # Pairs in a row that take their workers down before any worker has said a word: it is not the pairs.
 SILENT_CRASHES = 5
 GPU = "GPU"
@@ -246,9 +247,9 @@ class DaskEngine:
             self._nobody_since = None
         elif self._nobody_since is None:
             self._nobody_since = time.monotonic()
-        elif time.monotonic() - self._nobody_since > NOBODY:
+        elif time.monotonic() - self._nobody_since > (NOBODY if own is None else NOBODY_BACK):
             self._nobody_since = float("inf")
-            if self._cluster is not None:
+            if own is not None:
                 raise WorkersUnable(
                     "dask: the worker processes of this machine ended and did not come back; run the same "
                     "command again: what was finished is kept"

@@ -10,9 +10,11 @@ from concurrent.futures import CancelledError
 from contextlib import suppress
 from pathlib import Path
 
+import dask
 import psutil
 import pytest
 from archive_fakes import BIG, load_fake, runs
+from dask.utils import parse_timedelta
 from dask_processes import OURS, Cluster, kill_tree
 from distributed import Client
 from distributed.client import FutureCancelledError
@@ -96,6 +98,13 @@ def test_workers_that_die_over_the_model_end_it_soon(tasks):
         drive(engine, tasks(*["plain"] * 12))
 
 
+def test_a_worker_that_is_slow_to_come_back_is_not_given_up(tasks):
+    with DaskEngine(SOURCE, 1) as engine:
+        assert parse_timedelta(dask.config.get("distributed.deploy.lost-worker-timeout")) > LONG
+        found = drive(engine, tasks("abort", "plain"))
+        assert {outcome.state for outcome in found.values()} == {"crashed", "done"}
+
+
 def test_each_worker_computes_on_its_device(tasks, monkeypatch):
     monkeypatch.setattr(engine_dask, "local_devices", lambda device, workers: ["cuda:0", "cuda:1"])
     source = ModelSource("any", "cpu", load_on_one_device)
@@ -159,7 +168,7 @@ def test_a_task_that_was_cancelled_tells_that_the_scheduler_is_gone(tasks, said)
 
 
 def test_workers_of_our_own_that_do_not_come_back_end_the_run(tasks, monkeypatch):
-    monkeypatch.setattr(engine_dask, "NOBODY", 0.2)
+    monkeypatch.setattr(engine_dask, "NOBODY_BACK", 0.2)
     with (
         pytest.raises(WorkersUnable, match="did not come back; run the same command again"),
         DaskEngine(SOURCE, 1) as engine,
