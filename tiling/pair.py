@@ -191,7 +191,8 @@ class ScenePair:
         sample = sample_pixels(self._read_raw, *size, for_nothing=scale is None)
         if sample is None:
             raise NothingValid(self._empty_scene())
-        self._note_flat()
+        if any((pixels == pixels.flat[0]).all() for pixels in sample):
+            self._note_flat()
         if scale is None:
             self.stretch = Stretch.fit(*self._without_fill(*sample))
         elif scale == "reflectance":
