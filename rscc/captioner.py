@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from rscc.calibration import FlagCalibration, changed_probability
-from rscc.errors import DeviceUnavailable
+from rscc.devices import pick_device
 from rscc.explanations import Explanation, explain_features
 from rscc.localisers import Localiser, build_localiser
 from rscc.models.captioner_base import ChangeCaptioner
@@ -49,7 +49,7 @@ class Captioner:
 
     def __init__(self, model: ChangeCaptioner, folder: ModelFolder, *, device: str = "auto"):
         self.card: ModelCard = folder.card
-        self.device = _pick_device(device)
+        self.device = pick_device(device)
         self._model = model.to(self.device).eval()
         self._forbidden = ForbiddenPrefixes.of_words(folder.no_change_prefixes, model.vocabulary)
         self._place_words = [i for i, word in enumerate(model.vocabulary.words) if word in PLACE_WORDS]
@@ -249,14 +249,3 @@ def _fast_bf16(device: torch.device) -> bool:
         return torch.cuda.is_bf16_supported()
     capabilities = torch.cpu.get_capabilities() if device.type == "cpu" else {}
     return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))
-
-
-def _pick_device(name: str) -> torch.device:
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-        torch.zeros(1, device=device).item()
-    except (RuntimeError, AssertionError, ImportError) as error:
-        raise DeviceUnavailable(f"device {name!r} is not available here; use cpu, or auto") from error
-    return device

@@ -41,7 +41,6 @@ from rscc.cli_options import (
 )
 
 if TYPE_CHECKING:
-    from rscc.weights import ModelCard
     from workflows.engine import Engine
     from workflows.tasks import ModelSource
 
@@ -131,6 +130,7 @@ def batch(
     """
     from rscc.cli_archive_texts import archive_summary, estimate_text
     from rscc.terminal import progress_bar, show_warnings
+    from rscc.weights import check_whole
     from workflows.archive import run_archive
     from workflows.archive_estimate import estimate_archive
     from workflows.pair_table import read_pairs
@@ -139,7 +139,7 @@ def batch(
     options, share = scene_options(context.params), read_shard(shard)
     rows = read_pairs(pairs, warn=lambda line: show_warnings([line]))
     card = context.obj.load_card(model)
-    _check_model(model, card)
+    check_whole(card, model)
     start = _engine_factory(engine, scheduler, workers, gpu_workers)
     if not (dry_run or scheduler):
         _try_out(device, options.refine)
@@ -198,18 +198,6 @@ def read_shard(text: str | None) -> tuple[int, int] | None:
     return number, count
 
 
-def _check_model(model: str, card: ModelCard) -> None:
-    """Refuse a part of a model, with which every worker would fail.
-
-    Raises:
-        ModelFolderInvalid: it is no captioner.
-    """
-    from rscc.errors import ModelFolderInvalid
-
-    if card.parts:
-        raise ModelFolderInvalid(f"{model}: {card.description}, not for captioning; give another --model")
-
-
 def _try_out(device: str, refine: str | None) -> None:
     """Make sure that workers on this machine have what they need, before anything is made.
 
@@ -218,30 +206,13 @@ def _try_out(device: str, refine: str | None) -> None:
         OptionInvalid, ExtraNotInstalled, WeightsNotFound: there is no such segmenter.
     """
     if device not in ("auto", "cpu"):
-        _check_device(device)
+        from rscc.devices import pick_device
+
+        pick_device(device, hold=False)
     if refine is not None:
         from workflows.refining import open_segmenter
 
         open_segmenter(refine)
-
-
-def _check_device(name: str) -> None:
-    import torch
-
-    from rscc.errors import DeviceUnavailable
-
-    try:
-        device = torch.device(name)
-        if device.type == "cuda":
-            # Not tried out: this process would hold memory of the GPU as long as it runs.
-            is_there = (device.index or 0) < torch.cuda.device_count()
-        else:
-            torch.zeros(1, device=device).item()
-            is_there = True
-    except (RuntimeError, AssertionError, NotImplementedError, ImportError):
-        is_there = False
-    if not is_there:
-        raise DeviceUnavailable(f"device {name!r} is not available here; use cpu, or auto")
 
 
 def _engine_factory(

@@ -175,6 +175,23 @@ def _localising(card: dict[str, Any]) -> dict[str, Any]:
     return {**card, "localiser": "attention", "localisation": LOCALISATIONS["attention"]}
 
 
+def check_whole(card: ModelCard, shown: str | Path) -> None:
+    """Refuse a part of a model.
+
+    Args:
+        card: of the folder.
+        shown: what a message calls it.
+
+    Raises:
+        ModelFolderInvalid: it is no captioner.
+    """
+    if card.parts:
+        raise ModelFolderInvalid(
+            f"{shown}: {card.description}, not for captioning; give another --model, or train a captioner "
+            "from it with rscc train --from"
+        )
+
+
 def load_model(folder: ModelFolder) -> ChangeCaptioner:
     """Build the model of a checked folder with its weights, in evaluation mode, in float32.
 
@@ -188,11 +205,7 @@ def load_model(folder: ModelFolder) -> ChangeCaptioner:
     from rscc.models.backbone import build_backbone
     from rscc.tokenizer_vocabulary import load_vocabulary
 
-    if folder.card.parts:
-        raise ModelFolderInvalid(
-            f"{folder.path}: {folder.card.description}, not for captioning; "
-            "train a captioner from it with rscc train --from"
-        )
+    check_whole(folder.card, folder.path)
     vocabulary = load_vocabulary(folder.path / "vocabulary.json")
     try:
         kind, backbone = model_class(folder.config.paper), build_backbone(folder.config.backbone)

@@ -1,0 +1,31 @@
+"""Where a model computes."""
+
+from __future__ import annotations
+
+import torch
+
+from rscc.errors import DeviceUnavailable
+
+
+def pick_device(name: str, *, hold: bool = True) -> torch.device:
+    """Return a device of this machine.
+
+    Args:
+        name: ``auto`` (a GPU when there is one), ``cpu``, ``cuda``, ``cuda:1``, ``mps``.
+        hold: try a GPU of CUDA out, which holds memory of it as long as the process runs; else only see
+            whether there is one.
+
+    Raises:
+        DeviceUnavailable: this machine has no such device.
+    """
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        if hold or device.type != "cuda":
+            torch.zeros(1, device=device).item()
+        elif (device.index or 0) >= torch.cuda.device_count():
+            raise RuntimeError("no such GPU")
+    except (RuntimeError, AssertionError, ImportError) as error:
+        raise DeviceUnavailable(f"device {name!r} is not available here; use cpu, or auto") from error
+    return device
