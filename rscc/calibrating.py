@@ -49,6 +49,7 @@ def listen(
     kept: Kept,
     bf16: bool,
     draws: int = 0,
+    support: int = 0,
 ) -> Said:
     """Run the model over pairs.
 
@@ -61,7 +62,7 @@ def listen(
         forbidden: beginnings that captions must not have; None when the decoder may say that nothing changed.
         kept: what was computed of the pairs before.
         bf16: compute in bfloat16.
-        draws: see :class:`~rscc.weights.ModelCard`.
+        draws, support: see :class:`~rscc.weights.ModelCard`.
     """
     device = next(model.parameters()).device
     logits: list[float] = []
@@ -77,7 +78,9 @@ def listen(
             assert features.change_logits is not None
             evidence.extend(change_evidence(features.change_logits, pixels).tolist())
         with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
-            found = model.generate_from(features, beams=BEAMS, forbidden=forbidden, draws=draws)
+            found = model.generate_from(
+                features, beams=BEAMS, forbidden=forbidden, draws=draws, support=support
+            )
         captions.extend(model.vocabulary.decode(one[0].ids) for one in found)
         likelihoods.extend(one[0].score for one in found)
     return Said(np.array(logits), np.array(evidence) if by_head else None, captions, np.array(likelihoods))

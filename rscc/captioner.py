@@ -189,6 +189,7 @@ class Captioner:
             beams=beams,
             forbidden=forbidden,
             draws=self.card.draws,
+            support=self.card.support,
             avoided=self._place_words if placeless else (),
         )
         if assume_changed:

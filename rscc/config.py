@@ -212,6 +212,7 @@ class CardConfig:
         licence: of the weights.
         limits: what the model cannot do, one sentence each.
         draws: sentences that choose the caption by agreement, see :mod:`rscc.consensus`; 0: likelihood does.
+        support: sentences of a wider search that choose the caption by what they name, see there; 0: none do.
         cost: time and energy that the model takes, with the machine they were measured on.
     """
 
@@ -222,12 +223,15 @@ class CardConfig:
     licence: str = "not stated; mind the licence of the training data"
     limits: tuple[str, ...] = ()
     draws: int = 0
+    support: int = 0
     cost: str = ""
 
     def __post_init__(self) -> None:
         low_high = len(self.gsd_range) == 2 and 0 < self.gsd_range[0] < self.gsd_range[1]
         _check(low_high, f"card.gsd_range {self.gsd_range} must be two numbers above 0, the finer first")
         _check(self.draws >= 0, f"card.draws {self.draws} is below 0")
+        _check(self.support >= 0, f"card.support {self.support} is below 0")
+        _check(not (self.draws and self.support), "card.draws and card.support are two ways; set one to 0")
 
 
 @dataclass(frozen=True)

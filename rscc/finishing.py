@@ -121,6 +121,7 @@ def finish(
             forbidden=ForbiddenPrefixes.of_words(prefixes, model.vocabulary) if learns else None,
             bf16=config.train.bf16,
             draws=config.card.draws,
+            support=config.card.support,
         )
         scores |= confidence.scores
     if taken and by_head and {"backbone", "change_head"} <= set(config.train.frozen):
@@ -163,6 +164,7 @@ def finish(
         localiser=localiser,
         calibration=confidence.calibration,
         draws=config.card.draws,
+        support=config.card.support,
         kinds=confidence.kinds,
         cost=config.card.cost,
     )
@@ -203,6 +205,7 @@ def calibrated(
     forbidden: ForbiddenPrefixes | None,
     bf16: bool,
     draws: int = 0,
+    support: int = 0,
 ) -> Confidence:
     """Fit P(changed) and the captions' scores of a model, and score each kind of change.
 
@@ -215,7 +218,7 @@ def calibrated(
         by_head: whether its change head was trained.
         forbidden: beginnings of "no change" sentences; None where P(changed) was not learnt.
         bf16: compute in bfloat16.
-        draws: see :class:`~rscc.weights.ModelCard`.
+        draws, support: see :class:`~rscc.weights.ModelCard`.
     """
     pixels = evidence_pixels(gsd)
     said = listen(
@@ -228,6 +231,7 @@ def calibrated(
         kept=kept,
         bf16=bf16,
         draws=draws,
+        support=support,
     )
     calibration = calibrate(said, val, pixels=pixels, flag_decides=forbidden is not None)
     flag = calibration.changed
@@ -277,6 +281,7 @@ def calibrate_folder(path: Path, records: Sequence[PairRecord]) -> ModelFolder:
         forbidden=ForbiddenPrefixes.of_words(folder.no_change_prefixes, model.vocabulary) if learnt else None,
         bf16=False,
         draws=card.draws,
+        support=card.support,
     )
     card = replace(
         card,

@@ -59,6 +59,7 @@ class ModelCard:
             yet but a start for one; empty: all of them.
         calibration: what P(changed) and the captions' scores are mapped by; None: they are the network's own.
         draws: sentences that choose the caption by agreement, see :mod:`rscc.consensus`; 0: likelihood does.
+        support: sentences of a wider search that choose the caption by what they name, see there; 0: none do.
         kinds: validation scores by kind of change, see :func:`rscc.kind_scores.score_kinds`.
         cost: time and energy that it takes.
     """
@@ -83,6 +84,7 @@ class ModelCard:
     parts: tuple[str, ...] = ()
     calibration: Calibration | None = None
     draws: int = 0
+    support: int = 0
     kinds: dict[str, dict[str, float]] = field(default_factory=dict)
     cost: str = ""
 

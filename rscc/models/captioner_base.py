@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from rscc.change_extraction import ChangeExtractor
 from rscc.config import ModelConfig
-from rscc.consensus import consensus_order
+from rscc.consensus import consensus_order, supported_order
 from rscc.errors import ConfigInvalid
 from rscc.models.backbone import Backbone
 from rscc.models.blocks import ChangedHead, ChangeHead, Positions2d, enlarge_maps
@@ -337,6 +337,7 @@ class ChangeCaptioner(nn.Module, ABC):
         beams: int = 1,
         forbidden: ForbiddenPrefixes | None = None,
         draws: int = 0,
+        support: int = 0,
         avoided: Collection[int] = (),
     ) -> list[list[Hypothesis]]:
         """Decode captions from encoded pairs; per pair the hypotheses, best first.
@@ -348,16 +349,20 @@ class ChangeCaptioner(nn.Module, ABC):
             draws: with more than one beam, so many sentences that stand for all that may be said choose the
                 ``beams`` hypotheses among themselves and those found, see :mod:`rscc.consensus`; with 0 their
                 likelihood chooses.
+            support: with more than one beam, the search is at least so wide, and what few of its sentences
+                name counts against those that name it; 0: likelihood alone chooses.
             avoided: words; sentences with one of them come after all that were found without.
         """
         settings = self.search_settings(forbidden)
         memory = self.memory(features)
         if beams == 1:
             return [[one] for one in greedy_search(self.decoder, memory, **settings)]
-        ranked = beam_search(self.decoder, memory, beams=beams, **settings)
+        ranked = beam_search(self.decoder, memory, beams=max(beams, support), **settings)
         if draws:
             drawn = stratified_search(self.decoder, memory, samples=draws, **settings)
             ranked = [self._agreed(*both) for both in zip(ranked, drawn, strict=True)]
+        elif support:
+            ranked = [self._supported(row) for row in ranked]
         unwanted = frozenset(avoided)
         return [sorted(row, key=lambda one: not unwanted.isdisjoint(one.ids))[:beams] for row in ranked]
 
@@ -366,6 +371,12 @@ class ChangeCaptioner(nn.Module, ABC):
         texts = [self.vocabulary.decode(one.ids) for one in candidates]
         order = consensus_order(texts, [self.vocabulary.decode(one.ids) for one in drawn])
         return [candidates[place] for place in order]
+
+    def _supported(self, found: list[Hypothesis]) -> list[Hypothesis]:
+        order = supported_order(
+            [self.vocabulary.decode(one.ids) for one in found], [one.mean_log_probability for one in found]
+        )
+        return [found[place] for place in order]
 
     @torch.no_grad()
     def generate(self, before: Tensor, after: Tensor, *, beams: int = 1) -> list[list[Hypothesis]]:

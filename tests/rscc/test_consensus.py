@@ -1,4 +1,4 @@
-"""The caption that most of what might be said agrees with."""
+"""The caption that what else might be said agrees with, or backs."""
 
 import pytest
 import torch
@@ -6,7 +6,7 @@ from fakes import card
 from tiny_models import random_images, tiny_backbone, tiny_model
 
 from rscc.captioner import Captioner
-from rscc.consensus import PENALTY, consensus_order
+from rscc.consensus import PENALTY, SUPPORT, consensus_order, supported_order
 from rscc.models import MODELS, backbone
 from rscc.models.generation import stratified_search
 from rscc.rewards import CiderD
@@ -45,6 +45,22 @@ def test_equal_values_keep_their_order() -> None:
     assert consensus_order(["a house", "a house", "a house"], ["a house"]) == [0, 1, 2]
 
 
+def test_support_is_likelihood_less_what_few_sentences_name() -> None:
+    """By hand: the car is named by one sentence of four, the lake by two, the house by all."""
+    sentences = ["a house and a car", "a house by a lake", "a house", "a house and a lake"]
+    likely = [-0.1, -0.2, -0.4, -0.3]
+    values = [-0.1 - SUPPORT * 3 / 4, -0.2 - SUPPORT / 2, -0.4, -0.3 - SUPPORT / 2]
+    assert supported_order(sentences, likely) == sorted(range(4), key=lambda place: -values[place])
+    assert supported_order(sentences, likely)[0] == 2
+    # Far likelier is better than backed.
+    assert supported_order(sentences, [0.0, -2.0, -2.0, -2.0])[0] == 0
+
+
+def test_a_sentence_without_an_object_is_backed_by_nothing() -> None:
+    assert supported_order(["the left is removed", "a house is removed"], [-0.1, -0.2]) == [1, 0]
+    assert supported_order(["it changed", "it is new"], [-0.2, -0.1]) == [1, 0]
+
+
 def test_all_ngrams_weigh_the_same_without_documents() -> None:
     """The cosines of lengths 1 to 4 of "a b c" and "a b d": 2/3, 1/2, 0, 0."""
     assert CiderD(None).score(["a b c"], ["a b d"]) == pytest.approx([10 * (2 / 3 + 1 / 2) / 4])
@@ -72,21 +88,35 @@ def test_every_model_can_choose_by_agreement(paper) -> None:
     assert model.generate_from(features, beams=1, draws=40) == greedy
 
 
+@pytest.mark.parametrize("paper", MODELS)
+def test_every_model_can_choose_by_support(paper) -> None:
+    model = tiny_model(paper, max_words=6)
+    features = model.encode(*random_images(3), extracted=EXTRACTED)
+    wide = model.generate_from(features, beams=7)
+    for found, supported in zip(wide, model.generate_from(features, beams=3, support=7), strict=True):
+        texts = [model.vocabulary.decode(one.ids) for one in found]
+        order = supported_order(texts, [one.mean_log_probability for one in found])
+        assert supported == [found[place] for place in order[:3]]
+    greedy = model.generate_from(features, beams=1)
+    assert model.generate_from(features, beams=1, support=7) == greedy
+
+
 def test_the_card_says_whether_the_captioner_does(tmp_path, monkeypatch) -> None:
     monkeypatch.setitem(backbone.BACKBONES, "tiny", tiny_backbone)
     before, after = (image.numpy() for image in random_images(4))
-    said = {}
-    for draws in (0, 40):
+    said = []
+    for way in ({}, {"draws": 40}, {"support": 12}):
         folder = save_model_folder(
-            tmp_path / str(draws),
+            tmp_path / "".join(way),
             tiny_model(seed=2),
-            card=card(name="tiny", draws=draws),
+            card=card(name="tiny", **way),
             card_text="# tiny\n",
             no_change_prefixes=[["a"]],
         )
         captioner = Captioner.load(folder.path, device="cpu")
         captioner.bf16 = False
         found = captioner.caption(before, after, assume_changed=True)
-        said[captioner.card.draws] = [one.text for one in found]
+        said.append([one.text for one in found])
         assert all(len(one.alternatives) <= 2 for one in found)
-    assert said[0] != said[40]
+    assert said[0] != said[1]
+    assert said[2] != said[0]

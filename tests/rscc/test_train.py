@@ -461,6 +461,8 @@ def test_every_shipped_config_fits_its_model(name) -> None:
         ({"train": {"workers": -1}}, "workers"),
         ({"train": {"label_smoothing": 1.0}}, "label_smoothing"),
         ({"train": {"cache_features": True}}, "frozen"),
+        ({"card": {"support": -1}}, "support"),
+        ({"card": {"support": 8, "draws": 8}}, "set one to 0"),
         ({"loss": {"caption": "much"}}, "caption"),
         ({"loss": {"caption": float("nan")}}, "caption"),
         ({"training": {}}, "training"),
@@ -598,7 +600,9 @@ def test_from_folders_to_a_captioner_in_two_stages(data, tmp_path, monkeypatch) 
     assert 0 <= head.card.threshold <= 1
 
     train = {"epochs": 2, "batch_size": 4, "cache_features": True, "frozen": ["backbone", "change_head"]}
-    second = config_from_dict(common | {"train": train, "loss": LOSS | {"change_mask": 0}})
+    second = config_from_dict(
+        common | {"train": train, "loss": LOSS | {"change_mask": 0}, "card": {"support": 5}}
+    )
     paths = RunPaths(data=data, output=tmp_path / "second", trunk=str(tmp_path / "first" / "model"))
     folder = train_model(second, paths, name="words", command="rscc train", report=lines.append)
     assert folder == open_model_folder(tmp_path / "second" / "model", check_hashes=True)
@@ -610,6 +614,8 @@ def test_from_folders_to_a_captioner_in_two_stages(data, tmp_path, monkeypatch) 
     assert {"cider", "cider_changed", "flag_accuracy", "mask_f1"} <= set(folder.card.scores)
     card = (folder.path / "CARD.md").read_text()
     assert "words 1" in card
+    assert "what few of the 5 sentences of the search name" in card
+    assert folder.card.support == 5
     assert "7 training and 4 validation pairs" in card
     assert any(line.startswith("epoch 2") for line in lines)
 

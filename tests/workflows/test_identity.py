@@ -457,7 +457,14 @@ def test_settings_and_model_make_another_key():
         {"batch_size": 4}, {"memory": 10**9}, {"date_before": "2019"}, {"scale": (0, 9)}, {"align": True},
         {"focus_captions": "zoom"}, {"refine": "sam:/x"}, {"group_distance": 5.0}, {"simplify": 0.0},
     ]  # fmt: skip
-    cards = [{"weights_sha256": "1" * 64}, {"tile_size": 128}, {"gsd": 1.0}, {"version": "2"}, {"draws": 3}]
+    cards = [
+        {"weights_sha256": "1" * 64},
+        {"tile_size": 128},
+        {"gsd": 1.0},
+        {"version": "2"},
+        {"draws": 3},
+        {"support": 3},
+    ]
     keys = {base}
     keys |= {settings_key(SceneOptions(**values), card()) for values in options}
     keys |= {settings_key(SceneOptions(), card(**values)) for values in cards}
