@@ -40,10 +40,10 @@ class Rate:
     words: str
 
 
-# Seconds of one core for a tile and for a caption of three beams, of the shipped models, batches of 16:
+# Seconds of one core for a tile and for a caption, of the shipped models, batches of 16:
 # processor time of Captioner.predict_change and Captioner.caption with one thread on one core of an AMD EPYC
 # with AVX-512 and bf16, torch 2.13, 2026-11. Reading comes on top; without bf16 it is several times as much.
-CORE_SECONDS = {"rscc-base": (0.11, 0.12), "rscc-small": (0.04, 0.14), "rscc-medium": (0.006, 0.01)}
+CORE_SECONDS = {"rscc-base": (0.11, 0.16), "rscc-small": (0.04, 0.14), "rscc-medium": (0.006, 0.01)}
 
 
 def stated_rate(card: ModelCard) -> Rate | None:
