@@ -11,9 +11,9 @@ that of the highest value is said, w being the words of c that name objects::
 
 A sentence that names no object at all says nothing, and counts as if nobody else named its object.
 
-Agreement: the choice of least risk (Kumar & Byrne 2004, minimum Bayes risk)
-takes what the decoder might say, drawn evenly by probability, for what people may say. With draws d_1..d_K, a
-candidate c and the words w of c that name objects::
+Agreement: the choice of least risk (Kumar & Byrne 2004, minimum Bayes risk) takes what the decoder might say,
+drawn evenly by probability, for what people may say. With draws d_1..d_K, a candidate c and the words w of c
+that name objects::
 
     value(c) = mean_k similarity(c, d_k) - PENALTY * max_w (1 - share of the draws that name a class of w)
 
