@@ -148,7 +148,8 @@ def finetuning_config(defaults: Config, start: Start) -> Config:
 
     Args:
         defaults: the loop, the data settings and the loss weights.
-        start: gives the model's sizes, tile size and GSD, and what its card says of limits and licence.
+        start: gives the model's sizes, tile size and GSD, how it chooses what it says, and what its card says
+            of limits and licence.
 
     Raises:
         ConfigInvalid: the start is a part of a model only.
@@ -170,5 +171,7 @@ def finetuning_config(defaults: Config, start: Start) -> Config:
             data=f"Started from {card.name} {card.version}, which was trained on: {card.data}",
             licence=card.licence,
             limits=card.limits,
+            draws=card.draws,
+            support=card.support,
         ),
     )

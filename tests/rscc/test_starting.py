@@ -213,11 +213,12 @@ def test_a_start_that_is_a_part_gives_what_it_holds(tmp_path) -> None:
 
 
 def test_the_default_config_is_of_the_sizes_of_the_start(tmp_path) -> None:
-    folder = save(tmp_path / "one", tiny_model("dirl"))
+    folder = save(tmp_path / "one", tiny_model("dirl"), support=6)
     config = finetuning_config(load_config("finetune"), open_start(folder))
     assert config.model == tiny_config("dirl")
     assert (config.data.size, config.data.gsd, config.card.gsd_range) == (64, 0.7, (0.4, 2.0))
     assert config.card.limits == ("villas only",)
+    assert (config.card.support, config.card.draws) == (6, 0)
     assert "first 3" in config.card.data
     part = save(tmp_path / "two", tiny_model(), parts=("decoder.",))
     with pytest.raises(ConfigInvalid, match="--config"):
