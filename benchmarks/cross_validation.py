@@ -18,7 +18,8 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -27,11 +28,12 @@ import numpy as np
 
 from rscc.captioner import Captioner
 from rscc.data.levir_cc import LevirCC
-from rscc.data.pairs import PairRecord, read_pair
+from rscc.data.pairs import PairRecord
 from rscc.data.reversal import describes_removal
 from rscc.markdown import table
 from rscc.metrics import cider
-from rscc.object_classes import count_hallucinations, named_objects, unnamed_by_references
+from rscc.object_classes import unnamed_objects
+from rscc.predictions import read_batch
 from rscc.robustness import speaks_of_construction, swapped
 
 SUREST = "pattern"
@@ -48,16 +50,14 @@ def place_of(entry: dict[str, Any]) -> str:
 
 def halves(entries: Sequence[dict[str, Any]]) -> tuple[set[str], set[str]]:
     """Deal the places of some pairs into two halves with about as many pairs, changed ones above all."""
-    sizes: dict[str, tuple[int, int]] = {}
-    for entry in entries:
-        changed, pairs = sizes.get(place_of(entry), (0, 0))
-        sizes[place_of(entry)] = (changed + entry["changeflag"], pairs + 1)
+    pairs = Counter(map(place_of, entries))
+    changed = Counter(place_of(entry) for entry in entries if entry["changeflag"])
     dealt: tuple[set[str], set[str]] = (set(), set())
     weights = [0.0, 0.0]
-    for place, (changed, pairs) in sorted(sizes.items(), key=lambda one: (-one[1][0], one[0])):
+    for place in sorted(pairs, key=lambda one: (-changed[one], one)):
         half = int(weights[0] > weights[1])
         dealt[half].add(place)
-        weights[half] += changed + 0.3 * pairs
+        weights[half] += changed[place] + 0.3 * pairs[place]
     return dealt
 
 
@@ -98,17 +98,12 @@ class HeldOut:
 
     def row(self) -> tuple[str, ...]:
         """Return the columns of the table: see ``COLUMNS``."""
-        said = named_objects(self.captions.values())
-        truth = named_objects(one for texts in self.references.values() for one in texts)
-        starts = np.cumsum([0, *map(len, self.references.values())])
-        wrong = [
-            unnamed_by_references(one, truth[start:end])
-            for one, start, end in zip(said, starts[:-1], starts[1:], strict=True)
-        ]
-        objects = count_hallucinations(wrong).rate or 0.0
+        ids = list(self.captions)
+        wrong = unnamed_objects([self.captions[i] for i in ids], [self.references[i] for i in ids])
+        objects = np.mean([bool(classes) for classes in wrong])
         gone = np.mean([describes_removal(caption) for caption in self.backwards])
         return (
-            f"{len(self.captions)}",
+            f"{len(ids)}",
             f"{cider(self.captions, self.references):.1f}",
             f"{100 * objects:.1f} %",
             f"{len(set(self.captions.values()))}",
@@ -119,19 +114,18 @@ class HeldOut:
 def describe(captioner: Captioner, records: Sequence[PairRecord], beams: int) -> Iterator[str]:
     """Caption pairs of which it is known that they changed."""
     for start in range(0, len(records), 16):
-        samples = [read_pair(record) for record in records[start : start + 16]]
-        dates = (np.stack([getattr(one, date) for one in samples]) for date in ("before", "after"))
-        yield from (one.text for one in captioner.caption(*dates, beams=beams, assume_changed=True))
+        before, after, _ = read_batch(records[start : start + 16], captioner.card.tile_size)
+        yield from (one.text for one in captioner.caption(before, after, beams=beams, assume_changed=True))
 
 
 def hold_out(
-    folds: Sequence[Path], models: Sequence[Path], *, beams: int, choose: Callable[[Captioner], None]
+    folds: Sequence[Path], models: Sequence[Path], *, beams: int, support: int = 0, draws: int = 0
 ) -> HeldOut:
-    """Describe the validation pairs of each fold by its model."""
+    """Describe the validation pairs of each fold by its model, which chooses its sentences as asked."""
     found = HeldOut()
     for fold, model in zip(folds, models, strict=True):
         captioner = Captioner.load(model)
-        choose(captioner)
+        captioner.card = replace(captioner.card, support=support, draws=draws)
         changed = [record for record in LevirCC(fold, "val").records if record.changed]
         found.references |= {record.id: record.captions for record in changed}
         ids = (record.id for record in changed)
@@ -158,11 +152,13 @@ def main(words: Sequence[str] | None = None) -> None:
     if arguments.task == "folds":
         print(*write_folds(arguments.data, arguments.output), sep="\n")
         return
-
-    def choose(captioner: Captioner) -> None:
-        captioner.card = replace(captioner.card, support=arguments.support, draws=arguments.draws)
-
-    found = hold_out(arguments.folds, arguments.models, beams=arguments.beams, choose=choose)
+    found = hold_out(
+        arguments.folds,
+        arguments.models,
+        beams=arguments.beams,
+        support=arguments.support,
+        draws=arguments.draws,
+    )
     print(table(COLUMNS, [found.row()]))
 
 

@@ -66,18 +66,12 @@ def _unsupported(sentences: Sequence[str], others: Sequence[str], *, without: fl
     ``without`` is the value of a sentence that names no object.
     """
     named = [_objects(one).classes for one in others]
-    return np.array(
-        [
-            max(
-                (
-                    1 - np.mean([not known.isdisjoint(classes) for known in named])
-                    for _, classes in _objects(one).words
-                ),
-                default=without,
-            )
-            for one in sentences
-        ]
-    )
+
+    def silent(classes: Sequence[str]) -> float:
+        return 1 - float(np.mean([not known.isdisjoint(classes) for known in named]))
+
+    words = (_objects(one).words for one in sentences)
+    return np.array([max((silent(classes) for _, classes in own), default=without) for own in words])
 
 
 def _descending(values: np.ndarray) -> list[int]:

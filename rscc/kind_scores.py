@@ -10,7 +10,7 @@ from rscc.calibration_fit import FEWEST
 from rscc.data.pairs import PairRecord
 from rscc.errors import ExtraNotInstalled, WeightsNotFound
 from rscc.metrics import cider
-from rscc.object_classes import named_objects, unnamed_by_references
+from rscc.object_classes import unnamed_objects
 from rscc.scoring import kinds_named, kinds_read, subsets
 from rscc.structures import NO_CHANGE_CAPTION
 
@@ -63,8 +63,6 @@ def _of_words(members: Sequence[PairRecord], said: dict[str, str], seen: dict[st
         found["cider"] = cider({r.id: said[r.id] for r in members}, {r.id: r.captions for r in members})
     called = [record for record in members if seen[record.id]]
     if called:
-        named = named_objects([said[record.id] for record in called])
-        true = [named_objects(record.captions) for record in called]
-        wrong = [bool(unnamed_by_references(*pair)) for pair in zip(named, true, strict=True)]
-        found["other_objects"] = float(np.mean(wrong))
+        wrong = unnamed_objects([said[record.id] for record in called], [r.captions for r in called])
+        found["other_objects"] = float(np.mean([bool(classes) for classes in wrong]))
     return found

@@ -168,6 +168,17 @@ def unnamed_by_references(caption: NamedObjects, references: Iterable[NamedObjec
     return tuple(dict.fromkeys(wrong))
 
 
+def unnamed_objects(captions: Sequence[str], references: Iterable[Sequence[str]]) -> list[tuple[str, ...]]:
+    """Return for each caption what :func:`unnamed_by_references` finds, given the references of its pair.
+
+    Raises:
+        ExtraNotInstalled: spaCy is not installed.
+        WeightsNotFound: no parser is installed.
+    """
+    true = map(named_objects, references)
+    return [unnamed_by_references(*one) for one in zip(named_objects(captions), true, strict=True)]
+
+
 @dataclass(frozen=True)
 class Hallucinations:
     """How often captions name objects that no reference of their pair names.

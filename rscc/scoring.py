@@ -22,8 +22,7 @@ from rscc.object_classes import (
     OTHER_KIND,
     count_hallucinations,
     kinds_of_change,
-    named_objects,
-    unnamed_by_references,
+    unnamed_objects,
 )
 from rscc.predictions import PairPrediction
 
@@ -140,12 +139,10 @@ def score_predictions(
 def _wrong_objects(records: Sequence[PairRecord], judged: _Judged) -> dict[str, tuple[str, ...]]:
     """Return by pair the classes that a caption names and no reference does; of pairs called changed."""
     called = [record for record in records if judged.called[record.id]]
-    said = named_objects([judged.captions[record.id] for record in called])
-    true = [named_objects(record.captions) for record in called]
-    return {
-        record.id: unnamed_by_references(caption, references)
-        for record, caption, references in zip(called, said, true, strict=True)
-    }
+    wrong = unnamed_objects(
+        [judged.captions[record.id] for record in called], [record.captions for record in called]
+    )
+    return {record.id: classes for record, classes in zip(called, wrong, strict=True)}
 
 
 def _row(
