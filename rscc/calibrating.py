@@ -10,6 +10,7 @@ import torch
 
 from rscc.calibration import Calibration, change_evidence
 from rscc.calibration_fit import calibrate_flag, calibrate_score
+from rscc.config import LIKELIEST, Choice
 from rscc.data.pairs import PairRecord, truly_changed
 from rscc.kept import Kept
 from rscc.models.captioner_base import ChangeCaptioner
@@ -48,8 +49,7 @@ def listen(
     forbidden: ForbiddenPrefixes | None,
     kept: Kept,
     bf16: bool,
-    draws: int = 0,
-    support: int = 0,
+    choice: Choice = LIKELIEST,
 ) -> Said:
     """Run the model over pairs.
 
@@ -62,7 +62,7 @@ def listen(
         forbidden: beginnings that captions must not have; None when the decoder may say that nothing changed.
         kept: what was computed of the pairs before.
         bf16: compute in bfloat16.
-        draws, support: see :class:`~rscc.weights.ModelCard`.
+        choice: how the model chooses its captions.
     """
     device = next(model.parameters()).device
     logits: list[float] = []
@@ -78,9 +78,7 @@ def listen(
             assert features.change_logits is not None
             evidence.extend(change_evidence(features.change_logits, pixels).tolist())
         with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
-            found = model.generate_from(
-                features, beams=BEAMS, forbidden=forbidden, draws=draws, support=support
-            )
+            found = model.generate_from(features, beams=BEAMS, forbidden=forbidden, choice=choice)
         captions.extend(model.vocabulary.decode(one[0].ids) for one in found)
         likelihoods.extend(one[0].score for one in found)
     return Said(np.array(logits), np.array(evidence) if by_head else None, captions, np.array(likelihoods))

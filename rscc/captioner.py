@@ -188,8 +188,7 @@ class Captioner:
             features,
             beams=beams,
             forbidden=forbidden,
-            draws=self.card.draws,
-            support=self.card.support,
+            choice=self.card.choice,
             avoided=self._place_words if placeless else (),
         )
         if assume_changed:

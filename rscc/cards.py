@@ -96,7 +96,7 @@ def kinds_table(card: ModelCard) -> str:
         for kind, scores in card.kinds.items()
     ]
     names = ("kind of change", "pairs", "called changed", "CIDEr", "names other objects")
-    head = "By kind of change, with a beam of 3; a pair may be of several, and each is scored alone:"
+    head = "By kind of change; a pair may be of several, and each is scored alone:"
     return f"\n{head}\n\n{table(names, rows)}\n"
 
 

@@ -200,6 +200,31 @@ class TrainConfig:
         )
 
 
+MOST_BEAMS = 20
+"""Width of a search at most: what more beams hold is not in the plan of memory, and finds no better words."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """How a captioner chooses what it says among its sentences; where both are 0, likelihood does.
+
+    Attributes:
+        draws: sentences that choose by agreement, see :mod:`rscc.consensus`.
+        support: sentences of a wider search that choose by what they name, see there; 20 at most.
+    """
+
+    draws: int = 0
+    support: int = 0
+
+    def __post_init__(self) -> None:
+        _check(self.draws >= 0, f"card.draws {self.draws} is below 0")
+        _check(0 <= self.support <= MOST_BEAMS, f"card.support {self.support} is not in 0..{MOST_BEAMS}")
+        _check(not (self.draws and self.support), "card.draws and card.support are two ways; set one to 0")
+
+
+LIKELIEST = Choice()
+
+
 @dataclass(frozen=True)
 class CardConfig:
     """What the finished model's card says beyond what the run itself shows.
@@ -211,8 +236,7 @@ class CardConfig:
         data: origin and licence of the training data.
         licence: of the weights.
         limits: what the model cannot do, one sentence each.
-        draws: sentences that choose the caption by agreement, see :mod:`rscc.consensus`; 0: likelihood does.
-        support: sentences of a wider search that choose the caption by what they name, see there; 0: none do.
+        draws, support: see :class:`Choice`.
         cost: time and energy that the model takes, with the machine they were measured on.
     """
 
@@ -229,9 +253,12 @@ class CardConfig:
     def __post_init__(self) -> None:
         low_high = len(self.gsd_range) == 2 and 0 < self.gsd_range[0] < self.gsd_range[1]
         _check(low_high, f"card.gsd_range {self.gsd_range} must be two numbers above 0, the finer first")
-        _check(self.draws >= 0, f"card.draws {self.draws} is below 0")
-        _check(self.support >= 0, f"card.support {self.support} is below 0")
-        _check(not (self.draws and self.support), "card.draws and card.support are two ways; set one to 0")
+        Choice(self.draws, self.support)  # refuses what is none
+
+    @property
+    def choice(self) -> Choice:
+        """How the finished model chooses its captions."""
+        return Choice(self.draws, self.support)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import torch
 from rscc.calibrating import calibrate, listen
 from rscc.calibration import Calibration, evidence_pixels
 from rscc.cards import card_text, recalibrated_text
-from rscc.config import Config
+from rscc.config import LIKELIEST, Choice, Config
 from rscc.data.pairs import PairRecord, truly_changed
 from rscc.kept import Kept
 from rscc.kind_scores import KindScores, score_kinds
@@ -120,8 +120,7 @@ def finish(
             by_head=localiser == "change_head",
             forbidden=ForbiddenPrefixes.of_words(prefixes, model.vocabulary) if learns else None,
             bf16=config.train.bf16,
-            draws=config.card.draws,
-            support=config.card.support,
+            choice=config.card.choice,
         )
         scores |= confidence.scores
     if taken and by_head and {"backbone", "change_head"} <= set(config.train.frozen):
@@ -204,8 +203,7 @@ def calibrated(
     by_head: bool,
     forbidden: ForbiddenPrefixes | None,
     bf16: bool,
-    draws: int = 0,
-    support: int = 0,
+    choice: Choice = LIKELIEST,
 ) -> Confidence:
     """Fit P(changed) and the captions' scores of a model, and score each kind of change.
 
@@ -218,7 +216,7 @@ def calibrated(
         by_head: whether its change head was trained.
         forbidden: beginnings of "no change" sentences; None where P(changed) was not learnt.
         bf16: compute in bfloat16.
-        draws, support: see :class:`~rscc.weights.ModelCard`.
+        choice: how the model chooses its captions.
     """
     pixels = evidence_pixels(gsd)
     said = listen(
@@ -230,8 +228,7 @@ def calibrated(
         forbidden=forbidden,
         kept=kept,
         bf16=bf16,
-        draws=draws,
-        support=support,
+        choice=choice,
     )
     calibration = calibrate(said, val, pixels=pixels, flag_decides=forbidden is not None)
     flag = calibration.changed
@@ -280,8 +277,7 @@ def calibrate_folder(path: Path, records: Sequence[PairRecord]) -> ModelFolder:
         by_head=card.localiser == "change_head",
         forbidden=ForbiddenPrefixes.of_words(folder.no_change_prefixes, model.vocabulary) if learnt else None,
         bf16=False,
-        draws=card.draws,
-        support=card.support,
+        choice=card.choice,
     )
     card = replace(
         card,

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rscc.calibration import Calibration
-from rscc.config import ModelConfig, build
+from rscc.config import Choice, ModelConfig, build
 from rscc.errors import ConfigInvalid, ModelFolderInvalid, ModelNotFound
 
 if TYPE_CHECKING:
@@ -58,8 +58,7 @@ class ModelCard:
         parts: beginnings of the names of the weights that the folder holds, of a model that is no captioner
             yet but a start for one; empty: all of them.
         calibration: what P(changed) and the captions' scores are mapped by; None: they are the network's own.
-        draws: sentences that choose the caption by agreement, see :mod:`rscc.consensus`; 0: likelihood does.
-        support: sentences of a wider search that choose the caption by what they name, see there; 0: none do.
+        draws, support: see :class:`~rscc.config.Choice`.
         kinds: validation scores by kind of change, see :func:`rscc.kind_scores.score_kinds`.
         cost: time and energy that it takes.
     """
@@ -91,6 +90,12 @@ class ModelCard:
     def __post_init__(self) -> None:
         if self.localiser not in LOCALISATIONS:
             raise ConfigInvalid(f"card.localiser is {self.localiser!r}; use {', '.join(LOCALISATIONS)}")
+        Choice(self.draws, self.support)  # refuses what is none
+
+    @property
+    def choice(self) -> Choice:
+        """How the model chooses its captions."""
+        return Choice(self.draws, self.support)
 
 
 @dataclass(frozen=True)

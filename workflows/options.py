@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from rscc.config import MOST_BEAMS
 from workflows.dates import parse_date
 from workflows.errors import OptionInvalid
 from workflows.focus import FOCUS_WAYS
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
 
 REFLECTANCE = "reflectance"
 INFINITE = float("inf")
-# What more of them hold is not in the plan of memory, and finds no better words.
-MOST_BEAMS = 20
 
 
 @dataclass(frozen=True)

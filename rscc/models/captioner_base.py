@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from rscc.change_extraction import ChangeExtractor
-from rscc.config import ModelConfig
+from rscc.config import LIKELIEST, Choice, ModelConfig
 from rscc.consensus import consensus_order, supported_order
 from rscc.errors import ConfigInvalid
 from rscc.models.backbone import Backbone
@@ -336,8 +336,7 @@ class ChangeCaptioner(nn.Module, ABC):
         *,
         beams: int = 1,
         forbidden: ForbiddenPrefixes | None = None,
-        draws: int = 0,
-        support: int = 0,
+        choice: Choice = LIKELIEST,
         avoided: Collection[int] = (),
     ) -> list[list[Hypothesis]]:
         """Decode captions from encoded pairs; per pair the hypotheses, best first.
@@ -346,22 +345,19 @@ class ChangeCaptioner(nn.Module, ABC):
             features: of the pairs.
             beams: width of the search; 1 takes the likeliest word at every step.
             forbidden: sentence beginnings that are never produced.
-            draws: with more than one beam, so many sentences that stand for all that may be said choose the
-                ``beams`` hypotheses among themselves and those found, see :mod:`rscc.consensus`; with 0 their
-                likelihood chooses.
-            support: with more than one beam, the search is at least so wide, and what few of its sentences
-                name counts against those that name it; 0: likelihood alone chooses.
+            choice: with more than one beam, how the hypotheses are chosen: by agreement, among the draws and
+                what was found; by support, among those of a search at least so wide.
             avoided: words; sentences with one of them come after all that were found without.
         """
         settings = self.search_settings(forbidden)
         memory = self.memory(features)
         if beams == 1:
             return [[one] for one in greedy_search(self.decoder, memory, **settings)]
-        ranked = beam_search(self.decoder, memory, beams=max(beams, support), **settings)
-        if draws:
-            drawn = stratified_search(self.decoder, memory, samples=draws, **settings)
+        ranked = beam_search(self.decoder, memory, beams=max(beams, choice.support), **settings)
+        if choice.draws:
+            drawn = stratified_search(self.decoder, memory, samples=choice.draws, **settings)
             ranked = [self._agreed(*both) for both in zip(ranked, drawn, strict=True)]
-        elif support:
+        elif choice.support:
             ranked = [self._supported(row) for row in ranked]
         unwanted = frozenset(avoided)
         return [sorted(row, key=lambda one: not unwanted.isdisjoint(one.ids))[:beams] for row in ranked]

@@ -1,16 +1,20 @@
 """The caption that what else might be said agrees with, or backs."""
 
+import json
+
 import pytest
 import torch
 from fakes import card
 from tiny_models import random_images, tiny_backbone, tiny_model
 
 from rscc.captioner import Captioner
+from rscc.config import Choice
 from rscc.consensus import PENALTY, SUPPORT, consensus_order, supported_order
+from rscc.errors import ModelFolderInvalid
 from rscc.models import MODELS, backbone
 from rscc.models.generation import stratified_search
 from rscc.rewards import CiderD
-from rscc.weights import save_model_folder
+from rscc.weights import open_model_folder, save_model_folder
 
 EXTRACTED = torch.linspace(0, 1, 48).view(3, 4, 4)
 
@@ -70,7 +74,7 @@ def test_all_ngrams_weigh_the_same_without_documents() -> None:
 def test_every_model_can_choose_by_agreement(paper) -> None:
     model = tiny_model(paper, max_words=6)
     features = model.encode(*random_images(3), extracted=EXTRACTED)
-    plain, agreed = (model.generate_from(features, beams=3, draws=draws) for draws in (0, 40))
+    plain, agreed = (model.generate_from(features, beams=3, choice=Choice(draws=draws)) for draws in (0, 40))
     settings = model.search_settings()
     drawn = stratified_search(model.decoder, model.memory(features), samples=40, **settings)
     for beams, draws, found in zip(plain, drawn, agreed, strict=True):
@@ -81,11 +85,11 @@ def test_every_model_can_choose_by_agreement(paper) -> None:
     # What is avoided comes last.
     unwanted = agreed[0][0].ids[0]
     for draws in (0, 40):
-        for found in model.generate_from(features, beams=3, draws=draws, avoided=[unwanted]):
+        for found in model.generate_from(features, beams=3, choice=Choice(draws=draws), avoided=[unwanted]):
             has = [unwanted in one.ids for one in found]
             assert has == sorted(has)
     greedy = model.generate_from(features, beams=1)
-    assert model.generate_from(features, beams=1, draws=40) == greedy
+    assert model.generate_from(features, beams=1, choice=Choice(draws=40)) == greedy
 
 
 @pytest.mark.parametrize("paper", MODELS)
@@ -93,12 +97,13 @@ def test_every_model_can_choose_by_support(paper) -> None:
     model = tiny_model(paper, max_words=6)
     features = model.encode(*random_images(3), extracted=EXTRACTED)
     wide = model.generate_from(features, beams=7)
-    for found, supported in zip(wide, model.generate_from(features, beams=3, support=7), strict=True):
+    chosen = model.generate_from(features, beams=3, choice=Choice(support=7))
+    for found, supported in zip(wide, chosen, strict=True):
         texts = [model.vocabulary.decode(one.ids) for one in found]
         order = supported_order(texts, [one.mean_log_probability for one in found])
         assert supported == [found[place] for place in order[:3]]
     greedy = model.generate_from(features, beams=1)
-    assert model.generate_from(features, beams=1, support=7) == greedy
+    assert model.generate_from(features, beams=1, choice=Choice(support=7)) == greedy
 
 
 def test_the_card_says_whether_the_captioner_does(tmp_path, monkeypatch) -> None:
@@ -120,3 +125,16 @@ def test_the_card_says_whether_the_captioner_does(tmp_path, monkeypatch) -> None
         assert all(len(one.alternatives) <= 2 for one in found)
     assert said[0] != said[1]
     assert said[2] != said[0]
+
+
+@pytest.mark.parametrize("values", [{"support": 21}, {"draws": -1}, {"draws": 8, "support": 8}])
+def test_a_folder_with_an_impossible_choice_is_refused(tmp_path, values) -> None:
+    folder = save_model_folder(
+        tmp_path / "m", tiny_model(), card=card(name="m"), card_text="# m\n", no_change_prefixes=[]
+    )
+    description = folder.path / "model.json"
+    content = json.loads(description.read_text(encoding="utf-8"))
+    content["card"] |= values
+    description.write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(ModelFolderInvalid, match=r"model\.json: .*card\.(support|draws)"):
+        open_model_folder(folder.path)
