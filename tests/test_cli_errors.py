@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 
 import numpy as np
 import pytest
@@ -146,6 +147,11 @@ def test_what_cannot_be_explained(scenes, capfd, arguments, code, words):
     assert content(scenes) == files
 
 
+def steady(text: str) -> str:
+    """Leave out how much memory a run needs: what this process holds already counts, and changes."""
+    return re.sub(r"at least \d+ MB", "at least some MB", text)
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -165,13 +171,14 @@ def test_an_inspection_refuses_what_the_run_refuses(scenes, capfd, arguments):
     code, _, err = run(capfd, "caption", *arguments)
     found, out, first = run(capfd, "inspect", *arguments)
     assert found == code == 2
-    assert first.startswith(err), "the run's own error comes first"
+    assert steady(first).startswith(steady(err)), "the run's own error comes first"
     assert err.count("\n") == 1
     assert "would refuse this with exit code 2" in out or "--gsd" in arguments
     if "--gsd" not in arguments:
         found, out, _ = run(capfd, "inspect", *arguments, "--json")
         assert found == code
-        assert err == f"rscc: error: {json.loads(out)['refusals'][0]['message']}\n"
+        message = json.loads(out)["refusals"][0]["message"]
+        assert steady(err) == steady(f"rscc: error: {message}\n")
     assert content(scenes) == files
 
 
