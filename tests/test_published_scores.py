@@ -44,7 +44,7 @@ def docs_row(title: str) -> list[str]:
 @pytest.mark.parametrize("model", SHIPPED)
 def test_the_scores_are_of_the_weights_that_ship(model) -> None:
     run = written(model)["run"]
-    card = open_model_folder(find_model(model)).card
+    card = open_model_folder(find_model(model), check_hashes=True).card
     assert (run["split"], run["model"]["name"]) == ("test", model)
     assert (run["model"]["version"], run["model"]["weights_sha256"]) == (card.version, card.weights_sha256)
     assert {subset: run["counts"][subset] for subset in TEST_PAIRS} == TEST_PAIRS
