@@ -162,7 +162,8 @@ def test_what_cannot_be_explained(scenes, capfd, arguments, code, words):
 )
 def test_an_inspection_refuses_what_the_run_refuses(scenes, capfd, monkeypatch, arguments):
     # What a run needs counts what the process holds already, which grows from one run here to the next.
-    monkeypatch.setattr("workflows.memory.resident_bytes", lambda: 0)
+    for module in ("memory", "scene"):
+        monkeypatch.setattr(f"workflows.{module}.resident_bytes", lambda: 0)
     files = content(scenes)
     code, _, err = run(capfd, "caption", *arguments)
     found, out, first = run(capfd, "inspect", *arguments)

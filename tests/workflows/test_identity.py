@@ -3,13 +3,22 @@ import shutil
 import threading
 import zipfile
 from dataclasses import replace
+from time import monotonic, sleep
 
 import pytest
 from fakes import card
 
 import rscc
 from workflows import identity
-from workflows.identity import END_BYTES, SceneIdentities, keyed, pair_key, public_location, settings_key
+from workflows.identity import (
+    END_BYTES,
+    SceneIdentities,
+    Stored,
+    keyed,
+    pair_key,
+    public_location,
+    settings_key,
+)
 from workflows.ledger import Ledger
 from workflows.options import SceneOptions
 from workflows.pair_table import PairRow
@@ -540,14 +549,20 @@ def test_an_interrupt_ends_looking_at_scenes(tmp_path, monkeypatch):
     names = many(tmp_path)
     scenes = SceneIdentities({}, full=True)
     scenes._is_slow = True
-    read = []
+    read = set()
 
     def interrupted(self, path, status):
-        read.append(path)
-        raise KeyboardInterrupt
+        read.add(path)
+        if path == names[0]:
+            raise KeyboardInterrupt
+        deadline = monotonic() + DEADLINE
+        while not self._stopped and monotonic() < deadline:
+            sleep(0.01)
+        sleep(0.2)  # else one thread could look at all that is left before it is called off
+        return Stored(0, 0, True, b"", None)
 
     monkeypatch.setattr(SceneIdentities, "_read", interrupted)
     with pytest.raises(KeyboardInterrupt):
         scenes.look_at(names)
-    assert len(read) < len(names)
+    assert len(read.intersection(names)) <= identity.THREADS + 1
     assert scenes._stopped
