@@ -14,7 +14,7 @@ from rscc.config import LIKELIEST, Choice
 from rscc.data.pairs import PairRecord, truly_changed
 from rscc.kept import Kept
 from rscc.models.captioner_base import ChangeCaptioner
-from rscc.models.generation import ForbiddenPrefixes
+from rscc.models.generation import ForbiddenWords
 from rscc.no_change import is_no_change
 from rscc.validation import encoded_batches
 
@@ -46,7 +46,7 @@ def listen(
     size: int,
     pixels: int,
     by_head: bool,
-    forbidden: ForbiddenPrefixes | None,
+    forbidden: ForbiddenWords | None,
     kept: Kept,
     bf16: bool,
     choice: Choice = LIKELIEST,
@@ -59,7 +59,8 @@ def listen(
         size: side that images are resized to.
         pixels: of the evidence.
         by_head: whether the change head was trained; then the images are read, because its maps are not kept.
-        forbidden: beginnings that captions must not have; None when the decoder may say that nothing changed.
+        forbidden: beginnings and runs of words that captions must not have; None when the decoder may
+            say that nothing changed.
         kept: what was computed of the pairs before.
         bf16: compute in bfloat16.
         choice: how the model chooses its captions.

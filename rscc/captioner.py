@@ -14,7 +14,7 @@ from rscc.devices import pick_device
 from rscc.explanations import Explanation, explain_features
 from rscc.localisers import Localiser, build_localiser
 from rscc.models.captioner_base import ChangeCaptioner
-from rscc.models.generation import ForbiddenPrefixes
+from rscc.models.generation import ForbiddenWords
 from rscc.no_change import is_no_change
 from rscc.structures import NO_CHANGE_CAPTION, Caption, ChangePrediction, DifferenceFeatures
 from rscc.weights import DEFAULT_MODEL, ModelCard, ModelFolder, find_model, load_model, open_model_folder
@@ -51,7 +51,9 @@ class Captioner:
         self.card: ModelCard = folder.card
         self.device = pick_device(device)
         self._model = model.to(self.device).eval()
-        self._forbidden = ForbiddenPrefixes.of_words(folder.no_change_prefixes, model.vocabulary)
+        self._forbidden = ForbiddenWords.of_words(
+            folder.no_change_prefixes, model.vocabulary, folder.no_change_runs
+        )
         self._place_words = [i for i, word in enumerate(model.vocabulary.words) if word in PLACE_WORDS]
         self.bf16 = _fast_bf16(self.device)
 

@@ -21,7 +21,7 @@ from rscc.kept import Kept
 from rscc.kind_scores import KindScores, score_kinds
 from rscc.localisers import build_localiser
 from rscc.models.captioner_base import ChangeCaptioner
-from rscc.models.generation import ForbiddenPrefixes
+from rscc.models.generation import ForbiddenWords
 from rscc.no_change import is_no_change
 from rscc.train import TrainResult
 from rscc.validation import mask_curve
@@ -67,6 +67,35 @@ def no_change_prefixes(records: Sequence[PairRecord]) -> list[list[str]]:
     return [list(words) for words in sorted(found)]
 
 
+def no_change_runs(records: Sequence[PairRecord]) -> list[list[str]]:
+    """Find the shortest runs of words, up to three, that speak of no change wherever they stand: "same".
+
+    At least one in ten captions of unchanged pairs has them, and fewer than one in a thousand captions of
+    changed ones, said of either order of the dates. A decoder that must not begin like a "no change" caption
+    may still get there by a detour ("the road is the same as before"). While it is trained it may say so, and
+    is scored for it.
+    """
+    changed = [tokenize(c) for r in records if r.changed for c in (*r.captions, *r.reversed_captions)]
+    unchanged = [tokenize(c) for r in records if r.changed is False for c in r.captions]
+    found: list[list[str]] = []
+    for length in (1, 2, 3):
+        often, seldom = (
+            Counter(run for words in captions for run in set(_runs(words, length)))
+            for captions in (unchanged, changed)
+        )
+        found += [
+            list(run)
+            for run, count in sorted(often.items())
+            if count * 10 >= len(unchanged) and seldom[run] * 1000 < len(changed)
+            if not any(tuple(known) in _runs(run, len(known)) for known in found)
+        ]
+    return found
+
+
+def _runs(words: Sequence[str], length: int) -> list[tuple[str, ...]]:
+    return [tuple(words[start : start + length]) for start in range(len(words) - length + 1)]
+
+
 def best_changed_threshold(probabilities: np.ndarray, changed: np.ndarray) -> float:
     """Return the threshold of the highest accuracy; among equals the middle of the widest gap."""
     edges = np.unique(np.concatenate([[0.0], np.sort(probabilities), [1.0]]))
@@ -95,7 +124,7 @@ def finish(
         result: of the training.
         config: of the training.
         val: the validation pairs.
-        captions: the training pairs, for the "no change" beginnings.
+        captions: the training pairs, for the "no change" beginnings and runs of words.
         name, command: for the card.
         paths: of the run.
         val_kept: of ``val``.
@@ -103,7 +132,8 @@ def finish(
     size = config.data.size
     scores = dict(result.best_scores)
     threshold = 0.5
-    prefixes = no_change_prefixes(captions)
+    prefixes, runs = no_change_prefixes(captions), no_change_runs(captions)
+    forbidden = ForbiddenWords.of_words(prefixes, model.vocabulary, runs)
     source = paths.trunk or paths.start
     taken = None if source is None else open_model_folder(find_model(source)).card
     by_head = taken is not None and not taken.parts and taken.localiser == "change_head"
@@ -118,7 +148,7 @@ def finish(
             gsd=config.data.gsd,
             kept=val_kept or Kept(),
             by_head=localiser == "change_head",
-            forbidden=ForbiddenPrefixes.of_words(prefixes, model.vocabulary) if learns else None,
+            forbidden=forbidden if learns else None,
             bf16=config.train.bf16,
             choice=config.card.choice,
         )
@@ -127,7 +157,6 @@ def finish(
         threshold = taken.threshold  # the same trunk and head, so the same scores
         scores |= {key: value for key, value in taken.scores.items() if key == "mask_f1"}
     elif any(record.mask is not None for record in val):
-        forbidden = ForbiddenPrefixes.of_words(prefixes, model.vocabulary)
         finder = (
             None
             if localiser == "change_head"
@@ -173,6 +202,7 @@ def finish(
         card=card,
         card_text=card_text(card, config),
         no_change_prefixes=prefixes,
+        no_change_runs=runs,
     )
 
 
@@ -201,7 +231,7 @@ def calibrated(
     gsd: float,
     kept: Kept,
     by_head: bool,
-    forbidden: ForbiddenPrefixes | None,
+    forbidden: ForbiddenWords | None,
     bf16: bool,
     choice: Choice = LIKELIEST,
 ) -> Confidence:
@@ -214,7 +244,7 @@ def calibrated(
         gsd: metres per pixel.
         kept: of ``val``.
         by_head: whether its change head was trained.
-        forbidden: beginnings of "no change" sentences; None where P(changed) was not learnt.
+        forbidden: beginnings and runs of "no change" sentences; None where P(changed) was not learnt.
         bf16: compute in bfloat16.
         choice: how the model chooses its captions.
     """
@@ -267,7 +297,7 @@ def calibrate_folder(path: Path, records: Sequence[PairRecord]) -> ModelFolder:
     """
     folder = open_model_folder(path, check_hashes=True)
     card, model = folder.card, load_model(folder)
-    learnt = card.changed_threshold > 0
+    forbidden = ForbiddenWords.of_words(folder.no_change_prefixes, model.vocabulary, folder.no_change_runs)
     confidence = calibrated(
         model,
         records,
@@ -275,7 +305,7 @@ def calibrate_folder(path: Path, records: Sequence[PairRecord]) -> ModelFolder:
         gsd=card.gsd,
         kept=Kept(),
         by_head=card.localiser == "change_head",
-        forbidden=ForbiddenPrefixes.of_words(folder.no_change_prefixes, model.vocabulary) if learnt else None,
+        forbidden=forbidden if card.changed_threshold > 0 else None,
         bf16=False,
         choice=card.choice,
     )

@@ -27,7 +27,7 @@ from rscc.change_extraction import extract_change
 from rscc.errors import ConfigInvalid
 from rscc.models.blocks import enlarge_maps
 from rscc.models.captioner_base import ChangeCaptioner
-from rscc.models.generation import ForbiddenPrefixes
+from rscc.models.generation import ForbiddenWords
 from rscc.no_change import is_no_change
 from rscc.structures import DifferenceFeatures
 
@@ -51,7 +51,7 @@ def build_localiser(
     kind: str,
     *,
     changed_threshold: float,
-    forbidden: ForbiddenPrefixes | None = None,
+    forbidden: ForbiddenWords | None = None,
     flag: FlagCalibration | None = None,
 ) -> Localiser:
     """Make the localiser that a card names.
@@ -59,7 +59,7 @@ def build_localiser(
     Args:
         kind: ``change_head``, ``attention`` or ``difference``.
         changed_threshold: P(anything changed) below which a map is silenced; 0 where it was not learnt.
-        forbidden: beginnings of "no change" sentences.
+        forbidden: beginnings and runs of words of "no change" sentences.
         flag: calibration of P(anything changed), when there is one.
 
     Raises:
@@ -93,12 +93,12 @@ class AttentionLocaliser:
     Attributes:
         changed_threshold: see :func:`build_localiser`. With 0 the decoder's own words say whether anything
             changed, and what did counts in full.
-        forbidden: beginnings that the caption must not have when P(changed) decides.
+        forbidden: beginnings and runs of words that the caption must not have when P(changed) decides.
         flag: see :func:`build_localiser`.
     """
 
     changed_threshold: float
-    forbidden: ForbiddenPrefixes | None = None
+    forbidden: ForbiddenWords | None = None
     flag: FlagCalibration | None = None
     needs_head = False
 

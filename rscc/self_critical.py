@@ -24,7 +24,7 @@ from rscc.errors import ConfigInvalid
 from rscc.finishing import learns_the_flag, no_change_prefixes
 from rscc.language import words_and_nouns
 from rscc.models.captioner_base import ChangeCaptioner
-from rscc.models.generation import ForbiddenPrefixes, sample_search, sentence_log_probabilities
+from rscc.models.generation import ForbiddenWords, sample_search, sentence_log_probabilities
 from rscc.objectives import Likelihood
 from rscc.rewards import CiderD, Reward, usual_nouns
 from rscc.structures import DifferenceFeatures, PairBatch
@@ -45,7 +45,7 @@ class SelfCritical(Likelihood):
         reward: Reward,
         *,
         samples: int = 5,
-        forbidden: ForbiddenPrefixes | None = None,
+        forbidden: ForbiddenWords | None = None,
         seed: int = 1,
         label_smoothing: float = 0.0,
     ):
@@ -160,7 +160,7 @@ def self_critical(config: Config, model: ChangeCaptioner, train: Sequence[PairRe
         config.loss,
         Reward(CiderD(documents), settings.reward, nouns=nouns, hallucination=settings.hallucination),
         samples=settings.samples,
-        forbidden=ForbiddenPrefixes.of_words(prefixes, model.vocabulary),
+        forbidden=ForbiddenWords.of_words(prefixes, model.vocabulary),
         seed=settings.seed,
         label_smoothing=settings.label_smoothing,
     )

@@ -15,7 +15,7 @@ from rscc.localisers import Localiser
 from rscc.metrics import cider
 from rscc.models.blocks import enlarge_maps
 from rscc.models.captioner_base import ChangeCaptioner
-from rscc.models.generation import ForbiddenPrefixes
+from rscc.models.generation import ForbiddenWords
 from rscc.no_change import is_no_change
 from rscc.structures import NO_CHANGE_CAPTION, DifferenceFeatures, PairBatch
 
@@ -166,7 +166,7 @@ def caption_validation(
 
     def validate(model: ChangeCaptioner) -> dict[str, float]:
         prefixes = no_change_prefixes if flag_decides else ()
-        forbidden = ForbiddenPrefixes.of_words(prefixes, model.vocabulary)
+        forbidden = ForbiddenWords.of_words(prefixes, model.vocabulary)
         captions: dict[str, str] = {}
         right: list[bool] = []
         ids = iter(record.id for record in records)

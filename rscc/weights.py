@@ -107,12 +107,14 @@ class ModelFolder:
         card: what it says of itself.
         config: sizes of the model.
         no_change_prefixes: beginnings, in words, that only "no change" captions have.
+        no_change_runs: runs of words that only they have, anywhere; none in folders of earlier versions.
     """
 
     path: Path
     card: ModelCard
     config: ModelConfig
     no_change_prefixes: tuple[tuple[str, ...], ...]
+    no_change_runs: tuple[tuple[str, ...], ...] = ()
 
 
 def sha256_of(path: Path) -> str:
@@ -161,6 +163,7 @@ def open_model_folder(path: Path, *, check_hashes: bool = False) -> ModelFolder:
         card = build(ModelCard, _localising(content["card"]), "card")
         config = build(ModelConfig, content["model"], "model")
         prefixes = tuple(tuple(words) for words in content["no_change_prefixes"])
+        runs = tuple(tuple(words) for words in content.get("no_change_runs", ()))
         hashes: dict[str, str] = dict(content["sha256"].items())
     except (OSError, ValueError, KeyError, TypeError, AttributeError, ConfigInvalid) as error:
         raise ModelFolderInvalid(f"{file}: not a model description ({error})") from error
@@ -172,7 +175,7 @@ def open_model_folder(path: Path, *, check_hashes: bool = False) -> ModelFolder:
             raise ModelFolderInvalid(f"{member}: not the file that model.json describes (SHA-256 differs)")
     if "model.safetensors" not in hashes or "vocabulary.json" not in hashes:
         raise ModelFolderInvalid(f"{file}: must record model.safetensors and vocabulary.json")
-    return ModelFolder(path, card, config, prefixes)
+    return ModelFolder(path, card, config, prefixes, runs)
 
 
 def _localising(card: dict[str, Any]) -> dict[str, Any]:
@@ -240,6 +243,7 @@ def save_model_folder(
     card: ModelCard,
     card_text: str,
     no_change_prefixes: Sequence[Sequence[str]],
+    no_change_runs: Sequence[Sequence[str]] = (),
 ) -> ModelFolder:
     """Write a model folder; matrices are stored in half precision, the rest in float32.
 
@@ -269,6 +273,7 @@ def save_model_folder(
         "card": dataclasses.asdict(card),
         "model": dataclasses.asdict(model.config),
         "no_change_prefixes": [list(words) for words in no_change_prefixes],
+        "no_change_runs": [list(words) for words in no_change_runs],
         "sha256": hashes,
     }
     (partial / "model.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")

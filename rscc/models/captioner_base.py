@@ -21,7 +21,7 @@ from rscc.models.backbone import Backbone
 from rscc.models.blocks import ChangedHead, ChangeHead, Positions2d, enlarge_maps
 from rscc.models.decoder import CaptionDecoder, Decoder, DecoderLayer
 from rscc.models.generation import (
-    ForbiddenPrefixes,
+    ForbiddenWords,
     Hypothesis,
     beam_search,
     greedy_search,
@@ -318,7 +318,7 @@ class ChangeCaptioner(nn.Module, ABC):
         mask = _required(batch.mask, "change_mask", "masks")
         return change_mask_loss(logits, mask, _required(batch.mask_known, "change_mask", "masks"))
 
-    def search_settings(self, forbidden: ForbiddenPrefixes | None = None) -> dict[str, Any]:
+    def search_settings(self, forbidden: ForbiddenWords | None = None) -> dict[str, Any]:
         """Return what the functions of :mod:`rscc.models.generation` ask about words and lengths."""
         words = self.vocabulary
         return {
@@ -335,7 +335,7 @@ class ChangeCaptioner(nn.Module, ABC):
         features: DifferenceFeatures,
         *,
         beams: int = 1,
-        forbidden: ForbiddenPrefixes | None = None,
+        forbidden: ForbiddenWords | None = None,
         choice: Choice = LIKELIEST,
         avoided: Collection[int] = (),
     ) -> list[list[Hypothesis]]:
@@ -344,7 +344,7 @@ class ChangeCaptioner(nn.Module, ABC):
         Args:
             features: of the pairs.
             beams: width of the search; 1 takes the likeliest word at every step.
-            forbidden: sentence beginnings that are never produced.
+            forbidden: beginnings and runs of words that are never produced.
             choice: with more than one beam, how the hypotheses are chosen: by agreement, among the draws and
                 what was found; by support, among those of a search at least so wide.
             avoided: words; sentences with one of them come after all that were found without.

@@ -27,39 +27,62 @@ class Hypothesis:
         return math.exp(self.mean_log_probability)
 
 
-class ForbiddenPrefixes:
-    """Sentence beginnings that decoding must not produce, as tuples of ids."""
+class ForbiddenWords:
+    """What decoding must not produce, as tuples of ids: sentence beginnings, and runs of words anywhere."""
 
-    def __init__(self, prefixes: Sequence[tuple[int, ...]]):
-        self._next: dict[tuple[int, ...], list[int]] = {}
-        for prefix in prefixes:
-            if prefix:
-                self._next.setdefault(prefix[:-1], []).append(prefix[-1])
+    def __init__(self, prefixes: Sequence[tuple[int, ...]], runs: Sequence[tuple[int, ...]] = ()):
+        self._next = _last_words(prefixes)
+        self._after = _last_words(runs)
 
     @classmethod
-    def of_words(cls, prefixes: Sequence[Sequence[str]], vocabulary: Vocabulary) -> ForbiddenPrefixes:
-        """Translate beginnings given in words; those with a word outside the vocabulary cannot occur."""
-        texts = [" ".join(words) for words in prefixes]
-        # A word may be several ids, but no character is more than its four bytes.
-        translated = [tuple(vocabulary.encode(text, 4 * len(text) + 3)[1:-1]) for text in texts]
-        return cls([ids for ids in translated if vocabulary.unk not in ids])
+    def of_words(
+        cls,
+        prefixes: Sequence[Sequence[str]],
+        vocabulary: Vocabulary,
+        runs: Sequence[Sequence[str]] = (),
+    ) -> ForbiddenWords:
+        """Translate what is given in words; what has a word outside the vocabulary cannot occur."""
+
+        def translated(several: Sequence[Sequence[str]]) -> list[tuple[int, ...]]:
+            texts = [" ".join(words) for words in several]
+            # A word may be several ids, but no character is more than its four bytes.
+            ids = [tuple(vocabulary.encode(text, 4 * len(text) + 3)[1:-1]) for text in texts]
+            return [one for one in ids if vocabulary.unk not in one]
+
+        return cls(translated(prefixes), translated(runs))
 
     def apply(self, logits: Tensor, sentences: Sequence[tuple[int, ...]]) -> None:
-        """Set to minus infinity, in place, the logits (R, V) of words that complete a forbidden beginning."""
+        """Set to minus infinity, in place, the logits (R, V) of words that complete what is forbidden."""
         for row, sentence in enumerate(sentences):
-            words = self._next.get(sentence)
+            words = self._completing(sentence)
             if words:
                 logits[row, words] = float("-inf")
 
     def along(self, sentences: Sequence[Sequence[int]]) -> list[tuple[int, int, int]]:
-        """Return (row, place, word) of all words that would complete a forbidden beginning of a sentence."""
-        longest = max(map(len, self._next), default=-1)
+        """Return (row, place, word) of all words of sentences that would complete what is forbidden."""
         return [
             (row, place, word)
             for row, sentence in enumerate(sentences)
-            for place in range(min(longest + 1, len(sentence)))
-            for word in self._next.get(tuple(sentence[:place]), ())
+            for place in range(len(sentence))
+            for word in self._completing(tuple(sentence[:place]))
         ]
+
+    def _completing(self, sentence: tuple[int, ...]) -> list[int]:
+        """Return the words that must not follow a beginning."""
+        words = list(self._next.get(sentence, ()))
+        for before, last in self._after.items():
+            if len(before) <= len(sentence) and sentence[len(sentence) - len(before) :] == before:
+                words += last
+        return words
+
+
+def _last_words(runs: Sequence[tuple[int, ...]]) -> dict[tuple[int, ...], list[int]]:
+    """Return the last words of runs by what stands before them."""
+    found: dict[tuple[int, ...], list[int]] = {}
+    for run in runs:
+        if run:
+            found.setdefault(run[:-1], []).append(run[-1])
+    return found
 
 
 def greedy_search(
@@ -70,7 +93,7 @@ def greedy_search(
     eos: int,
     max_words: int,
     banned: Sequence[int] = (),
-    forbidden: ForbiddenPrefixes | None = None,
+    forbidden: ForbiddenWords | None = None,
 ) -> list[Hypothesis]:
     """Take the likeliest word at every step.
 
@@ -80,7 +103,7 @@ def greedy_search(
         bos, eos: ids of the begin and end tokens.
         max_words: tokens decoded at most, end token included.
         banned: ids that are never produced (padding, begin, unknown).
-        forbidden: sentence beginnings that are never produced.
+        forbidden: beginnings and runs of words that are never produced.
 
     No sentence is empty: the end token is never the first.
     """
@@ -106,7 +129,7 @@ def sample_search(
     samples: int,
     generator: torch.Generator | None = None,
     banned: Sequence[int] = (),
-    forbidden: ForbiddenPrefixes | None = None,
+    forbidden: ForbiddenWords | None = None,
 ) -> list[list[Hypothesis]]:
     """Draw ``samples`` sentences of every row of the memory, each word by its probability.
 
@@ -130,7 +153,7 @@ def stratified_search(
     max_words: int,
     samples: int,
     banned: Sequence[int] = (),
-    forbidden: ForbiddenPrefixes | None = None,
+    forbidden: ForbiddenWords | None = None,
 ) -> list[list[Hypothesis]]:
     """Take ``samples`` sentences of every row that stand for all that the decoder may say.
 
@@ -174,7 +197,7 @@ def _search(
     eos: int,
     max_words: int,
     banned: Sequence[int],
-    forbidden: ForbiddenPrefixes | None,
+    forbidden: ForbiddenWords | None,
     rows: int | None = None,
 ) -> list[Hypothesis]:
     """Decode one sentence per row; ``choose`` picks each row's next word from log-probabilities (R, V)."""
@@ -214,7 +237,7 @@ def sentence_log_probabilities(
     eos: int,
     max_words: int,
     banned: Sequence[int] = (),
-    forbidden: ForbiddenPrefixes | None = None,
+    forbidden: ForbiddenWords | None = None,
 ) -> Tensor:
     """Return the mean log-probability per token, (R,) with gradients, of sentences as a search found them.
 
@@ -253,7 +276,7 @@ def beam_search(
     max_words: int,
     beams: int,
     banned: Sequence[int] = (),
-    forbidden: ForbiddenPrefixes | None = None,
+    forbidden: ForbiddenWords | None = None,
 ) -> list[list[Hypothesis]]:
     """Keep the ``beams`` likeliest beginnings of every sample; arguments as :func:`greedy_search`.
 
@@ -333,7 +356,7 @@ def _masked_log_softmax(
     logits: Tensor,
     sentences: Sequence[tuple[int, ...]],
     banned: Sequence[int],
-    forbidden: ForbiddenPrefixes | None,
+    forbidden: ForbiddenWords | None,
 ) -> Tensor:
     if banned:
         logits[:, list(banned)] = float("-inf")

@@ -29,7 +29,7 @@ from rscc.finishing import calibrate_folder
 from rscc.kept import Kept
 from rscc.models import backbone
 from rscc.models.blocks import enlarge_maps
-from rscc.models.generation import ForbiddenPrefixes
+from rscc.models.generation import ForbiddenWords
 from rscc.structures import NO_CHANGE_CAPTION
 from rscc.weights import ModelCard, open_model_folder, save_model_folder
 
@@ -388,7 +388,7 @@ def test_a_model_listened_to_is_the_captioner_in_use(tmp_path, by_head) -> None:
     """What the fit saw of a pair is what the captioner makes of it: the same P(changed), the same words."""
     pytest.importorskip("pycocoevalcap")
     records, model = written(tmp_path), tiny_model(seed=2)
-    forbidden = ForbiddenPrefixes.of_words([["a"]], model.vocabulary)
+    forbidden = ForbiddenWords.of_words([["a"]], model.vocabulary)
     common = {"size": 64, "pixels": 20, "forbidden": forbidden, "kept": Kept(), "bf16": False}
     said = listen(model, records, by_head=by_head, **common)
     fitted = calibrate(said, records, pixels=20, flag_decides=True)

@@ -1,3 +1,4 @@
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +12,7 @@ from rscc import weights
 from rscc.captioner import Captioner
 from rscc.errors import DeviceUnavailable, ModelFolderInvalid, ModelNotFound
 from rscc.models import backbone
-from rscc.models.generation import ForbiddenPrefixes
+from rscc.models.generation import ForbiddenWords
 from rscc.structures import NO_CHANGE_CAPTION, Caption
 from rscc.weights import available_models, find_model, open_model_folder, save_model_folder
 
@@ -149,6 +150,31 @@ def test_captions_are_words_with_scores_and_other_alternatives(captioner) -> Non
             assert not text.startswith("there is no")
 
 
+def test_runs_of_no_change_captions_occur_nowhere(tmp_path) -> None:
+    model = tiny_model(seed=2)
+    with torch.no_grad():
+        model.decoder.logits.bias[model.vocabulary.encode("is", 3)[1]] += 1
+    texts = []
+    for runs in ([], [["is"]]):
+        path = tmp_path / f"{len(runs)}"
+        folder = save_model_folder(
+            path, model, card=card(), card_text="", no_change_prefixes=[["is"]], no_change_runs=runs
+        )
+        assert folder.no_change_runs == tuple(map(tuple, runs))
+        found = Captioner.load(path, device="cpu").caption(*images(8), beams=4, assume_changed=True)
+        texts.append([text.split() for c in found for text in (c.text, *c.alternatives)])
+    assert any("is" in words for words in texts[0]), "in the middle of a sentence"
+    assert not any("is" in words for words in texts[1])
+
+
+def test_a_folder_of_an_earlier_version_has_no_runs(folder) -> None:
+    file = folder / "model.json"
+    content = json.loads(file.read_text())
+    del content["no_change_runs"]
+    file.write_text(json.dumps(content))
+    assert open_model_folder(folder).no_change_runs == ()
+
+
 def test_without_the_rule_the_forbidden_beginnings_occur(tmp_path) -> None:
     """The check above would be empty if this model never began with the forbidden word."""
     model = tiny_model(seed=2)
@@ -231,7 +257,7 @@ def test_a_model_that_never_learnt_the_flag_says_itself_that_nothing_changed(cap
     words = captioner._model.vocabulary
     with torch.no_grad():
         captioner._model.decoder.logits.bias[words.encode("no", 3)[1]] = 100
-    captioner._forbidden = ForbiddenPrefixes.of_words([["no"]], words)
+    captioner._forbidden = ForbiddenWords.of_words([["no"]], words)
     flagged = with_threshold(captioner, 1e-9).caption(*images())
     assert all(c.changed and not c.text.startswith("no") for c in flagged)
     unflagged = with_threshold(captioner, 0.0)

@@ -10,7 +10,7 @@ from tiny_models import random_images, tiny_model
 
 from rscc.models import MODELS
 from rscc.models.generation import (
-    ForbiddenPrefixes,
+    ForbiddenWords,
     beam_search,
     greedy_search,
     sample_search,
@@ -64,7 +64,9 @@ def table_of(chances: dict[int, dict[int, float]]) -> torch.Tensor:
     return table
 
 
-def exhaustive(table: torch.Tensor, longest: int, forbidden=()) -> list[tuple[tuple[int, ...], float]]:
+def exhaustive(
+    table: torch.Tensor, longest: int, forbidden=(), runs=()
+) -> list[tuple[tuple[int, ...], float]]:
     """All sentences of 1 to ``longest`` words with their mean log-probability, best first."""
     found = []
     for length in range(1, longest + 1):
@@ -78,6 +80,9 @@ def exhaustive(table: torch.Tensor, longest: int, forbidden=()) -> list[tuple[tu
                 for prefix in forbidden:
                     if prefix[:-1] == ids[:place] and len(prefix) == place + 1:
                         logits[prefix[-1]] = -math.inf
+                for run in runs:
+                    if (*ids[:place], run[-1])[-len(run) :] == run:
+                        logits[run[-1]] = -math.inf
                 total += float(logits.log_softmax(-1)[word])
                 last = word
             if total > -math.inf:
@@ -87,18 +92,19 @@ def exhaustive(table: torch.Tensor, longest: int, forbidden=()) -> list[tuple[tu
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("forbidden", [(), ((A,),), ((B, A), (C,)), ((A, A, A),)])
-def test_a_beam_that_holds_everything_is_exhaustive(seed, forbidden) -> None:
+@pytest.mark.parametrize("runs", [(), ((B,),), ((A, B), (C, C)), ((B, A, B), (C,))])
+def test_a_beam_that_holds_everything_is_exhaustive(seed, forbidden, runs) -> None:
     table = random_table(seed)
     found = beam_search(
         MarkovDecoder(table),
         memory(0, 2),
         beams=90,
         max_words=4,
-        forbidden=ForbiddenPrefixes(forbidden),
+        forbidden=ForbiddenWords(forbidden, runs),
         **SETTINGS,
     )
     for kind, hypotheses in zip((0, 2), found, strict=True):
-        expected = exhaustive(table[kind], 3, forbidden)
+        expected = exhaustive(table[kind], 3, forbidden, runs)
         assert [h.ids for h in hypotheses] == [ids for ids, _ in expected]
         means = [mean for _, mean in expected]
         assert [h.mean_log_probability for h in hypotheses] == pytest.approx(means, abs=1e-5)
@@ -166,7 +172,7 @@ def draw(table, kinds, samples, *, seed=1, forbidden=None, max_words=4, decoder=
         samples=samples,
         generator=torch.Generator().manual_seed(seed),
         max_words=max_words,
-        forbidden=None if forbidden is None else ForbiddenPrefixes(forbidden),
+        forbidden=None if forbidden is None else ForbiddenWords(forbidden),
         **SETTINGS,
     )
 
@@ -196,13 +202,13 @@ def test_the_seed_decides_what_is_drawn() -> None:
 
 @pytest.mark.parametrize("paper", MODELS)
 def test_drawn_sentences_have_the_same_probability_by_teacher_forcing(paper) -> None:
-    """Forbidden beginnings, banned words, sentences that end and sentences that are cut off."""
+    """Forbidden beginnings and runs, banned words, sentences that end and sentences that are cut off."""
     model = tiny_model(paper, max_words=6)
     with torch.no_grad():
         features = model.encode(*random_images(3), extracted=torch.rand(3, 4, 4))
         kept = model.memory(features)
-    forbidden = ForbiddenPrefixes.of_words(
-        [["there"], ["a", "house"], ["are", "there", "is"]], model.vocabulary
+    forbidden = ForbiddenWords.of_words(
+        [["there"], ["a", "house"], ["are", "there", "is"]], model.vocabulary, [["road"], ["is", "a"]]
     )
     options = model.search_settings(forbidden)
     found = sample_search(
@@ -211,6 +217,9 @@ def test_drawn_sentences_have_the_same_probability_by_teacher_forcing(paper) -> 
     assert [len(one) for one in found] == [150, 150, 150]
     drawn = [one for several in found for one in several]
     assert len({one.ids for one in drawn}) > 7
+    texts = [f" {model.vocabulary.decode(one.ids)} " for one in drawn]
+    assert not any(" road " in text or " is a " in text for text in texts)
+    assert any(" a " in text for text in texts) and any(" is " in text for text in texts)
     assert {len(one.ids) == options["max_words"] for one in drawn} == {True, False}
     means = sentence_log_probabilities(model.decoder, kept, [one.ids for one in drawn], **options)
     assert means.tolist() == pytest.approx([one.mean_log_probability for one in drawn], abs=2e-5)
@@ -229,7 +238,7 @@ def spread(table, kinds, samples, *, forbidden=(), max_words=4):
         memory(*kinds),
         samples=samples,
         max_words=max_words,
-        forbidden=ForbiddenPrefixes(forbidden),
+        forbidden=ForbiddenWords(forbidden),
         **SETTINGS,
     )
 

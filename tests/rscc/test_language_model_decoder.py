@@ -5,7 +5,7 @@ import torch
 from tiny_instructblip import llama_like_tokenizer, tiny_instructblip
 
 from rscc.errors import ConfigInvalid, ModelFolderInvalid
-from rscc.models.generation import ForbiddenPrefixes, beam_search, greedy_search
+from rscc.models.generation import ForbiddenWords, beam_search, greedy_search
 from rscc.models.language_model_decoder import PROMPT_TOKENS, LanguageModelDecoder
 from rscc.tokenizer_vocabulary import TokenizerVocabulary, load_vocabulary
 from rscc.vocabulary import Vocabulary
@@ -212,7 +212,7 @@ def test_a_tokenizer_without_padding_pads_with_unknown() -> None:
 
 
 def test_forbidden_beginnings_are_whole_in_pieces(vocabulary) -> None:
-    forbidden = ForbiddenPrefixes.of_words([["there", "is", "no"]], vocabulary)
+    forbidden = ForbiddenWords.of_words([["there", "is", "no"]], vocabulary)
     ids = tuple(vocabulary.encode("there is no", 99)[1:-1])
     assert len(ids) > 3
     logits = torch.zeros(2, len(vocabulary))

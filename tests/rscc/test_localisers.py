@@ -27,7 +27,7 @@ from rscc.localisers import (
     build_localiser,
 )
 from rscc.models import MODELS, backbone
-from rscc.models.generation import ForbiddenPrefixes
+from rscc.models.generation import ForbiddenWords
 from rscc.structures import DifferenceFeatures, PairView
 from rscc.train import TrainResult
 from rscc.weights import LOCALISATIONS, open_model_folder, save_model_folder
@@ -140,7 +140,7 @@ def test_where_change_was_not_learnt_the_words_say_whether(monkeypatch) -> None:
     model = tiny_model(seed=4)
     no = model.vocabulary.encode("no", 3)[1]
     features = with_flags(encoded(model), -9.0, -9.0, -9.0)
-    forbidden = ForbiddenPrefixes([(no,)])
+    forbidden = ForbiddenWords([(no,)])
     plain = attention_map(model, features, [one[0].ids for one in model.generate_from(features)])
     found = AttentionLocaliser(0.0, forbidden).maps(model, features, (4, 3))
     torch.testing.assert_close(found, plain)
@@ -157,7 +157,7 @@ def test_the_sentence_looked_with_is_one_of_change() -> None:
     model = tiny_model(seed=4)
     features = with_flags(encoded(model), 5.0, 5.0, 5.0)
     first = {one[0].ids[:1] for one in model.generate_from(features)}
-    forbidden = ForbiddenPrefixes(list(first))
+    forbidden = ForbiddenWords(list(first))
     others = [one[0].ids for one in model.generate_from(features, forbidden=forbidden)]
     weight = float(torch.tensor(5.0).sigmoid())
     found = AttentionLocaliser(0.5, forbidden).maps(model, features, (4, 3))

@@ -25,7 +25,7 @@ from rscc.errors import ConfigInvalid, ModelFolderInvalid
 from rscc.kept import Kept
 from rscc.models import MODELS, backbone, model_class
 from rscc.models.backbone import build_backbone
-from rscc.models.generation import ForbiddenPrefixes, beam_search, greedy_search
+from rscc.models.generation import ForbiddenWords, beam_search, greedy_search
 from rscc.weights import load_model, open_model_folder, save_model_folder
 
 papers = pytest.mark.parametrize("paper", MODELS)
@@ -378,7 +378,7 @@ def test_forbidden_beginnings_never_appear(paper, beams, length) -> None:
     features = model.encode(*random_images(5))
     prefixes: list[tuple[int, ...]] = []
     for _ in range(4):
-        forbidden = ForbiddenPrefixes(prefixes)
+        forbidden = ForbiddenWords(prefixes)
         found = model.generate_from(features, beams=beams, forbidden=forbidden)
         sentences = [h.ids for hypotheses in found for h in hypotheses]
         assert sentences
@@ -389,7 +389,7 @@ def test_forbidden_beginnings_never_appear(paper, beams, length) -> None:
 
 def test_forbidden_words_outside_the_vocabulary_are_ignored() -> None:
     vocabulary = tiny_vocabulary()
-    forbidden = ForbiddenPrefixes.of_words([["there", "is", "no"], ["nothing"], []], vocabulary)
+    forbidden = ForbiddenWords.of_words([["there", "is", "no"], ["nothing"], []], vocabulary)
     there, is_, no = vocabulary.encode("there is no", 9)[1:-1]
     logits = torch.zeros(4, len(vocabulary))
     forbidden.apply(logits, [(there, is_), (there,), (), (5, there, is_)])
@@ -582,6 +582,7 @@ DAMAGE = {
     "impossible size": edit(model__width=17),
     "no heads": edit(model__heads=0),
     "prefixes are a number": edit(no_change_prefixes=3),
+    "runs are a number": edit(no_change_runs=3),
     "card is a word": edit(card="good"),
 }
 

@@ -22,7 +22,7 @@ from rscc.data.levir_cc import LevirCC
 from rscc.data.pairs import PairRecord
 from rscc.errors import ConfigInvalid
 from rscc.models import backbone
-from rscc.models.generation import ForbiddenPrefixes, sentence_log_probabilities
+from rscc.models.generation import ForbiddenWords, sentence_log_probabilities
 from rscc.objectives import Likelihood
 from rscc.rewards import CiderD, Reward
 from rscc.self_critical import (
@@ -175,9 +175,7 @@ def test_forbidden_beginnings_are_never_drawn() -> None:
     model = tiny_model()
     words = model.vocabulary.words[4:]
     allowed = ("villas", "are")
-    forbidden = ForbiddenPrefixes.of_words(
-        [[word] for word in words if word not in allowed], model.vocabulary
-    )
+    forbidden = ForbiddenWords.of_words([[word] for word in words if word not in allowed], model.vocabulary)
     reward = Prefers()
     terms, _ = SelfCritical(LOSS, reward, samples=20, forbidden=forbidden).losses(
         model, batch_of(model), place=(0, 0)

@@ -27,7 +27,7 @@ from rscc.data.pairs import PairRecord, read_pair
 from rscc.data.registry import DATASETS
 from rscc.data.sources import CaptionText, ImageCaptionSource, MaskSource, all_forms
 from rscc.errors import ConfigInvalid, DatasetLayoutInvalid, ModelFolderInvalid, NonFiniteLoss
-from rscc.finishing import best_changed_threshold, finish, no_change_prefixes
+from rscc.finishing import best_changed_threshold, finish, no_change_prefixes, no_change_runs
 from rscc.metrics import cider
 from rscc.models import MODELS, backbone
 from rscc.models.captioner_base import SHARED_TERMS, check_loss_weights
@@ -559,6 +559,20 @@ def test_no_change_beginnings_are_the_shortest_that_changed_captions_lack() -> N
     )
     assert ["there", "is", "no"] not in no_change_prefixes([*records, *[usual] * 200, wrong]), "1 of 804"
     assert no_change_prefixes(records[1:]) == []
+
+
+def test_no_change_runs_are_the_shortest_that_changed_captions_lack_anywhere() -> None:
+    records = [
+        record(("the house is the new one", "no trees remain before it", "a scene of houses"), True),
+        replace(record(("a road is built",), True), reversed_captions=("a road is gone as of now",)),
+        *[record(("the scene is the same as before", "no change is seen as of now"), False)] * 5,
+        record(("one stray sentence",), False),
+        record(("nothing at all",), None),
+    ]
+    # Not "as of now", which is said of a road shown backwards, nor what one caption in eleven has.
+    expected = [["change"], ["same"], ["seen"], ["as", "before"], ["scene", "is"], ["the", "scene"]]
+    assert no_change_runs(records) == expected
+    assert no_change_runs(records[2:]) == []
 
 
 def test_the_changed_threshold_is_the_most_accurate_in_the_widest_gap() -> None:
