@@ -158,8 +158,9 @@ def caption_validation(
     """Make the validation of a captioner: CIDEr in percent of greedy captions (all, changed), flag accuracy.
 
     As in use, P(anything changed) decides between the "no change" sentence and a decoded caption that
-    does not begin like one; without ``flag_decides``, for models that never learn it, the decoder may say
-    anything, and its words are the flag.
+    does not begin like one (in use, the caption has none of its other words either). Without
+    ``flag_decides``, for models that never learn it, the decoder may say anything, and its words are the
+    flag.
     """
     references = {record.id: list(record.captions) for record in records}
     flags = {record.id: truly_changed(record) for record in records}

@@ -1,4 +1,4 @@
-"""Greedy search, beam search, sampling, evenly or by chance; sentence beginnings may be forbidden."""
+"""Greedy search, beam search, sampling, evenly or by chance; beginnings and runs may be forbidden."""
 
 from __future__ import annotations
 
