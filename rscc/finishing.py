@@ -67,15 +67,22 @@ def no_change_prefixes(records: Sequence[PairRecord]) -> list[list[str]]:
     return [list(words) for words in sorted(found)]
 
 
-def no_change_runs(records: Sequence[PairRecord]) -> list[list[str]]:
+def no_change_runs(records: Sequence[PairRecord], known: Sequence[Sequence[str]] = ()) -> list[list[str]]:
     """Find the shortest runs of words, up to three, that speak of no change wherever they stand: "same".
 
     At least one in ten captions of unchanged pairs has them, and fewer than one in a thousand captions of
     changed ones, said of either order of the dates. A decoder that must not begin like a "no change" caption
     may still get there by a detour ("the road is the same as before"). While it is trained it may say so, and
     is scored for it.
+
+    Fewer than a thousand captions of changed pairs do not tell what such captions lack: then it is those of
+    the runs ``known`` before, by the model that a training started from, that none of them has.
     """
     changed = [tokenize(c) for r in records if r.changed for c in (*r.captions, *r.reversed_captions)]
+    if len(changed) < 1000:
+        return [
+            list(run) for run in known if not any(tuple(run) in _runs(words, len(run)) for words in changed)
+        ]
     unchanged = [tokenize(c) for r in records if r.changed is False for c in r.captions]
     found: list[list[str]] = []
     for length in (1, 2, 3):
@@ -132,10 +139,12 @@ def finish(
     size = config.data.size
     scores = dict(result.best_scores)
     threshold = 0.5
-    prefixes, runs = no_change_prefixes(captions), no_change_runs(captions)
-    forbidden = ForbiddenWords.of_words(prefixes, model.vocabulary, runs)
     source = paths.trunk or paths.start
-    taken = None if source is None else open_model_folder(find_model(source)).card
+    origin = None if source is None else open_model_folder(find_model(source))
+    taken = None if origin is None else origin.card
+    prefixes = no_change_prefixes(captions)
+    runs = no_change_runs(captions, () if origin is None else origin.no_change_runs)
+    forbidden = ForbiddenWords.of_words(prefixes, model.vocabulary, runs)
     by_head = taken is not None and not taken.parts and taken.localiser == "change_head"
     localiser = "change_head" if by_head or config.loss.get("change_mask", 0) > 0 else model.localiser
     learns = learns_the_flag(config, captions)
@@ -306,7 +315,7 @@ def calibrate_folder(path: Path, records: Sequence[PairRecord]) -> ModelFolder:
         kept=Kept(),
         by_head=card.localiser == "change_head",
         forbidden=forbidden if card.changed_threshold > 0 else None,
-        bf16=False,
+        bf16=True,  # as where the model was trained
         choice=card.choice,
     )
     card = replace(

@@ -36,7 +36,8 @@ class SelfCritical(Likelihood):
     """The terms of the likelihood, and ``reward`` on sampled captions; logs the ``mean_reward``.
 
     Samples are drawn without dropout, as in use, and with the sentence beginnings forbidden that are
-    forbidden in use. Which words are drawn depends on (seed, epoch, batch) and the weights alone.
+    forbidden in use; runs of words that are forbidden in use may be drawn, and are scored. Which words are
+    drawn depends on (seed, epoch, batch) and the weights alone.
     """
 
     def __init__(

@@ -158,7 +158,7 @@ def caption_validation(
     """Make the validation of a captioner: CIDEr in percent of greedy captions (all, changed), flag accuracy.
 
     As in use, P(anything changed) decides between the "no change" sentence and a decoded caption that
-    does not begin like one (in use, the caption has none of its other words either). Without
+    does not begin like one (in use, runs of words that only it has are ruled out too). Without
     ``flag_decides``, for models that never learn it, the decoder may say anything, and its words are the
     flag.
     """

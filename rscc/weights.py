@@ -1,7 +1,8 @@
 """Model folders: what a trained captioner is on disk, and the models that this installation knows.
 
 A model folder holds ``model.safetensors``, ``vocabulary.json``, ``CARD.md`` for people and ``model.json``
-with the card, the model's sizes, the beginnings of "no change" sentences and the SHA-256 of the others.
+with the card, the model's sizes, the beginnings and runs of words of "no change" sentences and the SHA-256
+of the others.
 """
 
 from __future__ import annotations

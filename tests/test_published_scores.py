@@ -31,7 +31,7 @@ def readme_rows(model: str) -> dict[str, list[str]]:
             subset = named[1]
             assert int(named[2]) == TEST_PAIRS[subset]
         if len(cells) == 8 and cells[1] == f"**{model}**":
-            found[subset] = [cell.split(" (")[0] for cell in cells[2:]]
+            found[subset] = cells[2:]
     return found
 
 
@@ -55,13 +55,23 @@ def test_the_readme_says_what_was_written(model) -> None:
     scores, told = rows_of(written(model), model), readme_rows(model)
     assert set(told) == set(TEST_PAIRS)
     for subset, cells in told.items():
-        row = scores[subset]
+        row, between = scores[subset], scores[subset]["intervals"]
+        numbers, intervals = zip(*(cell.partition(" (")[::2] for cell in cells), strict=True)
         texts = [f"{row[name]:.1f}" for name in ("bleu4", "meteor", "rouge_l")]
         texts.append("not defined" if row["cider"] is None else f"{row['cider']:.1f}")
         texts.append(f"{row['flag_accuracy']:.3f}")
         if subset != "unchanged":
             texts.append(f"{row['mask']['f1']:.3f}")
-        assert cells[: len(texts)] == texts, subset
+        assert list(numbers[: len(texts)]) == texts, subset
+        ways = [("bleu4", ".1f"), ("meteor", ".1f"), ("rouge_l", ".1f"), ("cider", ".0f")]
+        ways += [("flag_accuracy", ".2f"), ("mask_f1", ".2f")]
+        told_intervals = 0
+        for interval, (name, digits) in zip(intervals, ways, strict=True):
+            if interval:
+                low, high = between[name]
+                assert interval == f"{low:{digits}}-{high:{digits}})", (subset, name)
+                told_intervals += 1
+        assert told_intervals == (4 if subset == "all" else 2 if subset == "changed" else 1)
 
 
 def test_the_docs_say_what_was_written() -> None:

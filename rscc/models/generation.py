@@ -41,7 +41,10 @@ class ForbiddenWords:
         vocabulary: Vocabulary,
         runs: Sequence[Sequence[str]] = (),
     ) -> ForbiddenWords:
-        """Translate what is given in words; what has a word outside the vocabulary cannot occur."""
+        """Translate what is given in words; what has a word outside the vocabulary cannot occur.
+
+        In a vocabulary of pieces a run forbids longer words that begin with its pieces, too.
+        """
 
         def translated(several: Sequence[Sequence[str]]) -> list[tuple[int, ...]]:
             texts = [" ".join(words) for words in several]

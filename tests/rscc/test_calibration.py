@@ -435,7 +435,8 @@ def test_a_folder_is_calibrated_anew(tmp_path) -> None:
     made = card(tile_size=64, scores={"cider": 50.0}, changed_threshold=0.3)
     page = card_text(made, Config())
     path = tmp_path / "m"
-    save_model_folder(path, tiny_model(seed=2), card=made, card_text=page, no_change_prefixes=[["a"]])
+    runs = {"no_change_prefixes": [["a"]], "no_change_runs": [["is", "a"]]}
+    save_model_folder(path, tiny_model(seed=2), card=made, card_text=page, **runs)
     before = open_model_folder(path)
     after = calibrate_folder(path, records)
     assert open_model_folder(path, check_hashes=True) == after
@@ -443,7 +444,8 @@ def test_a_folder_is_calibrated_anew(tmp_path) -> None:
     assert after.card.changed_threshold == flag.threshold
     assert after.card.scores == {"cider": 50.0, "flag_accuracy": round(flag.accuracy, 4)}
     assert after.card.weights_sha256 == before.card.weights_sha256
-    assert after.no_change_prefixes == before.no_change_prefixes
+    assert after.no_change_prefixes == before.no_change_prefixes == (("a",),)
+    assert after.no_change_runs == before.no_change_runs == (("is", "a"),)
     text = (path / "CARD.md").read_text()
     assert text == card_text(after.card, Config()) != page
     assert Captioner.load(path, device="cpu").card == after.card

@@ -48,7 +48,8 @@ def write_start(path: Path) -> Path:
         **{"gsd": 0.5, "gsd_range": (0.4, 2.0), "tile_size": 64, "threshold": 0.3, "changed_threshold": 0.6},
         **{"localisation": "change head", "licence": "free", "data": "ten pairs", "trained": "by hand"},
     )
-    save_model_folder(path, tiny_model(seed=3), card=card, card_text="words", no_change_prefixes=[["no"]])
+    words = {"no_change_prefixes": [["no"]], "no_change_runs": [["same"], ["lunar", "house"]]}
+    save_model_folder(path, tiny_model(seed=3), card=card, card_text="words", **words)
     return path
 
 
@@ -169,6 +170,8 @@ def test_a_user_is_told_pairs_and_scores_before_and_after(tmp_path) -> None:
     assert after > before
     val = read_splits(LevirCC, data, seed=1)[1]
     assert drawn == compare_scores(tmp_path / "start", folder, val, device="cpu")
+    few = open_start(folder).folder
+    assert few.no_change_runs == open_start(tmp_path / "start").folder.no_change_runs != ()
 
 
 def test_pairs_of_one_kind_are_warned_of(tmp_path) -> None:

@@ -571,8 +571,30 @@ def test_no_change_runs_are_the_shortest_that_changed_captions_lack_anywhere() -
     ]
     # Not "as of now", which is said of a road shown backwards, nor what one caption in eleven has.
     expected = [["change"], ["same"], ["seen"], ["as", "before"], ["scene", "is"], ["the", "scene"]]
-    assert no_change_runs(records) == expected
+    many = [*records[:2] * 200, *records[2:]]
+    assert no_change_runs(many) == expected
+    three = record(("before this is the place", "the one scene", "no scene is as before"), True)
+    found = no_change_runs([*many, three])
+    assert found == expected, "1 of 1003: an error"
+    assert no_change_runs([*many, three, three])[:3] == expected[:3]
+    assert ["as", "before"] not in no_change_runs([*many, three, three]), "2 of 1006"
     assert no_change_runs(records[2:]) == []
+
+
+def test_three_words_speak_of_no_change_where_two_do_not() -> None:
+    changed = [record(("all is as it is said", "it is as new"), True)] * 500
+    assert no_change_runs([*changed, record(("it is said",), False)]) == []
+    assert no_change_runs([*changed, record(("all is said",), False)]) == [["all", "is", "said"]]
+
+
+def test_few_changed_captions_keep_the_runs_of_the_start_that_they_lack() -> None:
+    records = [
+        record(("no house is the same",), True),
+        record(("the trees look as they did", "no difference"), False),
+    ]
+    assert no_change_runs(records) == []
+    known = [["same"], ["difference"], ["there", "is"], ["house", "is"]]
+    assert no_change_runs(records, known) == [["difference"], ["there", "is"]]
 
 
 def test_the_changed_threshold_is_the_most_accurate_in_the_widest_gap() -> None:
@@ -627,6 +649,7 @@ def test_from_folders_to_a_captioner_in_two_stages(data, tmp_path, monkeypatch) 
     assert_same_tensors({n: one[n] for n in shared}, {n: two[n] for n in shared})
     assert not any(name.startswith(("noun_tokens", "verb_tokens")) for name in two)
     assert ("there", "is") in folder.no_change_prefixes or ("there",) in folder.no_change_prefixes
+    assert folder.no_change_runs == ()
     assert {"cider", "cider_changed", "flag_accuracy", "mask_f1"} <= set(folder.card.scores)
     card = (folder.path / "CARD.md").read_text()
     assert "words 1" in card

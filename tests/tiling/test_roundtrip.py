@@ -106,7 +106,7 @@ def test_a_painted_change_comes_back_where_it_was_painted(tmp_path, shape, pair,
     # A corner pixel counts as changed where the shares that its two edges leave of it come to a half: each of
     # sqrt(1/2), which two mixed pixels of the coarser date reach at most 0.42 pixels inside; painting by
     # quarters of a pixel adds 1/8.
-    missed = tolerance if shape == "disc" else max(tolerance, 0.55 * max(grid.gsd, after.gsd))
+    missed = tolerance if shape == "disc" else 0.55 * max(grid.gsd, after.gsd)
     assert shapely.distance(points[held], outline).max() < tolerance
     assert (
         shapely.distance(points[~held], outline.boundary)[shapely.contains(outline, points[~held])].max(
