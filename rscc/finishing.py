@@ -6,6 +6,7 @@ import platform
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ from rscc.localisers import build_localiser
 from rscc.models.captioner_base import ChangeCaptioner
 from rscc.models.generation import ForbiddenWords
 from rscc.no_change import is_no_change
+from rscc.rewards import NGram, count_ngrams
 from rscc.train import TrainResult
 from rscc.validation import mask_curve
 from rscc.vocabulary import tokenize
@@ -78,29 +80,21 @@ def no_change_runs(records: Sequence[PairRecord], known: Sequence[Sequence[str]]
     Fewer than a thousand captions of changed pairs do not tell what such captions lack: then it is those of
     the runs ``known`` before, by the model that a training started from, that none of them has.
     """
-    changed = [tokenize(c) for r in records if r.changed for c in (*r.captions, *r.reversed_captions)]
+    changed = [_runs(c) for r in records if r.changed for c in (*r.captions, *r.reversed_captions)]
     if len(changed) < 1000:
-        return [
-            list(run) for run in known if not any(tuple(run) in _runs(words, len(run)) for words in changed)
-        ]
-    unchanged = [tokenize(c) for r in records if r.changed is False for c in r.captions]
-    found: list[list[str]] = []
-    for length in (1, 2, 3):
-        often, seldom = (
-            Counter(run for words in captions for run in set(_runs(words, length)))
-            for captions in (unchanged, changed)
-        )
-        found += [
-            list(run)
-            for run, count in sorted(often.items())
-            if count * 10 >= len(unchanged) and seldom[run] * 1000 < len(changed)
-            if not any(tuple(known) in _runs(run, len(known)) for known in found)
-        ]
-    return found
+        return [list(run) for run in known if not any(tuple(run) in runs for runs in changed)]
+    unchanged = [_runs(c) for r in records if r.changed is False for c in r.captions]
+    often, seldom = (Counter(chain.from_iterable(captions)) for captions in (unchanged, changed))
+    found: list[NGram] = []
+    for run in sorted(often, key=lambda run: (len(run), run)):
+        speaks = often[run] * 10 >= len(unchanged) and seldom[run] * 1000 < len(changed)
+        if speaks and count_ngrams(run).keys().isdisjoint(found):
+            found.append(run)
+    return [list(run) for run in found]
 
 
-def _runs(words: Sequence[str], length: int) -> list[tuple[str, ...]]:
-    return [tuple(words[start : start + length]) for start in range(len(words) - length + 1)]
+def _runs(caption: str) -> set[NGram]:
+    return {run for run in count_ngrams(tokenize(caption)) if len(run) <= 3}
 
 
 def best_changed_threshold(probabilities: np.ndarray, changed: np.ndarray) -> float:

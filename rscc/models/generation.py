@@ -74,17 +74,17 @@ class ForbiddenWords:
         """Return the words that must not follow a beginning."""
         words = list(self._next.get(sentence, ()))
         for before, last in self._after.items():
-            if len(before) <= len(sentence) and sentence[len(sentence) - len(before) :] == before:
+            if not before or sentence[-len(before) :] == before:
                 words += last
         return words
 
 
-def _last_words(runs: Sequence[tuple[int, ...]]) -> dict[tuple[int, ...], list[int]]:
-    """Return the last words of runs by what stands before them."""
+def _last_words(several: Sequence[tuple[int, ...]]) -> dict[tuple[int, ...], list[int]]:
+    """Return the last ids of beginnings or runs by what stands before them."""
     found: dict[tuple[int, ...], list[int]] = {}
-    for run in runs:
-        if run:
-            found.setdefault(run[:-1], []).append(run[-1])
+    for ids in several:
+        if ids:
+            found.setdefault(ids[:-1], []).append(ids[-1])
     return found
 
 
