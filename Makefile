@@ -11,11 +11,18 @@ else
 BIN := $(VENV)/bin
 endif
 
-.PHONY: help demo test lint format install clean
+# As many processes run tests; spinning OpenMP threads of torch would slow each other down.
+JOBS ?= 2
+PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
+test quick: export OMP_NUM_THREADS = 1
+test quick: export OMP_WAIT_POLICY = PASSIVE
+
+.PHONY: help demo test quick lint format install clean
 
 help:
 	@echo "make demo     render a pair of scenes, caption what changed between them"
 	@echo "make test     run every test that this machine can run"
+	@echo "make quick    the tests that take a few minutes: not the slow, real, qgis and kills ones"
 	@echo "make lint     ruff and mypy"
 	@echo "make install  everything for development, in $(VENV)"
 	@echo "make clean    remove $(VENV), the demo and the caches"
@@ -26,7 +33,10 @@ demo: $(VENV)/.installed
 	$(BIN)/python examples/demo.py demo
 
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest $(PYTEST_OPTIONS)
+	$(PYTEST) $(PYTEST_OPTIONS)
+
+quick: $(VENV)/.installed-dev
+	$(PYTEST) -m "not slow and not real and not qgis and not kills" $(PYTEST_OPTIONS)
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/python -m ruff check .

@@ -26,8 +26,8 @@ import numpy as np
 from scipy.optimize import nnls
 
 from rscc.markdown import table
-from workflows.archive_folder import ArchiveFolder
-from workflows.ledger import Ledger
+from workflows.store.folder import ArchiveFolder
+from workflows.store.ledger import Ledger
 
 GB, TB = 1e9, 1e12
 HOUR, MONTHS = 3600.0, 12

@@ -37,9 +37,9 @@ from watched import Settings
 
 from rscc.markdown import table
 from workflows.errors import WorkflowError
-from workflows.ledger import Ledger
-from workflows.ledger_rows import Counts
-from workflows.pair_table import write_pairs
+from workflows.pairs.table import write_pairs
+from workflows.store.ledger import Ledger
+from workflows.store.ledger_rows import Counts
 
 MIB = 2**20
 LOOK = 1.0

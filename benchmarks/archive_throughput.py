@@ -26,8 +26,9 @@ from pathlib import Path
 from large_pair import load_cells, make_pair
 
 from rscc.markdown import table
-from workflows.ledger import Ledger
-from workflows.pair_table import PairRow, write_pairs
+from workflows.pairs.rows import PairRow
+from workflows.pairs.table import write_pairs
+from workflows.store.ledger import Ledger
 
 SEED, CELLS = 7, 2
 SIDES = (512, 1024, 1536)

@@ -38,18 +38,19 @@ from rasterio.features import rasterize
 from scipy import ndimage
 from scipy.cluster.vq import kmeans2
 
-from rscc.bootstrap import Resamples, percentile_interval
 from rscc.captioner import Captioner
-from rscc.data.blending import match_colours
-from rscc.data.clauses import is_plural, names_built, read_clauses, vanished_things
+from rscc.data.synthesis.blending import match_colours
+from rscc.evaluation.bootstrap import Resamples, percentile_interval
 from rscc.markdown import table
-from rscc.object_classes import named_objects
+from rscc.text.clauses import is_plural, names_built, read_clauses, vanished_things
+from rscc.text.object_classes import named_objects
 from tiling import ChangeRegion, ScenePair, Window
-from workflows import focus
-from workflows.crops import CropPlanner
-from workflows.describing import describe_regions
-from workflows.detecting import find_changes, tile_grid
 from workflows.options import SceneOptions
+from workflows.scene import crops as focus
+from workflows.scene.captions import describe_regions
+from workflows.scene.carrier import OpenRun
+from workflows.scene.crops import CropPlanner
+from workflows.scene.detection import find_changes
 
 CROP = 256
 GSD = 0.5
@@ -195,17 +196,16 @@ def ask(
     with tempfile.TemporaryDirectory() as folder:
         before, after = write(Path(folder), (made.before, made.after))
         with ScenePair.open(before, after, scale=(0, 255)) as pair:
-            grid = tile_grid(pair, captioner.card, SceneOptions())
-            regions, _ = find_changes(pair, grid, captioner, SceneOptions())
+            run = OpenRun(pair, captioner)
+            regions = find_changes(run)
             facts = [_fact(region, made) for region in regions]
             known = [n for n, (buildings, _) in enumerate(facts) if buildings]
-            planner = CropPlanner(grid)
+            planner = CropPlanner(run.scene_grid)
             mixed = [_mixed(n, regions, facts, planner) for n in known]
             for way, margin in [(way, margin) for way in ways for margin in margins]:
                 focus.SURROUNDINGS = margin
-                words = describe_regions(
-                    pair, grid, [[region] for region in regions], captioner, SceneOptions(focus_captions=way)
-                )
+                run = OpenRun(pair, captioner, SceneOptions(focus_captions=way))
+                words = describe_regions(run, [[region] for region in regions])
                 name = way if len(margins) == 1 else f"{way}, {margin:g} px"
                 said[name] = [
                     Said(facts[n][1], facts[n][0], mix, words[n][0].text)

@@ -42,7 +42,8 @@ def read_variants(path: Path) -> tuple[dict[str, str], dict[str, dict[str, Any]]
 def train_one(name: str, seed: int, arguments: argparse.Namespace) -> None:
     """Train one variant with one seed, in this process."""
     from rscc.config import config_from_dict
-    from rscc.runs import RunPaths, train_model
+    from rscc.training.run import train_model
+    from rscc.training.start import RunPaths
 
     _, configs = read_variants(arguments.variants)
     values = configs[name]
@@ -65,13 +66,13 @@ def run_folder(output: Path, name: str, seed: int) -> Path:
 def score_runs(runs: Sequence[Run], arguments: argparse.Namespace) -> None:
     """Score finished runs on the test split and write ``scores.json`` into their folders."""
     from rscc.captioner import Captioner
-    from rscc.data.features import build_extraction_cache, build_feature_cache
-    from rscc.data.levir_cc import LevirCC
-    from rscc.evaluate import score_predictions
-    from rscc.metrics import CaptionScorer
-    from rscc.predictions import PairPrediction
-    from rscc.validation import encoded_batches
-    from rscc.weights import load_model, open_model_folder
+    from rscc.data.benchmarks.levir_cc import LevirCC
+    from rscc.data.caches import build_extraction_cache, build_feature_cache
+    from rscc.evaluation.metrics import CaptionScorer
+    from rscc.evaluation.predictions import PairPrediction
+    from rscc.evaluation.run import score_predictions
+    from rscc.model_folder import load_model, open_model_folder
+    from rscc.training.validation import encoded_batches
 
     records = LevirCC(arguments.data, "test").records
     cache = None

@@ -27,14 +27,14 @@ from typing import Any
 import numpy as np
 
 from rscc.captioner import Captioner
-from rscc.data.levir_cc import LevirCC
+from rscc.data.benchmarks.levir_cc import LevirCC
 from rscc.data.pairs import PairRecord
-from rscc.data.reversal import describes_removal
+from rscc.evaluation.metrics import cider
+from rscc.evaluation.predictions import read_batch
+from rscc.evaluation.robustness import speaks_of_construction, swapped
 from rscc.markdown import table
-from rscc.metrics import cider
-from rscc.object_classes import unnamed_objects
-from rscc.predictions import read_batch
-from rscc.robustness import speaks_of_construction, swapped
+from rscc.text.object_classes import unnamed_objects
+from rscc.text.reversal import describes_removal
 
 SUREST = "pattern"
 """Value of ``trust`` of the pairs that are held out."""

@@ -33,11 +33,12 @@ from scipy import ndimage
 
 from rscc import Captioner
 from rscc.markdown import table
-from tiling import ScenePair, Window, describe
-from workflows.detecting import find_changes, tile_grid
-from workflows.events import places_of
-from workflows.opening import open_pair
+from tiling import Window
 from workflows.options import SceneOptions
+from workflows.scene.carrier import OpenRun
+from workflows.scene.detection import find_changes
+from workflows.scene.events import places_of
+from workflows.scene.opening import read_headers
 
 FLAGS: dict[str, dict[str, bool]] = {
     "no flags": {},
@@ -82,21 +83,20 @@ class Runner:
         """Return what is reported with each choice of flags."""
         known: dict[Any, Found] = {}
         found = {}
-        infos = describe(before), describe(after)
+        infos = read_headers(before, after)
         for name, flags in FLAGS.items():
             options = SceneOptions(**flags)
-            with open_pair(infos, self.captioner.card, options) as pair:
-                light = pair.normalization
-                key = pair.registration.applied, light if light and light.applied else None
+            with OpenRun.open(*infos, self.captioner, options) as run:
+                light = run.pair.normalization
+                key = run.pair.registration.applied, light if light and light.applied else None
                 if key not in known:
-                    known[key] = self._found(pair, options)
+                    known[key] = self._found(run)
                 found[name] = known[key]
         return found
 
-    def _found(self, pair: ScenePair, options: SceneOptions) -> Found:
-        grid = tile_grid(pair, self.captioner.card, options)
-        regions, _ = find_changes(pair, grid, self.captioner, options)
-        places = places_of(regions, pair, options.min_area)
+    def _found(self, run: OpenRun) -> Found:
+        pair = run.pair
+        places = places_of(find_changes(run), pair, run.options.min_area)
         shape = pair.grid.height, pair.grid.width
         changed = np.zeros(shape, bool)
         if places:

@@ -40,7 +40,7 @@ CELLS = 2
 # Pixels at the cut that are left out: the first tile there, and what the next one shares with it.
 AT_THE_CUT = 512
 BASELINE = """
-import rscc.cli, workflows, rscc.captioner
+import workflows.cli.app, workflows, rscc.captioner
 captioner = rscc.captioner.Captioner.load(device="cpu")
 print(open("/proc/self/status").read())
 """
@@ -148,7 +148,7 @@ class Reports:
         Raises:
             RuntimeError: it failed.
         """
-        from rscc.cli import main
+        from workflows.cli.app import main
 
         output = self.folder / f"{name}.geojson"
         try:
@@ -161,6 +161,9 @@ class Reports:
                     str(output),
                     "--overwrite",
                     "-q",
+                    # Outlines are compared, not what they are grouped to.
+                    "--group-distance",
+                    "0",
                     *words,
                     *self.options,
                 ],
@@ -174,7 +177,7 @@ class Reports:
     def _captioner_for(self, model: str, device: str) -> Any:
         if self._captioner is None:
             if self._load is None:
-                from rscc.cli import load_captioner
+                from rscc.captioner import load_captioner
 
                 self._load = load_captioner
             self._captioner = self._load(model, device)

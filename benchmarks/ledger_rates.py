@@ -19,12 +19,14 @@ from typing import TypeVar
 from stub_pairs import stub_card, write_report, write_scenes
 
 from rscc.markdown import table
-from workflows.archive_folder import ITEM, REPORT, STYLE, ArchiveFolder
-from workflows.identity import SceneIdentities, keyed, settings_key
-from workflows.ledger import Ledger
+from workflows.archive.status import archive_status
 from workflows.options import SceneOptions
-from workflows.pair_table import PairRow, read_pairs, write_pairs
-from workflows.style import qgis_style
+from workflows.pairs.rows import PairRow
+from workflows.pairs.table import read_pairs, write_pairs
+from workflows.report.qgis import qgis_style
+from workflows.store.folder import ITEM, REPORT, STYLE, ArchiveFolder
+from workflows.store.identity import SceneIdentities, keyed, settings_key
+from workflows.store.ledger import Ledger
 
 T = TypeVar("T")
 FETCHED = 256
@@ -61,6 +63,7 @@ def ledger_rates(folder: Path, pairs: int, installs: int) -> list[Rate]:
         timed("scenes hashed for the first time", 2 * pairs, lambda: _keep(ledger, rows))
         timed("pairs planned in a new ledger", pairs, lambda: _plan(ledger, rows))
         timed("pairs fetched, started and done", pairs, lambda: _work(ledger))
+        timed("rscc status, read while the ledger is open", 20, lambda: _look(archive, 20))
         timed("counts of all states", 100, lambda: [ledger.counts() for _ in range(100)])
         timed("rows read back", pairs, lambda: sum(1 for _ in ledger.rows()))
     rows = timed("rows of the table read again", pairs, lambda: read_pairs(table_of))
@@ -100,6 +103,11 @@ def _work(ledger: Ledger) -> None:
             ledger.done(
                 row.pair, worker="worker-1", seconds=1.5, changes=HOUSES, area_m2=600.0, tiles=36, warnings=()
             )
+
+
+def _look(archive: Path, times: int) -> None:
+    for _ in range(times):
+        archive_status(archive)
 
 
 def _install(archive: ArchiveFolder, folder: Path, count: int) -> None:

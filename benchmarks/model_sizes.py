@@ -28,9 +28,9 @@ from torch.utils.flop_counter import FlopCounterMode
 from rscc.config import CONFIG_FOLDER, ModelConfig, config_from_dict, load_config
 from rscc.markdown import table
 from rscc.models import MODELS
-from rscc.models.backbone import build_backbone
-from rscc.models.captioner_base import ChangeCaptioner
-from rscc.vocabulary import SPECIAL, Vocabulary
+from rscc.models.shared.captioner import ChangeCaptioner
+from rscc.models.trunks import build_backbone
+from rscc.text.vocabulary import SPECIAL, Vocabulary
 
 VOCABULARY, ENTITIES, TEXT_WIDTH, WORDS = 500, 100, 384, 20
 PARTS = ("trunk", "encoder", "decoder", "heads", "auxiliary")

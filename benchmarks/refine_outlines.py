@@ -23,16 +23,16 @@ import torch
 from caption_focus import scenes, write
 from scipy import ndimage
 
-from rscc.bootstrap import Resamples, percentile_interval
 from rscc.captioner import Captioner
-from rscc.change_extraction import Segmenter
+from rscc.evaluation.bootstrap import Resamples, percentile_interval
+from rscc.inference.refinement import LEAST_AGREEMENT
 from rscc.markdown import table
-from rscc.refinement import LEAST_AGREEMENT
+from rscc.models.shared.extraction import Segmenter
 from tiling import ChangeRegion, ScenePair, Window
-from workflows.crops import burnt
-from workflows.detecting import find_changes, tile_grid
-from workflows.options import SceneOptions
-from workflows.refining import open_segmenter, refine_regions
+from workflows.scene.carrier import OpenRun
+from workflows.scene.crops import burnt
+from workflows.scene.detection import find_changes
+from workflows.scene.refinement import open_segmenter, refine_regions
 
 
 @dataclass
@@ -72,9 +72,8 @@ def measure(
     found: dict[float | None, Outlines],
 ) -> None:
     """Count one scene; the keys of ``found`` are the least agreements, None the model's own outlines."""
-    settings = SceneOptions()
-    grid = tile_grid(pair, captioner.card, settings)
-    regions, _ = find_changes(pair, grid, captioner, settings)
+    run = OpenRun(pair, captioner)
+    regions = find_changes(run)
     buildings, _ = ndimage.label(label, np.ones((3, 3)))
     whole = Window(0, 0, label.shape[1], label.shape[0])
     under = [np.unique(buildings[burnt([one.pixel_polygon], whole)]) for one in regions]
@@ -82,9 +81,7 @@ def measure(
     for least, outlines in found.items():
         drawn, clock = regions, time.process_time()
         if least is not None:
-            refined = refine_regions(
-                pair, grid, regions, segmenter, simplify_px=settings.simplify, least=least
-            )
+            refined = refine_regions(run, regions, segmenter, least=least)
             drawn, outlines.redrawn = refined.regions, outlines.redrawn + refined.redrawn
             outlines.seconds += time.process_time() - clock
         outlines.add(drawn, touched, label)

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from rscc.config import CONFIG_FOLDER
-from rscc.weights import open_model_folder, sha256_of
+from rscc.model_folder import open_model_folder, sha256_of
 
 SHARED = "shared"
 

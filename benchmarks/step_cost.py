@@ -40,11 +40,11 @@ from rscc.config import Config, load_config
 from rscc.data.pairs import PairRecord
 from rscc.data.sources import CaptionText, ImageCaptionSource
 from rscc.markdown import table
-from rscc.models.captioner_base import ChangeCaptioner
+from rscc.models.shared.captioner import ChangeCaptioner
 from rscc.structures import PairBatch
-from rscc.text_encoders import OpenClipTextEncoder, TextEncoder
-from rscc.train import build_optimizer, freeze
-from rscc.vocabulary import SPECIAL, Vocabulary
+from rscc.text.encoders import OpenClipTextEncoder, TextEncoder
+from rscc.text.vocabulary import SPECIAL, Vocabulary
+from rscc.training.loop import build_optimizer, freeze
 
 PAPERS = ("scorer", "dirl", "cheers", "rdd", "davir")
 

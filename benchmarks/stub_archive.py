@@ -8,13 +8,13 @@ from pathlib import Path
 
 from stub_pairs import stub_card
 
-from workflows.archive import with_keys
-from workflows.archive_folder import ITEM, REPORT, STYLE, ArchiveFolder
-from workflows.ledger import Ledger
+from workflows.archive.plan import with_keys
+from workflows.layers.stac import stac_item
 from workflows.options import SceneOptions
-from workflows.pair_table import PairRow
-from workflows.stac_output import stac_item
-from workflows.style import qgis_style
+from workflows.pairs.rows import PairRow
+from workflows.report.qgis import qgis_style
+from workflows.store.folder import ITEM, REPORT, STYLE, ArchiveFolder
+from workflows.store.ledger import Ledger
 
 
 def make_finished(path: Path, rows: Sequence[PairRow], share: float, report: Path) -> None:

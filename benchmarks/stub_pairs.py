@@ -1,8 +1,8 @@
 """Pairs of scenes that nobody looks at: tables of them, files of a kilobyte, and work that only takes time.
 
-In a process in which :func:`install` was called, `workflows.tasks` does a pair by waiting as long as a pair
-of that name takes, and hands out a report that was made once. Some pairs are refused, some attempts fail, and
-a poisoned pair takes its process with it. All else is the product's own.
+In a process in which :func:`install` was called, `workflows.engines.tasks` does a pair by waiting as long as
+a pair of that name takes, and hands out a report that was made once. Some pairs are refused, some attempts
+fail, and a poisoned pair takes its process with it. All else is the product's own.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ import numpy as np
 import rasterio
 from affine import Affine
 
+from rscc.model_folder import ModelCard
 from rscc.structures import Caption, ChangePrediction
-from rscc.weights import ModelCard
 from tiling import NoOverlap
 from workflows.errors import MemoryExhausted
 from workflows.options import SceneOptions
-from workflows.pair_table import PairRow
-from workflows.scene import caption_scene
+from workflows.pairs.rows import PairRow
+from workflows.scene.run import caption_scene
 
 PLAN = "RSCC_STUB_PLAN"
 TILE = 64
@@ -113,7 +113,8 @@ def write_report(folder: Path, houses: int) -> Path:
         place = {"crs": "EPSG:32614", "transform": Affine(0.5, 0, 600_000, 0, -0.5, 3_380_000)}
         with rasterio.open(path, "w", **options, **place, photometric="RGB") as file:
             file.write(image)
-    report = caption_scene(scenes[0], scenes[1], StubCaptioner(), SceneOptions())  # type: ignore[arg-type]
+    alone = SceneOptions(group_distance=0)
+    report = caption_scene(scenes[0], scenes[1], StubCaptioner(), alone)  # type: ignore[arg-type]
     return report.write(folder / "report.geojson", overwrite=True)
 
 
@@ -136,8 +137,8 @@ def write_scenes(folder: Path, pairs: int) -> list[PairRow]:
 
 
 def install() -> None:
-    """Let `workflows.tasks` of this process do pairs as the plan in the environment says."""
-    import workflows.tasks
+    """Let `workflows.engines.tasks` of this process do pairs as the plan in the environment says."""
+    import workflows.engines.tasks
 
     values = json.loads(os.environ[PLAN])
     plan = StubPlan(**{**values, "poisoned": tuple(values["poisoned"])})
@@ -157,11 +158,11 @@ def install() -> None:
             )
         return report
 
-    workflows.tasks.caption_scene = wait_for  # type: ignore[assignment]
+    workflows.engines.tasks.caption_scene = wait_for  # type: ignore[assignment]
 
 
 class _CannedReport:
-    """What `workflows.tasks` asks a report for, of a file that was read once."""
+    """What `workflows.engines.tasks` asks a report for, of a file that was read once."""
 
     def __init__(self, path: Path) -> None:
         self._bytes = path.read_bytes()

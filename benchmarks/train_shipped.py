@@ -4,7 +4,7 @@
     python benchmarks/train_shipped.py --check runs/second/rscc-base runs/second/rscc-small
 
 A stage is one ``rscc`` command with its seed. A finished stage is not repeated while its command, config and
-inputs are the same; a killed training goes on where it was. The finished models lie in ``OUTPUT/<model>``,
+inputs are the same; a killed training resumes. The finished models lie in ``OUTPUT/<model>``,
 the runs in ``OUTPUT/runs``; commands, seeds, seconds, validation scores and the SHA-256 of all that went in
 and came out stand in ``OUTPUT/record.json``. ``--check`` compares a second run with the shipped cards.
 """
@@ -37,8 +37,9 @@ from shipped_recipe import (
 
 from rscc import __version__
 from rscc.errors import ModelFolderInvalid
+from rscc.files import atomic_write
 from rscc.markdown import table
-from rscc.weights import SHIPPED, open_model_folder
+from rscc.model_folder import SHIPPED, open_model_folder
 
 HERE = Path(__file__).resolve().parent
 Run = Callable[[Sequence[str], Path], int]
@@ -111,13 +112,12 @@ def read_state(file: Path) -> dict[str, Any]:
 def write_json(file: Path, content: Mapping[str, Any]) -> None:
     """Write under a temporary name, then rename."""
     # One run for each model may go on at the same time.
-    partial = file.with_name(f"{file.name}.{os.getpid()}.partial")
-    partial.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    partial.replace(file)
+    with atomic_write(file) as (draft,):
+        draft.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
 def is_finished(state: Mapping[str, Any], stage: Stage, places: Places) -> bool:
-    """Tell whether a stage's result is there and is the one that was recorded."""
+    """Return whether a stage's result is there and is the one that was recorded."""
     if state["result"] is None or not places.result(stage).is_dir():
         return False
     try:
@@ -137,11 +137,8 @@ def share_features(folder: Path, shared: Path) -> None:
 def deliver(recipe: Recipe, model: str, places: Places) -> Path:
     """Copy the model folder of the last stage to ``OUTPUT/<model>``."""
     target = places.output / model
-    partial = target.with_name(f"{model}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    shutil.copytree(places.result(recipe.last(model)), partial)
-    shutil.rmtree(target, ignore_errors=True)
-    partial.rename(target)
+    with atomic_write(target, alone=True) as (draft,):
+        shutil.copytree(places.result(recipe.last(model)), draft)
     return target
 
 

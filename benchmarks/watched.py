@@ -25,9 +25,9 @@ from stub_pairs import load_stub, stub_card
 
 NOTED_EVERY = 2.0
 TIMED = {
-    "workflows.ledger:Ledger": ("next", "start", "done", "failed", "again"),
-    "workflows.archive_folder:ArchiveFolder": ("install",),
-    "workflows.dispatch:Dispatch": ("_install",),
+    "workflows.store.ledger:Ledger": ("next", "start", "done", "failed", "again"),
+    "workflows.store.folder:ArchiveFolder": ("install",),
+    "workflows.archive.dispatch:Dispatch": ("_install",),
 }
 
 
@@ -130,10 +130,10 @@ def coordinate(settings: Settings) -> None:
     import dask
 
     dask.config.set(QUIET)
-    from workflows.archive import run_archive
-    from workflows.engine_dask import DaskEngine
-    from workflows.pair_table import read_pairs
-    from workflows.tasks import ModelSource
+    from workflows.archive.run import run_archive
+    from workflows.engines.dask import DaskEngine
+    from workflows.engines.tasks import ModelSource
+    from workflows.pairs.table import read_pairs
 
     for place, names in TIMED.items():
         module, kind = place.split(":")

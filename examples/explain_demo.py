@@ -15,7 +15,7 @@ from pathlib import Path
 
 from make_demo_scene import make_scene
 
-from rscc.weights import find_model, open_model_folder
+from rscc.model_folder import find_model, open_model_folder
 
 # Of the seed that the demo has by default: a street of new houses, its trees felled.
 PLACE = "-97.82625,30.47297"

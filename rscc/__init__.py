@@ -13,8 +13,8 @@ from rscc import torchvision_compat
 if TYPE_CHECKING:
     from rscc.captioner import Captioner
     from rscc.errors import RsccError
+    from rscc.model_folder import ModelCard, available_models
     from rscc.structures import Caption, ChangePrediction
-    from rscc.weights import ModelCard, available_models
 
 torchvision_compat.install()
 
@@ -24,9 +24,9 @@ _HOME_OF = {
     "Caption": "rscc.structures",
     "Captioner": "rscc.captioner",
     "ChangePrediction": "rscc.structures",
-    "ModelCard": "rscc.weights",
+    "ModelCard": "rscc.model_folder",
     "RsccError": "rscc.errors",
-    "available_models": "rscc.weights",
+    "available_models": "rscc.model_folder",
 }
 
 __all__ = [

@@ -9,31 +9,28 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from rscc.calibration import FlagCalibration, changed_probability
 from rscc.devices import pick_device
-from rscc.explanations import Explanation, explain_features
-from rscc.localisers import Localiser, build_localiser
-from rscc.models.captioner_base import ChangeCaptioner
-from rscc.models.generation import ForbiddenWords
-from rscc.no_change import is_no_change
+from rscc.inference.calibration import FlagCalibration, changed_probability
+from rscc.inference.explanations import Explanation, explain_features
+from rscc.inference.localisers import Localiser, build_localiser
+from rscc.model_folder import (
+    DEFAULT_MODEL,
+    ModelCard,
+    ModelFolder,
+    find_model,
+    load_facts,
+    load_model,
+    open_model_folder,
+)
+from rscc.models.shared.captioner import ChangeCaptioner
 from rscc.structures import NO_CHANGE_CAPTION, Caption, ChangePrediction, DifferenceFeatures
-from rscc.weights import DEFAULT_MODEL, ModelCard, ModelFolder, find_model, load_model, open_model_folder
+from rscc.text.no_change import is_no_change
 
 PLACE_WORDS = frozenset(
-    (
-        "corner",
-        "edge",
-        "side",
-        "left",
-        "right",
-        "top",
-        "bottom",
-        "upper",
-        "lower",
-        "middle",
-        "center",
-        "centre",
-    )
+    {
+        *("corner", "edge", "side", "left", "right", "top", "bottom"),
+        *("upper", "lower", "middle", "center", "centre"),
+    }
 )
 """Words that say where in the picture something is, which of a crop around a change says nothing."""
 
@@ -45,25 +42,33 @@ class Captioner:
         card: what the model says of itself.
         device: where it runs.
         bf16: whether it computes in bfloat16, which it does where the hardware is fast at it.
+        facts: what it tells facts by, which its sentences are then made of; None where the model has none, or
+            its decoder is to speak for itself.
     """
 
-    def __init__(self, model: ChangeCaptioner, folder: ModelFolder, *, device: str = "auto"):
+    def __init__(
+        self, model: ChangeCaptioner, folder: ModelFolder, *, device: str = "auto", ground: bool = True
+    ):
         self.card: ModelCard = folder.card
         self.device = pick_device(device)
         self._model = model.to(self.device).eval()
-        self._forbidden = ForbiddenWords.of_words(
-            folder.no_change_prefixes, model.vocabulary, folder.no_change_runs
-        )
+        self._rules = model.search_rules(folder.no_change_prefixes, folder.no_change_runs)
         self._place_words = [i for i, word in enumerate(model.vocabulary.words) if word in PLACE_WORDS]
-        self.bf16 = _fast_bf16(self.device)
+        self.bf16 = fast_bf16(self.device)
+        self.facts = load_facts(folder) if ground else None
+        if self.facts is not None:
+            self.facts.heads.to(self.device)
 
     @classmethod
-    def load(cls, model: str | Path = DEFAULT_MODEL, *, device: str = "auto") -> Captioner:
+    def load(
+        cls, model: str | Path = DEFAULT_MODEL, *, device: str = "auto", ground: bool = True
+    ) -> Captioner:
         """Load a shipped model by name, or a model folder.
 
         Args:
             model: name or folder.
             device: ``auto`` (a GPU when there is one), ``cpu``, ``cuda``, ``cuda:1``, ``mps``.
+            ground: make sentences of measured facts where the model tells them.
 
         Raises:
             ModelNotFound: no such name or folder.
@@ -71,7 +76,7 @@ class Captioner:
             DeviceUnavailable: this machine has no such device.
         """
         folder = open_model_folder(find_model(model), check_hashes=True)
-        return cls(load_model(folder), folder, device=device)
+        return cls(load_model(folder), folder, device=device, ground=ground)
 
     def predict_change(self, before: np.ndarray, after: np.ndarray) -> ChangePrediction:
         """Find changed pixels.
@@ -81,7 +86,7 @@ class Captioner:
 
         Returns:
             Change probability per pixel and P(anything changed) per pair. Where the card's ``localiser`` is
-            not the change head, the former only ranks pixels, see :mod:`rscc.localisers`.
+            not the change head, the former only ranks pixels, see :mod:`rscc.inference.localisers`.
         """
         with self._inference():
             return self._find(self._encode(before, after))
@@ -95,6 +100,7 @@ class Captioner:
         assume_changed: bool = False,
         placeless: bool = False,
         focus: np.ndarray | None = None,
+        ground: bool = True,
     ) -> list[Caption]:
         """Describe what changed.
 
@@ -106,15 +112,21 @@ class Captioner:
                 sentences with :data:`PLACE_WORDS` are passed over where the search finds others.
             focus: (B, H, W) in 0..1, how much of what changed at each pixel is to be described: where it is
                 0 the model is shown no difference. Its grid is coarse, 16 pixels. None describes all.
+            ground: make sentences of facts where the model tells them; else its decoder speaks for itself.
 
         Returns:
             One caption per pair. A pair whose P(anything changed) is below the card's threshold gets the
             fixed "no change" sentence, scored with 1 - P. A model whose threshold is 0 never learnt that
             probability: its decoder says in its own words when nothing changed.
             The score of another sentence is P(changed), which is 1 when the caller knows, times the
-            probability that it is a good sentence for a change; see :mod:`rscc.calibration`.
+            probability that it is a good sentence for a change; see :mod:`rscc.inference.calibration`.
+            With :attr:`facts` the sentences state facts only, ``beams``, ``placeless`` and ``focus`` have no
+            part in them, and the captions are :class:`~rscc.inference.facts.GroundedCaption`.
         """
         with self._inference():
+            if ground and self.facts is not None:
+                features = self._encode(before, after)
+                return self._ground(features, self._find(features), assume_changed)
             head = not assume_changed and self._flag is not None and self._flag.reads_evidence
             features = self._encode(before, after, head=head, focus=focus)
             return self._say(features, beams, assume_changed, placeless=placeless)
@@ -128,7 +140,22 @@ class Captioner:
         """
         with self._inference():
             features = self._encode(before, after)
-            return self._find(features), self._say(features, beams, assume_changed)
+            prediction = self._find(features)
+            if self.facts is not None:
+                return prediction, self._ground(features, prediction, assume_changed)
+            return prediction, self._say(features, beams, assume_changed)
+
+    def measure(self, before: np.ndarray, after: np.ndarray, regions: np.ndarray) -> np.ndarray:
+        """Return the logits of the fact heads for a region of each pair, (B, len(ANSWERS)).
+
+        Args:
+            before, after: (B, 3, H, W) uint8 RGB, H and W multiples of 16.
+            regions: (B, H, W) in 0..1, the pixels that are asked about; without any, all of them.
+        """
+        with self._inference():
+            features = self._encode(before, after)
+            change = torch.from_numpy(self._find(features).change_probability).to(self.device)
+            return self._logits(features, change, self._tensor(regions.astype(np.float32)))
 
     def say(
         self, features: DifferenceFeatures, *, beams: int = 3, assume_changed: bool = False
@@ -151,14 +178,14 @@ class Captioner:
         """
         with self._inference():
             features = self._encode(before[None], after[None])
-            found = self._find(features)
+            prediction = self._find(features)
             (caption,) = self._say(features, beams, assume_changed)
             return explain_features(
                 self._model,
                 features,
                 caption,
-                changed_probability=float(found.changed_probability[0]),
-                change=found.change_probability[0],
+                changed_probability=float(prediction.changed_probability[0]),
+                change=prediction.change_probability[0],
             )
 
     def _encode(
@@ -181,36 +208,62 @@ class Captioner:
             changed_probability=changed_probability(features, self._flag).cpu().numpy(),
         )
 
+    def _logits(
+        self, features: DifferenceFeatures, change: torch.Tensor, regions: torch.Tensor
+    ) -> np.ndarray:
+        assert self.facts is not None, "the model tells no facts"
+        maps = (features.pair.maps_before, features.pair.maps_after)
+        with torch.autocast(self.device.type, enabled=False):
+            logits = self.facts.heads(*(one.float() for one in maps), change, regions)
+        values: np.ndarray = logits.float().cpu().numpy()
+        return values
+
+    def _ground(
+        self, features: DifferenceFeatures, prediction: ChangePrediction, assume_changed: bool
+    ) -> list[Caption]:
+        """Describe pairs by facts; one that is not changed gets the fixed sentence."""
+        assert self.facts is not None, "the model tells no facts"
+        change = torch.from_numpy(prediction.change_probability).to(self.device)
+        logits = self._logits(features, change, torch.ones_like(change))
+        closer = self._logits(features, change, (change >= self.card.threshold).float())
+        captions: list[Caption] = []
+        for number, probability in enumerate(prediction.changed_probability.tolist()):
+            if not assume_changed and probability < self.card.changed_threshold:
+                captions.append(Caption(text=NO_CHANGE_CAPTION, score=1 - probability, changed=False))
+                continue
+            mask = prediction.change_probability[number] >= self.card.threshold
+            certain = 1.0 if assume_changed else probability
+            captions.append(self.facts.picture_caption(logits[number], closer[number], mask, certain))
+        return captions
+
     def _say(
         self, features: DifferenceFeatures, beams: int, assume_changed: bool, *, placeless: bool = False
     ) -> list[Caption]:
         decides = assume_changed or self.card.changed_threshold > 0
-        forbidden = self._forbidden if decides else None
         hypotheses = self._model.generate_from(
             features,
             beams=beams,
-            forbidden=forbidden,
+            rules=self._rules if decides else None,
             choice=self.card.choice,
             avoided=self._place_words if placeless else (),
         )
-        if assume_changed:
-            probabilities = [1.0] * len(hypotheses)
-        else:
+        probabilities = [1.0] * len(hypotheses)
+        if not assume_changed:
             probabilities = changed_probability(features, self._flag).tolist()
         captions = []
-        for probability, found in zip(probabilities, hypotheses, strict=True):
+        for probability, ranked in zip(probabilities, hypotheses, strict=True):
             if not assume_changed and probability < self.card.changed_threshold:
                 captions.append(Caption(text=NO_CHANGE_CAPTION, score=1 - probability, changed=False))
                 continue
-            texts = list(dict.fromkeys(self._model.vocabulary.decode(one.ids) for one in found))
+            texts = list(dict.fromkeys(self._model.vocabulary.decode(one.ids) for one in ranked))
             changed = decides or not is_no_change(texts[0])
             captions.append(
                 Caption(
                     text=texts[0],
-                    score=self._score(found[0].score, probability) if changed else found[0].score,
+                    score=self._score(ranked[0].score, probability) if changed else ranked[0].score,
                     changed=changed,
                     alternatives=tuple(texts[1:]),
-                    likelihood=found[0].score,
+                    likelihood=ranked[0].score,
                 )
             )
         return captions
@@ -220,8 +273,8 @@ class Captioner:
         calibration = self.card.calibration
         if calibration is None or calibration.score is None:
             return likelihood
-        known = probability if self.card.changed_threshold > 0 else 1.0
-        return known * calibration.score.probability(likelihood)
+        changed = probability if self.card.changed_threshold > 0 else 1.0
+        return changed * calibration.score.probability(likelihood)
 
     @property
     def _flag(self) -> FlagCalibration | None:
@@ -232,7 +285,7 @@ class Captioner:
         return build_localiser(
             self.card.localiser,
             changed_threshold=self.card.changed_threshold,
-            forbidden=self._forbidden,
+            rules=self._rules,
             flag=self._flag,
         )
 
@@ -245,8 +298,13 @@ class Captioner:
             yield
 
 
-def _fast_bf16(device: torch.device) -> bool:
-    """Tell whether bfloat16 is computed by the hardware; elsewhere it would be slower than float32."""
+def load_captioner(model: str, device: str) -> Captioner:
+    """Load a model by name or folder, as the commands and the workers of an archive do."""
+    return Captioner.load(model, device=device)
+
+
+def fast_bf16(device: torch.device) -> bool:
+    """Return whether bfloat16 is computed by the hardware; elsewhere it would be slower than float32."""
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported()
     capabilities = torch.cpu.get_capabilities() if device.type == "cpu" else {}

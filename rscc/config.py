@@ -39,7 +39,7 @@ class ModelConfig:
 
     Attributes:
         paper: key of the model, see ``rscc.models.MODELS``.
-        backbone: trunk name, see ``rscc.models.backbone``.
+        backbone: trunk name, see ``rscc.models.shared.backbone``.
         width: hidden size of encoder and decoder (the papers use 512).
         heads: attention heads.
         word_width: word embedding size (the papers use 300).
@@ -49,7 +49,7 @@ class ModelConfig:
         head_width: channels of the change head.
         pool: side of the squares of the trunk's last map that are averaged to one position.
         grounded: tell the encoder where things lie and what the change head sees there, see
-            :mod:`rscc.models.grounding`; for a trunk whose change head is trained.
+            :mod:`rscc.models.shared.grounding`; for a trunk whose change head is trained.
         options: what only this paper's model knows; checked by the model itself.
     """
 
@@ -80,7 +80,7 @@ class DataConfig:
     """Which samples are read.
 
     Attributes:
-        name: the reader, see ``rscc.data.registry.DATASETS``.
+        name: the reader, see ``rscc.data.benchmarks.registry.DATASETS``.
         size: side of the square crops in pixels.
         gsd: metres per pixel at which the model sees scenes; crops with masks are resized to it.
         min_count: words rarer than this in the training captions become ``<unk>``.
@@ -209,7 +209,7 @@ class Choice:
     """How a captioner chooses what it says among its sentences; where both are 0, likelihood does.
 
     Attributes:
-        draws: sentences that choose by agreement, see :mod:`rscc.consensus`.
+        draws: sentences that choose by agreement, see :mod:`rscc.text.consensus`.
         support: sentences of a wider search that choose by what they name, see there; 20 at most.
     """
 
@@ -314,8 +314,8 @@ def _unless_none(hint: Any, value: object) -> Any:
     """Return what a value must be: of ``X | None`` that is X, or None when it is None."""
     if not isinstance(hint, types.UnionType):
         return hint
-    wanted = [one for one in typing.get_args(hint) if (one is types.NoneType) == (value is None)]
-    return wanted[0] if wanted else hint
+    alternatives = [one for one in typing.get_args(hint) if (one is types.NoneType) == (value is None)]
+    return alternatives[0] if alternatives else hint
 
 
 def config_from_dict(values: dict[str, Any], where: str = "config") -> Config:

@@ -1,5 +1,6 @@
 """Two scenes on one grid, read as tiles, and change maps turned into polygons; knows no network."""
 
+from tiling.bands import BandChoice, choose_bands
 from tiling.errors import (
     ArchiveUnclear,
     BandNotFound,
@@ -24,10 +25,12 @@ from tiling.errors import (
     TooFewBands,
     UnsafeReference,
 )
-from tiling.frame import Grid
-from tiling.geodesy import geodesic_area_m2, to_wgs84
-from tiling.grid import Tile, TileGrid, Window
+from tiling.frame import Frame, Grid, common_ground, plan_frame, pole_in
+from tiling.geodesy import geodesic_area_m2, on_map, to_wgs84, transformer
+from tiling.grid import Tile, TileGrid, Window, lattice
 from tiling.grouping import group_regions
+from tiling.layer import Layer
+from tiling.location import is_address, locate
 from tiling.mosaic import Band, ChangeMosaic
 from tiling.normalization import Normalization
 from tiling.pair import ScenePair
@@ -36,16 +39,20 @@ from tiling.radiometry import Stretch
 from tiling.reader import PairTile, read_tiles
 from tiling.registration import Registration
 from tiling.regularize import regularized
-from tiling.scene import SceneInfo, describe
+from tiling.scene import SceneInfo, describe, files_of, open_scene, safe_environment
+from tiling.vrt import checked_sources, looks_like_vrt
 
 __all__ = [
     "ArchiveUnclear",
     "Band",
+    "BandChoice",
     "BandNotFound",
     "BoundsInvalid",
     "ChangeMosaic",
     "ChangeRegion",
+    "Frame",
     "Grid",
+    "Layer",
     "LocationUnsupported",
     "MissingCRS",
     "MissingGeoreferencing",
@@ -75,11 +82,25 @@ __all__ = [
     "TooFewBands",
     "UnsafeReference",
     "Window",
+    "checked_sources",
+    "choose_bands",
+    "common_ground",
     "describe",
+    "files_of",
     "geodesic_area_m2",
     "group_regions",
+    "is_address",
+    "lattice",
+    "locate",
+    "looks_like_vrt",
+    "on_map",
+    "open_scene",
+    "plan_frame",
+    "pole_in",
     "polygonize",
     "read_tiles",
     "regularized",
+    "safe_environment",
     "to_wgs84",
+    "transformer",
 ]

@@ -51,7 +51,8 @@ def raster_in(shown: str, archive: Path, inner: str | None) -> str:
         UnsafeReference: a member is named like a place elsewhere, or the one to read is there twice.
         SceneTooLarge: more than 10,000 members, or a member that unpacks to more than is read.
     """
-    members = _members(shown, archive)
+    with _opened(shown, archive) as file:
+        members = [member for member in file.infolist() if not member.is_dir()]
     if len(members) > MAX_MEMBERS:
         raise SceneTooLarge(
             f"{shown}: {len(members)} members are more than {MAX_MEMBERS}; unpack the archive"
@@ -59,14 +60,18 @@ def raster_in(shown: str, archive: Path, inner: str | None) -> str:
     for member in members:
         _check_name(shown, member.filename)
     if inner is None:
-        inner = _only_raster(shown, members)
+        rasters = _rasters(members)
+        if len(rasters) != 1:
+            number = f"{len(rasters)} rasters" if rasters else "no raster"
+            raise ArchiveUnclear(f"{shown}: the archive holds {number}; {_offer(rasters)}")
+        inner = rasters[0]
     _check_name(shown, inner)
-    found = [member for member in members if member.filename == inner]
-    if not found:
+    matches = [member for member in members if member.filename == inner]
+    if not matches:
         raise SceneNotFound(f"{shown}: the archive has no such member; {_offer(_rasters(members))}")
-    if len(found) > 1:
-        raise UnsafeReference(f"{shown}: the archive has this member {len(found)} times; pack it again")
-    _check_member(shown, found[0])
+    if len(matches) > 1:
+        raise UnsafeReference(f"{shown}: the archive has this member {len(matches)} times; pack it again")
+    _check_member(shown, matches[0])
     return inner
 
 
@@ -78,11 +83,6 @@ def head_of(shown: str, archive: Path, member: str, size: int) -> bytes:
     """
     with _opened(shown, archive) as file, file.open(member) as content:
         return content.read(size)
-
-
-def _members(shown: str, archive: Path) -> list[zipfile.ZipInfo]:
-    with _opened(shown, archive) as file:
-        return [member for member in file.infolist() if not member.is_dir()]
 
 
 @contextmanager
@@ -138,14 +138,6 @@ def _check_member(shown: str, member: zipfile.ZipInfo) -> None:
         )
 
 
-def _only_raster(shown: str, members: list[zipfile.ZipInfo]) -> str:
-    rasters = _rasters(members)
-    if len(rasters) != 1:
-        number = f"{len(rasters)} rasters" if rasters else "no raster"
-        raise ArchiveUnclear(f"{shown}: the archive holds {number}; {_offer(rasters)}")
-    return rasters[0]
-
-
 def _rasters(members: list[zipfile.ZipInfo]) -> list[str]:
     """Return the names of the members that look like rasters, each once, without what macOS adds."""
     names = sorted(
@@ -154,9 +146,9 @@ def _rasters(members: list[zipfile.ZipInfo]) -> list[str]:
         if not any(part == "__MACOSX" or part.startswith("._") for part in PurePosixPath(name).parts)
     )
     for endings in (_PLACED, _PICTURES):
-        found = [name for name in names if name.lower().endswith(endings)]
-        if found:
-            return found
+        matches = [name for name in names if name.lower().endswith(endings)]
+        if matches:
+            return matches
     return []
 
 

@@ -22,7 +22,7 @@ _SENSOR_BAND = re.compile(r"(sr_)?b(\d{1,2}a?)", re.IGNORECASE)
 MOST_LISTED = 16
 
 Numbers = tuple[int, int, int]
-Wanted = tuple[int | str, int | str, int | str]
+BandRequest = tuple[int | str, int | str, int | str]
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,8 @@ class BandChoice:
     warning: str | None = None
 
 
-def choose_bands(info: SceneInfo, wanted: Wanted | None = None) -> BandChoice:
-    """Return the bands to take of a scene: those ``wanted``, by number or name, else the likeliest.
+def choose_bands(info: SceneInfo, requested: BandRequest | None = None) -> BandChoice:
+    """Return the bands to take of a scene: those ``requested``, by number or name, else the likeliest.
 
     A name is that of a band in the file (``B04`` is also found as ``b4``), a colour that the file gives to
     one, or ``red``, ``green`` or ``blue`` where all its names together say which sensor took it.
@@ -52,9 +52,9 @@ def choose_bands(info: SceneInfo, wanted: Wanted | None = None) -> BandChoice:
         TooFewBands: there is nothing to look at but a mask.
         PixelTypeUnsupported: a band has complex pixels.
     """
-    if wanted is not None:
-        red, green, blue = (_found(info, band) for band in wanted)
-        choice = BandChoice((red, green, blue), "palette" if _palette(info) else "request")
+    if requested is not None:
+        red, green, blue = (_number_of(info, band) for band in requested)
+        choice = BandChoice((red, green, blue), "request" if info.palette is None else "palette")
     else:
         choice = _likeliest(info)
     for band in choice.numbers:
@@ -66,7 +66,7 @@ def choose_bands(info: SceneInfo, wanted: Wanted | None = None) -> BandChoice:
 
 
 def _likeliest(info: SceneInfo) -> BandChoice:
-    if _palette(info):
+    if info.palette is not None:
         return BandChoice((1, 1, 1), "palette")
     seen = [number for number, color in enumerate(info.colors, start=1) if color != "alpha"]
     if not seen:
@@ -105,8 +105,7 @@ def _contradiction(info: SceneInfo, chosen: Numbers, by_name: Numbers | None) ->
     )
 
 
-def _found(info: SceneInfo, band: int | str) -> int:
-    """Return the number of a band."""
+def _number_of(info: SceneInfo, band: int | str) -> int:
     text = str(band).strip()
     if re.fullmatch(r"[-+]?\d+", text):
         if 1 <= int(text) <= info.count:
@@ -114,15 +113,15 @@ def _found(info: SceneInfo, band: int | str) -> int:
         raise BandNotFound(f"{info.path}: there is no band {text}; choose among {_there(info)}")
     names = _names(info)
     colors = ["" if color == "undefined" else color for color in info.colors]
-    for known, key in (
+    for candidates, key in (
         ([name.casefold() for name in names], text.casefold()),
         ([_short(name) for name in names], _short(text)),
         (colors, text.casefold()),
     ):
-        if key and known.count(key) > 1:
+        if key and candidates.count(key) > 1:
             raise BandNotFound(f"{info.path}: several bands are called {text}; give the number of one")
-        if key and key in known:
-            return known.index(key) + 1
+        if key and key in candidates:
+            return candidates.index(key) + 1
     meant = _by_name(names)
     if meant is not None and text.casefold() in COLORS:
         return meant[COLORS.index(text.casefold())]
@@ -155,10 +154,10 @@ def _by_name(names: Sequence[str]) -> Numbers | None:
     """Return the bands that all the names together say are red, green and blue; None where they do not."""
     plain = [name.casefold() for name in names]
     short = [_short(name) for name in names]
-    sensor = {own for own, name in zip(short, names, strict=True) if _SENSOR_BAND.fullmatch(name)}
-    for keys, known in ((COLORS, plain), (("r", "g", "b"), plain), (_sensor_keys(names, sensor), short)):
-        if keys and all(known.count(key) == 1 for key in keys):
-            red, green, blue = (known.index(key) + 1 for key in keys)
+    sensor = {key for key, name in zip(short, names, strict=True) if _SENSOR_BAND.fullmatch(name)}
+    for keys, candidates in ((COLORS, plain), (("r", "g", "b"), plain), (_sensor_keys(names, sensor), short)):
+        if keys and all(candidates.count(key) == 1 for key in keys):
+            red, green, blue = (candidates.index(key) + 1 for key in keys)
             return red, green, blue
     return None
 
@@ -174,7 +173,3 @@ def _sensor_keys(names: Sequence[str], sensor: set[str]) -> tuple[str, ...]:
     if padded or reflectance or "b1" not in sensor or sensor & {"b8a", "b9", "b10", "b11", "b12"}:
         return "b4", "b3", "b2"
     return ("b3", "b2", "b1") if "b7" in sensor and "b6" not in sensor else ()
-
-
-def _palette(info: SceneInfo) -> bool:
-    return info.palette is not None

@@ -35,14 +35,14 @@ class BlockCache(Generic[T]):
             self._blocks.move_to_end(key)
         if mine:
             try:
-                made = compute()
+                value = compute()
             except BaseException as error:
                 with self._lock:
                     del self._blocks[key]
                 block.set_exception(error)
             else:
-                self._keep(key, self._weight(made))
-                block.set_result(made)
+                self._keep(key, self._weight(value))
+                block.set_result(value)
         return block.result()
 
     def _keep(self, key: Hashable, weight: int) -> None:
@@ -50,7 +50,7 @@ class BlockCache(Generic[T]):
         with self._lock:
             self._weights[key] = weight
             total = sum(self._weights.values())
-            for old in [known for known in self._blocks if known in self._weights]:
+            for old in [cached for cached in self._blocks if cached in self._weights]:
                 if total <= self._most:
                     break
                 total -= self._weights.pop(old)

@@ -105,11 +105,11 @@ def plan_grid(before: SceneInfo, after: SceneInfo, gsd: float | None = None) -> 
         raise ResolutionInvalid(
             f"the resolution must be above 0 metres per pixel, got {gsd}; give such a number"
         )
-    crs = before.crs if before.crs.is_projected else _utm_of(before)
+    crs = before.crs if before.crs.is_projected else CRS.from_string(utm_crs(*_centre(before)))
     ground = common_ground(before, after, crs)
-    wanted = gsd if gsd is not None and abs(gsd / before.gsd - 1) > SAME_GSD else None
-    keeps = crs is before.crs and wanted is None and _along_axes(before)
-    pixels = _own_lattice(before) if keeps else _map_lattice(before, wanted)
+    requested = gsd if gsd is not None and abs(gsd / before.gsd - 1) > SAME_GSD else None
+    keeps = crs is before.crs and requested is None and _along_axes(before)
+    pixels = _scene_lattice(before) if keeps else _map_lattice(before, requested)
     span = pixels.span(ground)
     if span.width * span.height > MAX_PIXELS:
         raise SceneTooLarge(
@@ -144,11 +144,13 @@ def focus_window(grid: Grid, bounds: Bounds, before: SceneInfo) -> Window:
     return touched.intersection(Window(0, 0, grid.width, grid.height))
 
 
-def _own_lattice(before: SceneInfo) -> _Lattice:
+def _scene_lattice(before: SceneInfo) -> _Lattice:
     """Return the pixels of the scene itself; rows that run south to north are counted the other way."""
-    own = before.transform
-    first, last = on_map(own, 0, 0), on_map(own, before.width, before.height)
-    return _Lattice((abs(own.a), abs(own.e)), (min(first[0], last[0]), max(first[1], last[1])), before.gsd)
+    transform = before.transform
+    first, last = on_map(transform, 0, 0), on_map(transform, before.width, before.height)
+    return _Lattice(
+        (abs(transform.a), abs(transform.e)), (min(first[0], last[0]), max(first[1], last[1])), before.gsd
+    )
 
 
 def _map_lattice(before: SceneInfo, gsd: float | None) -> _Lattice:
@@ -160,26 +162,26 @@ def _map_lattice(before: SceneInfo, gsd: float | None) -> _Lattice:
     metres = gsd or float(f"{before.gsd:.4g}")
     if not before.crs.is_projected:
         return _Lattice((metres, metres), (0.0, 0.0), metres)
-    own = before.transform
+    transform = before.transform
     if _along_axes(before):
-        sizes = ground_sampling(before.crs, own, before.width, before.height)
-        units = abs(own.a) / sizes[0], abs(own.e) / sizes[1]
+        sizes = ground_sampling(before.crs, transform, before.width, before.height)
+        units = abs(transform.a) / sizes[0], abs(transform.e) / sizes[1]
     else:
-        units = (math.sqrt(abs(own.determinant)) / before.gsd,) * 2
+        units = (math.sqrt(abs(transform.determinant)) / before.gsd,) * 2
     return _Lattice(
         (float(f"{units[0]:.4g}") * metres, float(f"{units[1]:.4g}") * metres), (0.0, 0.0), metres
     )
 
 
 def _along_axes(info: SceneInfo) -> bool:
-    """Tell whether the pixels run along the axes of the map, in whichever direction."""
+    """Return whether the pixels run along the axes of the map, in whichever direction."""
     return info.transform.b == info.transform.d == 0 and not info.gcps
 
 
 def common_ground(before: SceneInfo, after: SceneInfo, crs: Any) -> Polygon:
     """Return the part of the map, in ``crs``, that both scenes cover."""
-    own = _dense(before.footprint)
-    start = own if crs is before.crs else _to(own, before.crs, crs)
+    outline = _dense(before.footprint)
+    start = outline if crs is before.crs else _to(outline, before.crs, crs)
     ground = _cut(start, crs, after.footprint, after.crs)
     if ground.area == 0:
         raise NoOverlap(
@@ -272,10 +274,10 @@ def _dense(geometry: Any) -> Any:
     return shapely.segmentize(geometry, max(east - west, north - south) / EDGES)
 
 
-def _utm_of(info: SceneInfo) -> Any:
+def _centre(info: SceneInfo) -> tuple[float, float]:
+    """Return longitude and latitude."""
     centre = on_map(info.transform, info.width / 2, info.height / 2)
-    lon, lat = transformer(info.crs, WGS84).transform(*centre)
-    return CRS.from_string(utm_crs(lon, lat))
+    return transformer(info.crs, WGS84).transform(*centre)
 
 
 def _span(low: float, high: float, cell: float) -> tuple[int, int]:
@@ -289,6 +291,4 @@ def _whole(place: float) -> int:
 
 
 def _place(info: SceneInfo) -> str:
-    centre = on_map(info.transform, info.width / 2, info.height / 2)
-    lon, lat = transformer(info.crs, WGS84).transform(*centre)
-    return f"around {lon:.4f},{lat:.4f}"
+    return "around {:.4f},{:.4f}".format(*_centre(info))

@@ -75,27 +75,17 @@ def ground_sampling(crs: Any, transform: Affine, width: int, height: int) -> tup
         )
     _, _, metres = _ELLIPSOID.inv(lon[::2], lat[::2], lon[1::2], lat[1::2])
     nominal = _metres_per_unit(crs)
-    sizes = []
-    steps = math.hypot(transform.a, transform.d), math.hypot(transform.b, transform.e)
-    for measured, step in zip(metres, steps, strict=True):
-        stated = None if nominal is None else step * nominal
-        close = stated is not None and abs(measured / stated - 1) <= SCALE_TOLERANCE
-        sizes.append(float(stated if close and stated is not None else measured))
-    return sizes[0], sizes[1]
+    if nominal is not None:
+        steps = math.hypot(transform.a, transform.d), math.hypot(transform.b, transform.e)
+        stated = nominal * np.array(steps)
+        metres = np.where(np.abs(metres / stated - 1) <= SCALE_TOLERANCE, stated, metres)
+    return float(metres[0]), float(metres[1])
 
 
 def _metres_per_unit(crs: Any) -> float | None:
     """Return the metres of one unit of a projected CRS, None for a geographic one."""
-    known = CRS.from_user_input(crs)
-    return (
-        float(known.axis_info[0].unit_conversion_factor) if known.is_projected and known.axis_info else None
-    )
-
-
-def is_earthly(crs: Any) -> bool:
-    """Tell whether a CRS is a projected or geographic one, and not that of a plan of a building."""
-    known = CRS.from_user_input(crs)
-    return bool(known.is_projected or known.is_geographic)
+    system = CRS.from_user_input(crs)
+    return float(system.axis_info[0].unit_conversion_factor) if system.is_projected else None
 
 
 def utm_crs(lon: float, lat: float) -> str:
@@ -114,7 +104,7 @@ def geodesic_area_m2(polygon_lonlat: Polygon | MultiPolygon) -> float:
     Edges are straight in longitude and latitude, as in GeoJSON.
     """
     area = 0.0
-    for part in _parts(polygon_lonlat):
+    for part in shapely.get_parts(polygon_lonlat):
         dense = shapely.segmentize(orient(part), LONGEST_EDGE_DEGREES)
         area += abs(_ELLIPSOID.geometry_area_perimeter(dense)[0])
     return area
@@ -135,7 +125,7 @@ def to_wgs84(geometry: Polygon | MultiPolygon, crs: Any) -> Polygon | MultiPolyg
         geometry = shapely.segmentize(geometry, max(LONGEST_EDGE_M / metres, geometry.length / 100_000))
     moved = shapely.transform(geometry, lambda xy: _lonlat(xy, crs))
     reference = moved.centroid.x
-    parts = [p for p in _parts(moved) if not p.is_empty]
+    parts = [part for part in shapely.get_parts(moved) if not part.is_empty]
     west, _, east, _ = moved.bounds
     if west < -180 or east > 180:
         whole = moved if moved.is_valid else shapely.make_valid(moved)
@@ -162,7 +152,3 @@ def _lonlat(xy: np.ndarray, crs: Any) -> np.ndarray:
 def near(lon: np.ndarray, reference: float) -> np.ndarray:
     """Return longitudes changed by full turns to lie within 180 degrees of ``reference``."""
     return lon - 360 * np.round((lon - reference) / 360)
-
-
-def _parts(geometry: Polygon | MultiPolygon) -> list[Polygon]:
-    return list(geometry.geoms) if isinstance(geometry, MultiPolygon) else [geometry]

@@ -101,8 +101,8 @@ class Axis:
         # A core ends in the middle of what a tile shares with the next.
         edges = (0, *((before + tile + after) // 2 for before, after in pairwise(starts)), size)
         first, end = bisect_right(starts, low - tile), bisect_left(starts, high)
-        kept = tuple(min(max(edge, low), high) for edge in edges[first : end + 1])
-        return cls(starts[first:end], kept)
+        clipped = tuple(min(max(edge, low), high) for edge in edges[first : end + 1])
+        return cls(starts[first:end], clipped)
 
 
 class TileGrid:
@@ -172,14 +172,3 @@ class TileGrid:
 
     def __iter__(self) -> Iterator[Tile]:
         return (self[index] for index in range(len(self)))
-
-    def tile_of(self, row: int, col: int) -> Tile:
-        """Return the tile whose core holds the pixel.
-
-        Raises:
-            IndexError: the pixel lies outside the area of the grid.
-        """
-        if not self.area.intersection(Window(col, row, 1, 1)):
-            raise IndexError(f"pixel ({row}, {col}) lies outside {self.area}")
-        tile_row, tile_col = bisect_right(self.rows.edges, row) - 1, bisect_right(self.columns.edges, col) - 1
-        return self[tile_row * self.shape[1] + tile_col]

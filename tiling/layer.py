@@ -29,7 +29,7 @@ from tiling.frame import Grid
 from tiling.geodesy import near, on_map, transformer
 from tiling.grid import Window, lattice
 from tiling.remote import read_error
-from tiling.scene import SceneInfo, open_scene, safe_environment
+from tiling.scene import SceneInfo, name_in_vrt, open_scene, safe_environment
 from tiling.virtual import MASK_TYPE, OPAQUE, Picture, Place, Warp, mask_vrt, picture_vrt, warped_vrt
 
 # An alpha band with more than a twentieth of its pixels between these shares of full is a picture.
@@ -128,7 +128,7 @@ class LayerReader:
                 raise SceneDamaged(f"{info.path}: the file changed while it was read; start again")
         # A band that is shown several times is read once.
         numbers = [number for number, _ in picture.bands]
-        self._show = (0, 1, 2) if picture.palette else tuple(numbers.index(band) for band in layer.bands)
+        self._show = [0, 1, 2] if picture.palette else [numbers.index(band) for band in layer.bands]
         texts = picture_vrt(picture), mask_vrt(picture)
         if layer.offset is None:
             self._block, self._first = _blocks(layer)
@@ -166,8 +166,7 @@ class LayerReader:
             pixels, cover = self._read(Window(col, row, inside.width, inside.height))
             turn = (slice(None, None, 1 if north else -1), slice(None, None, 1 if west else -1))
             there = inside.slices(placed)
-            for band, number in enumerate(self._show):
-                values[band][there] = pixels[number][turn]
+            values[:, *there] = pixels[:, *turn][self._show]
             valid[there] = cover[turn]
         return values, valid
 
@@ -182,8 +181,7 @@ class LayerReader:
                 pixels, cover = self.layer.blocks.get((row, col), partial(self._read, block))
                 inside = block.intersection(placed)
                 there, part = inside.slices(placed), inside.slices(block)
-                for band, number in enumerate(self._show):
-                    values[band][there] = pixels[number][part]
+                values[:, *there] = pixels[:, *part][self._show]
                 valid[there] = cover[part]
         return values, valid
 
@@ -202,7 +200,7 @@ class LayerReader:
 
 
 def is_mask(info: SceneInfo, band: int) -> bool:
-    """Tell whether an alpha band is one.
+    """Return whether an alpha band is one.
 
     Many programs call the fourth band of an image alpha though it is near infrared. A mask is nearly all
     transparent or opaque; a picture is mostly between, and hardly anywhere at the highest value.
@@ -227,10 +225,10 @@ def moved(grid: Grid, shift: tuple[float, float]) -> Affine:
     return _begun_at(grid.transform, -shift[0], -shift[1])
 
 
-def _begun_at(own: Affine, col: float, row: float) -> Affine:
+def _begun_at(transform: Affine, col: float, row: float) -> Affine:
     """Return the transform of a raster whose first pixel is that at ``col`` and ``row``."""
-    x, y = on_map(own, col, row)
-    return Affine(own.a, own.b, x, own.d, own.e, y)
+    x, y = on_map(transform, col, row)
+    return Affine(transform.a, transform.b, x, transform.d, transform.e, y)
 
 
 def _picture(info: SceneInfo, bands: Numbers, alpha_masks: bool) -> Picture:
@@ -238,8 +236,9 @@ def _picture(info: SceneInfo, bands: Numbers, alpha_masks: bool) -> Picture:
     numbers = tuple(dict.fromkeys(bands))
     with open_scene(info) as file:
         flags = [file.mask_flag_enums[number - 1] for number in numbers]
-    per_band = any(MaskFlags.nodata in own for own in flags)
-    masked = [n for n, own in zip(numbers, flags, strict=True) if MaskFlags.all_valid not in own]
+        source = name_in_vrt(info, file)
+    per_band = any(MaskFlags.nodata in kinds for kinds in flags)
+    masked = [n for n, kinds in zip(numbers, flags, strict=True) if MaskFlags.all_valid not in kinds]
     # A dark pixel may have 0 in one band; a value that no measurement has is nodata wherever it stands.
     any_band = per_band and len(numbers) > 1 and (info.nodata == 0 or info.dtype == "uint8")
     if not per_band:
@@ -248,7 +247,7 @@ def _picture(info: SceneInfo, bands: Numbers, alpha_masks: bool) -> Picture:
         masked = []  # a band without nodata value has data everywhere
     palette = info.palette or ()
     return Picture(
-        source=info.source,
+        source=source,
         width=info.width,
         height=info.height,
         bands=((1, "uint8"),) * 3 if palette else tuple((n, info.dtypes[n - 1]) for n in numbers),
@@ -314,31 +313,26 @@ def _place(info: SceneInfo) -> Place:
     wkt = re.sub(r',AUTHORITY\["[^"]*","[^"]*"\]\]$', "]", info.crs.to_wkt(version="WKT1_GDAL"))
     wkt = re.sub(
         r'PRIMEM\["[^"]*",([-+.\deE]+)(,AUTHORITY\[[^\]]*\])?\]',
-        lambda found: f'PRIMEM["centre of the scene",{float(found[1]) + centre!r}]',
+        lambda match: f'PRIMEM["centre of the scene",{float(match[1]) + centre!r}]',
         wkt,
     )
-    own = info.transform
+    a, b, c, d, e, f = info.transform[:6]
     gcps = tuple(GroundControlPoint(point.row, point.col, point.x - centre, point.y) for point in info.gcps)
-    return Place(wkt, Affine(own.a, own.b, own.c - centre, own.d, own.e, own.f), gcps)
+    return Place(wkt, Affine(a, b, c - centre, d, e, f), gcps)
 
 
-def _offset(info: SceneInfo, wanted: Affine) -> tuple[int, int] | None:
+def _offset(info: SceneInfo, target: Affine) -> tuple[int, int] | None:
     """Return where a grid starts in the scene if their pixels are the same, else None."""
-    own = info.transform
-    if info.gcps or own.b != 0 or own.d != 0:
+    a, b, c, d, e, f = info.transform[:6]
+    if info.gcps or b != 0 or d != 0:
         return None
     # Rows from south to north, or columns from east to west, are read the other way round.
-    x, y = min(own.c, own.c + own.a * info.width), max(own.f, own.f + own.e * info.height)
-    turned = Affine(abs(own.a), 0.0, x, 0.0, -abs(own.e), y)
-    if not _same_cells(turned, wanted, max(info.width, info.height)):
+    turned = Affine(abs(a), 0.0, min(c, c + a * info.width), 0.0, -abs(e), max(f, f + e * info.height))
+    # As large, so that over the whole scene they never come apart.
+    ratios = abs(turned.a / target.a - 1), abs(turned.e / target.e - 1)
+    if max(ratios) * max(info.width, info.height) > _SAME_PLACE:
         return None
-    col, row = on_map(~turned, wanted.c, wanted.f)
+    col, row = on_map(~turned, target.c, target.f)
     if abs(col - round(col)) > _SAME_PLACE or abs(row - round(row)) > _SAME_PLACE:
         return None
     return round(col), round(row)
-
-
-def _same_cells(own: Affine, wanted: Affine, pixels: int) -> bool:
-    """Tell whether pixels are as large, so that over the whole scene they never come apart."""
-    ratios = abs(own.a / wanted.a - 1), abs(own.e / wanted.e - 1)
-    return max(ratios) * pixels <= _SAME_PLACE

@@ -44,7 +44,7 @@ class Location:
 
 
 def is_address(name: str) -> bool:
-    """Tell whether a scene's name is that of something on a server, which may hold a secret; it may be wrong.
+    """Return whether a scene's name is that of something on a server, which may hold a secret.
 
     >>> is_address("https:/host/a.tif"), is_address("/vsis3/bucket/a.tif"), is_address("/vsizip/a.zip")
     (True, True, False)

@@ -69,10 +69,10 @@ class ChangeMosaic:
         self._check_taken()
         self._next += 1
         area = self.grid.area
-        wanted = tile.window.intersection(area)
+        visible = tile.window.intersection(area)
         # The buffer starts at the first row that is not finished, which is never below the tile's first.
-        place = wanted.slices(Window(area.col_off, self._row_off, area.width, size))
-        part = wanted.slices(tile.window)
+        place = visible.slices(Window(area.col_off, self._row_off, area.width, size))
+        part = visible.slices(tile.window)
         weight = self._row_weights[tile.row][part[0], None] * self._column_weights[tile.col][None, part[1]]
         self._sum[place] += weight * np.where(valid[part], probability[part], np.nan)
         rows, columns = self.grid.shape

@@ -76,8 +76,8 @@ class Normalization:
 def _line(before: np.ndarray, after: np.ndarray) -> tuple[float, float, float, float] | None:
     """Return gain, offset, correlation and share of stable pixels of one band."""
     before, after = before.astype(np.float64), after.astype(np.float64)
-    told = (np.minimum(before, after) > DARKEST) & (np.maximum(before, after) < BRIGHTEST)
-    x, y = after[told], before[told]
+    unclipped = (np.minimum(before, after) > DARKEST) & (np.maximum(before, after) < BRIGHTEST)
+    x, y = after[unclipped], before[unclipped]
     if x.size < FEWEST:
         return None
     (x1, x2, x3), (y1, y2, y3) = (np.percentile(v, (25, 50, 75)) for v in (x, y))

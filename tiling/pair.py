@@ -6,11 +6,10 @@ import threading
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 
 import numpy as np
 
-from tiling.bands import Numbers, Wanted, choose_bands
+from tiling.bands import BandRequest, Numbers, choose_bands
 from tiling.errors import NothingValid
 from tiling.frame import Bounds, Grid, plan_frame
 from tiling.grid import Window
@@ -39,6 +38,7 @@ class ScenePair:
         stretch: how pixels become 8 bits.
         bands: the three bands taken of each scene.
         registration: how far the scene after lies off the scene before.
+        layers: how each scene comes onto the grid.
         normalization: how the light of the scene after was changed, None where it was not.
         notes: what makes the pair doubtful though it can be read; one line each.
     """
@@ -46,7 +46,7 @@ class ScenePair:
     def __init__(self, before: Layer, after: Layer, grid: Grid) -> None:
         self.before, self.after, self.grid = before.info, after.info, grid
         self.bands: tuple[Numbers, Numbers] = (before.bands, after.bands)
-        self._layers = (before, after)
+        self.layers = (before, after)
         self._local = threading.local()
         self._lock = threading.Lock()
         self._handles: list[tuple[threading.Thread, ExitStack]] = []
@@ -64,7 +64,7 @@ class ScenePair:
         before: str | Path | SceneInfo,
         after: str | Path | SceneInfo,
         *,
-        bands: Wanted | None = None,
+        bands: BandRequest | None = None,
         gsd: float | None = None,
         bounds: Bounds | None = None,
         scale: Scale | None = None,
@@ -92,9 +92,9 @@ class ScenePair:
             TilingError: a scene cannot be read, or the two cannot be compared; the message says why.
         """
         scale = checked_scale(scale)
-        infos = _described(before), _described(after)
+        infos = [s if isinstance(s, SceneInfo) else describe(s) for s in (before, after)]
         choices = [choose_bands(info, bands) for info in infos]
-        frame = plan_frame(*infos, gsd=gsd, bounds=bounds)
+        frame = plan_frame(infos[0], infos[1], gsd=gsd, bounds=bounds)
         first, second = (
             Layer.of(info, choice.numbers, frame.grid, _alpha_masks(info, choice.numbers))
             for info, choice in zip(infos, choices, strict=True)
@@ -152,11 +152,6 @@ class ScenePair:
             stack.close()
 
     @property
-    def layers(self) -> tuple[Layer, Layer]:
-        """How each scene comes onto the grid."""
-        return self._layers
-
-    @property
     def open_handles(self) -> int:
         """The number of threads that hold files open."""
         return len(self._handles)
@@ -164,15 +159,13 @@ class ScenePair:
     def __enter__(self) -> ScenePair:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _read_raw(self, window: Window) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return both dates in the types of their files and where both are valid."""
-        (before, seen), (after, also) = (reader.read(window) for reader in self._readers())
-        return before, after, seen & also
+        (before, seen_before), (after, seen_after) = (reader.read(window) for reader in self._readers())
+        return before, after, seen_before & seen_after
 
     def _readers(self) -> tuple[LayerReader, LayerReader]:
         if self._closed:
@@ -180,7 +173,7 @@ class ScenePair:
         readers: tuple[LayerReader, LayerReader] | None = getattr(self._local, "readers", None)
         if readers is None:
             with ExitStack() as stack:
-                readers = (self._layers[0].open(stack), self._layers[1].open(stack))
+                readers = (self.layers[0].open(stack), self.layers[1].open(stack))
                 with self._lock:
                     self._handles.append((threading.current_thread(), stack.pop_all()))
             self._local.readers = readers
@@ -216,15 +209,15 @@ class ScenePair:
 
     def _without_fill(self, *dates: np.ndarray) -> list[np.ndarray]:
         """Leave out of the samples (3, n) what seems to be undeclared nodata, and say so."""
-        kept = np.ones(dates[0].shape[1], bool)
+        ground = np.ones(dates[0].shape[1], bool)
         for info, pixels in zip((self.before, self.after), dates, strict=True):
             for value, share in fill_values(pixels).items() if pixels.dtype != np.uint8 else ():
-                kept &= ~(pixels == value).all(axis=0)
+                ground &= ~(pixels == value).all(axis=0)
                 self._note(
                     f"{info.path}: about {share:.0%} of its pixels are {value:g} in all bands; if that is "
                     f"nodata, declare it with gdal_edit -a_nodata {value:.17g}: now it is taken for ground"
                 )
-        return [pixels[:, kept] for pixels in dates] if kept.any() else list(dates)
+        return [pixels[:, ground] for pixels in dates] if ground.any() else list(dates)
 
     def _note_clipped(self, info: SceneInfo, table: Table | None, pixels: np.ndarray) -> None:
         if table is None:
@@ -239,32 +232,31 @@ class ScenePair:
 
     def _register(self, align: bool) -> None:
         """Measure the shift; move the scene after when that makes it smaller and is wanted."""
-        found = self.registration = self._measured()
-        size = found.pixels
+        measured = self.registration = self._measured()
+        size = measured.pixels
         if size is not None and size > NOTICEABLE and align:
-            self.registration = self._aligned(found)
+            self.registration = self._aligned(measured)
         self._note_shift(align)
 
-    def _aligned(self, found: Registration) -> Registration:
+    def _aligned(self, measured: Registration) -> Registration:
         """Move the scene after, measure again and mend what is left; undo it if that is not much less."""
-        best, aim = found, np.zeros(2)
-        left = np.array([found.cols, found.rows], np.float64)
+        best, aim = measured, np.zeros(2)
+        offset = np.array([measured.cols, measured.rows], np.float64)
         for _ in range(2):
-            aim -= left
+            aim -= offset
             shift = _whole(aim[0]), _whole(aim[1])
             self._displace(shift)
-            again = self._measured()
-            if again.cols is None or again.rows is None or best.remaining is None:
+            second = self._measured()
+            if second.cols is None or second.rows is None or best.remaining is None:
                 break
-            left = np.array([again.cols, again.rows])
-            if np.hypot(*left) > best.remaining / 2:
+            offset = np.array([second.cols, second.rows])
+            if np.hypot(*offset) > best.remaining / 2:
                 break
-            best = replace(found, applied=shift, left=(again.cols, again.rows))
-            if np.hypot(*left) <= NOTICEABLE / 2:
+            best = replace(measured, applied=shift, left=(second.cols, second.rows))
+            if np.hypot(*offset) <= NOTICEABLE / 2:
                 break
-        wanted = best.applied or (0.0, 0.0)
-        if self._layers[1].shift != wanted:
-            self._displace(wanted)
+        if self.layers[1].shift != (best.applied or (0.0, 0.0)):
+            self._displace(best.applied or (0.0, 0.0))
         return best
 
     def _note_shift(self, align: bool) -> None:
@@ -304,8 +296,8 @@ class ScenePair:
         """Move the scene after; no other thread may be reading."""
         self._close_files()
         self._local = threading.local()
-        first, second = self._layers
-        self._layers = (first, second.displaced(shift))
+        first, second = self.layers
+        self.layers = (first, second.displaced(shift))
 
     def _note(self, text: str) -> None:
         self.notes = (*self.notes, text)
@@ -323,10 +315,6 @@ class ScenePair:
         return f"{self.before.path} and {self.after.path}: no pixel has data on both dates; {remedy}"
 
 
-def _described(scene: str | Path | SceneInfo) -> SceneInfo:
-    return scene if isinstance(scene, SceneInfo) else describe(scene)
-
-
 def _whole(shift: float) -> float:
     """Return whole pixels where the shift is nearly that."""
     nearest = float(round(shift))
@@ -334,7 +322,7 @@ def _whole(shift: float) -> float:
 
 
 def _alpha_masks(info: SceneInfo, bands: Numbers) -> bool:
-    """Tell whether an alpha band is a mask: not if it is a picture, or was chosen to be looked at."""
+    """Return whether an alpha band is a mask: not if it is a picture, or was chosen to be looked at."""
     if info.masked_by != "alpha":
         return False
     number = info.colors.index("alpha") + 1

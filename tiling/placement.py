@@ -15,7 +15,7 @@ from rasterio.transform import GCPTransformer
 from shapely.geometry import Polygon
 
 from tiling.errors import MissingCRS, MissingGeoreferencing, ReprojectionFailed
-from tiling.geodesy import ground_sampling, is_earthly, near, on_map
+from tiling.geodesy import ground_sampling, near, on_map
 
 # Edges that a side of an image is cut into, where ground control points bend it.
 EDGES = 64
@@ -58,7 +58,8 @@ def placement(shown: str, file: DatasetReader) -> Placement:
         if not points:
             raise _unplaced(shown, by_camera=file.rpcs is not None)
         crs, gcps = points_crs, tuple(points)
-    if not crs or not is_earthly(crs):
+    # A plan of a building has a system that is neither projected nor geographic.
+    if not crs or not ((system := CRS.from_user_input(crs)).is_projected or system.is_geographic):
         raise MissingCRS(
             f"{shown}: it has no coordinate reference system; set it with gdal_edit -a_srs EPSG:..."
         )
@@ -96,7 +97,7 @@ def fitted(gcps: Sequence[GroundControlPoint]) -> Affine:
 
 
 def _bends_well(gcps: Sequence[GroundControlPoint], width: int, height: int) -> bool:
-    """Tell whether the curve that GDAL draws through control points is determined by them and no loop.
+    """Return whether the curve that GDAL draws through control points is determined by them and no loop.
 
     From six points on it has quadratic terms, for which two rows of points, say, are not enough.
     """
@@ -115,7 +116,7 @@ def _scaled(pixels: np.ndarray) -> np.ndarray:
 
 
 def _determined(terms: np.ndarray) -> bool:
-    """Tell whether an equation per row determines the factor of every column."""
+    """Return whether an equation per row determines the factor of every column."""
     if len(terms) < max(terms.shape[1], 3):
         return False
     sizes = np.linalg.svd(terms, compute_uv=False)

@@ -17,6 +17,7 @@ from affine import Affine
 from scipy import ndimage
 from shapely.geometry import MultiPolygon, Polygon
 
+from tiling.geodesy import on_map
 from tiling.mosaic import Band
 from tiling.outlines import Corners, Outlines, components, find_corners
 
@@ -110,12 +111,6 @@ class Polygonizer:
         self._pending, self._most_pending = 0, MOST_CORNERS
         self._closed: list[tuple[_Parts, Outlines]] = []
 
-    @property
-    def open_regions(self) -> int:
-        """The number of regions that the next band may still change."""
-        self._settle()
-        return components(self._count, np.concatenate([_NO_TIES, *self._corner_ties]))[0] - 1
-
     def add(self, band: Band) -> None:
         """Take the next band.
 
@@ -135,13 +130,8 @@ class Polygonizer:
             probability, valid = band.probability[row : row + step], band.valid[row : row + step]
             self._add(probability, valid & (probability >= self.threshold))
 
-    def finish(
-        self,
-        min_area_px: float = 0.0,
-        simplify_px: float = 0.0,
-        transform: Affine | None = None,
-    ) -> list[ChangeRegion]:
-        """Return the regions of at least ``min_area_px`` pixels, from top to bottom, then left to right.
+    def finish(self, simplify_px: float = 0.0, transform: Affine | None = None) -> list[ChangeRegion]:
+        """Return the regions from top to bottom, then left to right.
 
         Outlines are simplified by at most ``simplify_px`` pixels; holes stay. A region with more than 5,000
         holes and parts is noise and stays as it is. ``transform`` maps columns and rows to map coordinates
@@ -152,19 +142,18 @@ class Polygonizer:
             self._collect(np.zeros((1, len(self._seam)), np.int32), self._place[0])
         self._settle()
         matrix = transform if transform is not None else Affine.identity()
-        found: list[tuple[int, ChangeRegion]] = []
+        numbered: list[tuple[int, ChangeRegion]] = []
         for regions, traced in self._closed:
-            kept = regions.area >= min_area_px
-            outlines, regions = traced.polygons()[kept], regions.chosen(kept)
+            outlines = traced.polygons()
             if simplify_px > 0:
-                plain = traced.ring_counts()[kept] <= MOST_RINGS
+                plain = traced.ring_counts() <= MOST_RINGS
                 outlines[plain] = shapely.simplify(outlines[plain], simplify_px, preserve_topology=True)
-            on_map = shapely.transform(outlines, lambda xy: _moved(xy, matrix))
+            mapped = shapely.transform(outlines, lambda xy: np.column_stack(on_map(matrix, *xy.T)))
             means = regions.total * PROBABILITY_STEP / regions.area
-            columns = (regions.first, outlines, on_map, means, regions.area)
+            columns = (regions.first, outlines, mapped, means, regions.area)
             for first, outline, polygon, mean, area in zip(*columns, strict=True):
-                found.append((int(first), ChangeRegion(outline, polygon, float(mean), int(area))))
-        return [region for _, region in sorted(found, key=lambda pair: pair[0])]
+                numbered.append((int(first), ChangeRegion(outline, polygon, float(mean), int(area))))
+        return [region for _, region in sorted(numbered, key=lambda pair: pair[0])]
 
     def _add(self, probability: np.ndarray, changed: np.ndarray) -> None:
         """Take the next rows."""
@@ -225,15 +214,15 @@ class Polygonizer:
             number[ordered] = np.arange(len(ordered))
             done = corners.chosen(is_done[region[corners.owner]], number[part])
             self._closed.append((regions.chosen(is_done), Outlines.trace(done, region_of[ordered])))
-        kept = is_open[region_of]
-        number = np.where(kept, np.cumsum(kept), 0)
+        open_parts = is_open[region_of]
+        number = np.where(open_parts, np.cumsum(open_parts), 0)
         corners = corners.chosen(is_open[region[corners.owner]], number[part])
         self._corners, self._pending = [corners], len(corners)
         self._most_pending = max(MOST_CORNERS, 2 * len(corners))
-        self._parts = [_Parts.none(), parts.chosen(kept)]
-        self._count = int(kept.sum()) + 1
+        self._parts = [_Parts.none(), parts.chosen(open_parts)]
+        self._count = int(open_parts.sum()) + 1
         self._seam = np.where(self._seam > 0, number[part][self._seam], 0).astype(np.int32)
-        self._edge_ties, self._corner_ties = [], [_chained(region_of[kept])]
+        self._edge_ties, self._corner_ties = [], [_chained(region_of[open_parts])]
 
 
 _NO_TIES = np.zeros((0, 2), np.int32)
@@ -260,8 +249,3 @@ def polygonize(
     for band in bands:
         polygonizer.add(band)
     return polygonizer.finish(simplify_px=simplify_px, transform=transform)
-
-
-def _moved(xy: np.ndarray, matrix: Affine) -> np.ndarray:
-    x, y = xy[:, 0], xy[:, 1]
-    return np.column_stack([matrix.a * x + matrix.b * y + matrix.c, matrix.d * x + matrix.e * y + matrix.f])

@@ -88,15 +88,12 @@ class Stretch:
                 return cls("none")
             table = Table(*_percentiles(np.concatenate([before, after], axis=1)))
             return cls("shared", table, table)
-        limits = [_percentiles(sample) for sample in (before, after)]
-        target = next(
-            (own for own, sample in zip(limits, (before, after), strict=True) if sample.dtype == np.uint8), ()
-        )
-        tables = [
-            None if sample.dtype == np.uint8 else Table(*own, *target)
-            for own, sample in zip(limits, (before, after), strict=True)
-        ]
-        return cls("per type", *tables)
+        first, second = _percentiles(before), _percentiles(after)
+        if before.dtype == np.uint8:
+            return cls("per type", None, Table(*second, *first))
+        if after.dtype == np.uint8:
+            return cls("per type", Table(*first, *second), None)
+        return cls("per type", Table(*first), Table(*second))
 
     @classmethod
     def given(cls, low: float, high: float) -> Stretch:
@@ -114,7 +111,7 @@ class Stretch:
         Raises:
             ScaleInvalid: the pixels of a scene are no reflectances.
         """
-        before, after = (_reflectances(info, own) for info, own in zip(infos, bands, strict=True))
+        before, after = (_reflectances(info, numbers) for info, numbers in zip(infos, bands, strict=True))
         return cls("reflectance", before, after)
 
     def as_dict(self) -> dict[str, Any]:

@@ -53,8 +53,8 @@ def read_tiles(
         raise ValueError(f"threads and ahead must be at least 1, got {threads} and {ahead}")
     if first < 0:
         raise ValueError(f"the first tile must be at least 0, got {first}")
-    wanted = range(first, len(grid) if end is None else min(end, len(grid)))
-    return _read_tiles(pair, (grid[index] for index in wanted), threads, ahead)
+    indices = range(first, len(grid) if end is None else min(end, len(grid)))
+    return _read_tiles(pair, (grid[index] for index in indices), threads, ahead)
 
 
 def _read_tiles(pair: ScenePair, tiles: Iterator[Tile], threads: int, ahead: int) -> Iterator[PairTile]:

@@ -53,23 +53,23 @@ def regularized(polygon: Polygon | MultiPolygon, tolerance_px: float) -> Polygon
     best, to_beat = polygon, LEAST_IOU
     # Along the pixels first: what lies so is kept to the pixel.
     for angle in (0.0, direction, _direction(shapely.minimum_rotated_rectangle(polygon))[0]):
-        found = _along(polygon, simple, angle, tolerance_px)
-        iou = _likeness(found, polygon, MOST_OFF * tolerance_px)
+        candidate = _along(polygon, simple, angle, tolerance_px)
+        iou = _likeness(candidate, polygon, MOST_OFF * tolerance_px)
         if iou > to_beat:
-            best, to_beat = found, iou + BETTER_IOU
+            best, to_beat = candidate, iou + BETTER_IOU
     return best
 
 
-def _likeness(found: Any, polygon: Polygon | MultiPolygon, most_off: float) -> float:
+def _likeness(candidate: Any, polygon: Polygon | MultiPolygon, most_off: float) -> float:
     """Return the IoU of an outline with what was made of it; 0 where that is of no use."""
-    if found.is_empty or not found.is_valid or found.geom_type not in ("Polygon", "MultiPolygon"):
+    if candidate.is_empty or not candidate.is_valid or candidate.geom_type not in ("Polygon", "MultiPolygon"):
         return 0.0
-    corners = shapely.points(shapely.get_coordinates(found))
-    if abs(found.area / polygon.area - 1) > MOST_AREA_CHANGE:
+    corners = shapely.points(shapely.get_coordinates(candidate))
+    if abs(candidate.area / polygon.area - 1) > MOST_AREA_CHANGE:
         return 0.0
     if shapely.distance(corners, polygon.boundary).max() > most_off:
         return 0.0
-    return found.intersection(polygon).area / found.union(polygon).area
+    return candidate.intersection(polygon).area / candidate.union(polygon).area
 
 
 def _direction(polygon: Polygon | MultiPolygon) -> tuple[float, float]:
@@ -91,11 +91,11 @@ def _along(
 ) -> Polygon | MultiPolygon:
     """Return the outline with all sides along ``angle`` or across it; may be empty or invalid."""
     turn = np.array([[math.cos(angle), math.sin(angle)], [-math.sin(angle), math.cos(angle)]])
-    kept = {tuple(point) for point in shapely.get_coordinates(simple)}
+    vertices = {tuple(point) for point in shapely.get_coordinates(simple)}
     parts = []
     for part in shapely.get_parts(polygon):
         shell, *holes = (
-            Polygon(_right_angled(shapely.get_coordinates(ring)[:-1], kept, turn, tolerance))
+            Polygon(_right_angled(shapely.get_coordinates(ring)[:-1], vertices, turn, tolerance))
             for ring in _rings(part)
         )
         if not all(ring.is_valid for ring in (shell, *holes)):
@@ -118,13 +118,13 @@ class _Side:
 
 
 def _right_angled(
-    ring: np.ndarray, kept: set[tuple[float, ...]], turn: np.ndarray, tolerance: float
+    ring: np.ndarray, vertices: set[tuple[float, ...]], turn: np.ndarray, tolerance: float
 ) -> np.ndarray:
     """Return the corners of the right-angled ring, of a box around ``ring`` (n, 2) if it has no four sides.
 
-    ``kept`` are the points that the simplified outline has, ``turn`` the rotation to the direction.
+    ``vertices`` are the points that the simplified outline has, ``turn`` the rotation to the direction.
     """
-    corners = [number for number, point in enumerate(ring.tolist()) if tuple(point) in kept]
+    corners = [number for number, point in enumerate(ring.tolist()) if tuple(point) in vertices]
     turned = ring @ turn.T
     sides = _without_jogs(_sides(turned, np.array(corners)), JOG * tolerance)
     if len(sides) < 4:

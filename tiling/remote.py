@@ -7,14 +7,7 @@ import re
 
 import rasterio
 
-from tiling.errors import (
-    NotARaster,
-    SceneDamaged,
-    SceneNotFound,
-    SceneUnreachable,
-    SceneUnreadable,
-    TilingError,
-)
+from tiling.errors import SceneDamaged, SceneNotFound, SceneUnreachable, SceneUnreadable, TilingError
 
 # A server that is silent for longer is given up; GDAL itself would wait for ever.
 _PATIENCE = {
@@ -28,7 +21,7 @@ _PATIENCE = {
 _ALONE = {"GDAL_DISABLE_READDIR_ON_OPEN": "EMPTY_DIR"}
 # Many addresses are signed for reading alone, not for asking how large the file is.
 _SIGNED = {"CPL_VSIL_CURL_USE_HEAD": "NO"}
-_GONE = ("ObjectNotFound", "BucketNotFound")
+_MISSING = ("ObjectNotFound", "BucketNotFound")
 _REFUSED = ("AccessDenied", "InvalidCredentials", "SignatureDoesNotMatch")
 
 
@@ -37,10 +30,10 @@ def reading_options(source: str) -> dict[str, str]:
     if not source.startswith("/vsi"):
         return {}
     wishes = _PATIENCE | (_SIGNED if "?" in source else {})
-    known = {name.upper() for name in os.environ}
+    configured = {name.upper() for name in os.environ}
     if rasterio.env.hasenv():
-        known |= {name.upper() for name in rasterio.env.getenv()}
-    return _ALONE | {name: value for name, value in wishes.items() if name not in known}
+        configured |= {name.upper() for name in rasterio.env.getenv()}
+    return _ALONE | {name: value for name, value in wishes.items() if name not in configured}
 
 
 def network_error(shown: str, error: BaseException) -> TilingError | None:
@@ -56,7 +49,7 @@ def network_error(shown: str, error: BaseException) -> TilingError | None:
         cause = cause.__cause__ or cause.__context__
     status = re.search(r"HTTP (?:response|error) code\s*:\s*(\d{3})", text)
     code = int(status[1]) if status else 0
-    if code in (404, 410) or any(gone in name for name in names for gone in _GONE):
+    if code in (404, 410) or any(missing in name for name in names for missing in _MISSING):
         return SceneNotFound(f"{shown}: the server has no such file; check the address")
     if code in (401, 403) or any(refused in name for name in names for refused in _REFUSED):
         return SceneUnreadable(
@@ -79,11 +72,3 @@ def read_error(shown: str, source: str, error: BaseException) -> TilingError:
             f"{shown}: some pixels did not come from the server or are damaged; try again or download it"
         )
     return SceneDamaged(f"{shown}: some of its pixels cannot be decoded; get a sound copy of the file")
-
-
-def not_a_raster(shown: str) -> NotARaster:
-    """Return the error of a file on a server that no driver takes."""
-    return NotARaster(
-        f"{shown}: what the server sends is not a raster that can be read in parts; give a GeoTIFF (a COG is "
-        "quickest), JPEG 2000, PNG or JPEG, or download it"
-    )

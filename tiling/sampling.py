@@ -23,17 +23,17 @@ def sample_pixels(
 
     ``for_nothing``: pixels of 8 bits are fitted to nothing; it is enough to know that one is there.
     """
-    found = _Sample()
+    sample = _Sample()
     for window in lattice(width, height):
-        found.add(*read(window))
-        if found.count and for_nothing and found.is_uint8:
+        sample.add(*read(window))
+        if sample.count and for_nothing and sample.is_uint8:
             break
-    if found.count < (1 if for_nothing and found.is_uint8 else ENOUGH):
+    if sample.count < (1 if for_nothing and sample.is_uint8 else ENOUGH):
         for window in everywhere(width, height):
-            found.add(*read(window))
-            if found.count >= ENOUGH:
+            sample.add(*read(window))
+            if sample.count >= ENOUGH:
                 break
-    return found.pixels() if found.count else None
+    return sample.pixels() if sample.count else None
 
 
 def sample_cells(read: Read, width: int, height: int) -> tuple[np.ndarray, np.ndarray]:
@@ -56,12 +56,12 @@ def only_values(read: Read, width: int, height: int) -> tuple[float | None, floa
     seen: tuple[set[float], set[float]] = (set(), set())
     for window in lattice(width, height):
         *dates, valid = read(window)
-        for known, image in zip(seen, dates, strict=True):
+        for values, image in zip(seen, dates, strict=True):
             if valid.any():
-                known |= {image[:, valid].min().item(), image[:, valid].max().item()}
-        if all(len(known) > 1 for known in seen):
+                values |= {image[:, valid].min().item(), image[:, valid].max().item()}
+        if all(len(values) > 1 for values in seen):
             break
-    first, second = (known.pop() if len(known) == 1 else None for known in seen)
+    first, second = (values.pop() if len(values) == 1 else None for values in seen)
     return first, second
 
 

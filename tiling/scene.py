@@ -6,6 +6,7 @@ Everything here reads headers only: no pixel is decoded.
 from __future__ import annotations
 
 import os
+import threading
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -34,8 +35,10 @@ from tiling.errors import (
 )
 from tiling.location import Location, locate
 from tiling.placement import outline, placement
-from tiling.remote import network_error, not_a_raster, reading_options
-from tiling.vrt import checked_sources, looks_like_vrt
+from tiling.remote import network_error, reading_options
+from tiling.sidecars import MASK, Sidecars
+from tiling.virtual import pinned
+from tiling.vrt import checked_vrt, looks_like_vrt
 
 # What a file must start with for a driver to be tried; a VRT is a text and looked at in full.
 _TIFF_STARTS = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
@@ -46,7 +49,6 @@ _STARTS = {
     "JPEG": (b"\xff\xd8\xff",),
 }
 _NAMES = {"GTiff": "GeoTIFF", "JP2OpenJPEG": "JPEG 2000 file"}
-FORMATS = "GeoTIFF, COG, JPEG 2000, PNG, JPEG or VRT"
 _HEAD = 1024
 MAX_PIXELS = 10**11
 MAX_BANDS = 256
@@ -104,8 +106,8 @@ class SceneInfo:
     @property
     def north_up(self) -> bool:
         """Whether columns run from west to east and rows from north to south, all straight."""
-        own = self.transform
-        return not self.gcps and own.b == own.d == 0 and own.a > 0 and own.e < 0
+        transform = self.transform
+        return not self.gcps and transform.b == transform.d == 0 and transform.a > 0 and transform.e < 0
 
     @cached_property
     def footprint(self) -> Polygon:
@@ -115,8 +117,7 @@ class SceneInfo:
     @property
     def bounds(self) -> tuple[float, float, float, float]:
         """West, south, east and north edge of the footprint in map coordinates."""
-        west, south, east, north = self.footprint.bounds
-        return west, south, east, north
+        return self.footprint.bounds
 
 
 def describe(path: str | Path) -> SceneInfo:
@@ -138,23 +139,40 @@ def open_scene(path: str | Path | SceneInfo) -> Iterator[DatasetReader]:
     Raises:
         TilingError: see :func:`describe`.
     """
-    with _checked(_location(path)) as file:
+    location = replace(locate(path.source), shown=path.path) if isinstance(path, SceneInfo) else locate(path)
+    with _checked(location) as file:
         yield file
 
 
-def _location(scene: str | Path | SceneInfo) -> Location:
-    if isinstance(scene, SceneInfo):
-        return replace(locate(scene.source), shown=scene.path)
-    return locate(scene)
+def name_in_vrt(info: SceneInfo, file: DatasetReader) -> str:
+    """Return what a VRT of ours calls a scene that :func:`open_scene` opened as ``file``.
+
+    Raises:
+        UnsafeReference: GDAL has no way of writing with which driver it is to be opened.
+    """
+    # Of a VRT it is the text that was checked.
+    return str(file.name) if file.driver == "VRT" else pinned(info.path, info.source, file.driver)
+
+
+def files_of(scene: SceneInfo) -> set[str]:
+    """Return the files on this machine that a scene is read from, but for the archive it lies in.
+
+    Raises:
+        TilingError: see :func:`describe`.
+    """
+    with open_scene(scene) as file:
+        names = {name for name in file.files if os.path.isfile(name)}
+        if file.driver == "VRT":
+            path = Path(scene.source)
+            beside = Sidecars().rasters(scene.path, path)
+            names.update(str(name) for name in (path, *beside, *checked_vrt(scene.path, path).sources))
+    return names
 
 
 @contextmanager
 def _checked(location: Location) -> Iterator[DatasetReader]:
-    shown = location.shown
     with safe_environment(location.source), _opened(location) as file:
-        _check_limits(shown, file)
-        if "OVERVIEW_FILE" in file.tags(ns="OVERVIEWS"):
-            raise UnsafeReference(f"{shown}: it names a file of overviews; remove that entry with gdal_edit")
+        _check_header(location.shown, file)
         yield file
 
 
@@ -167,17 +185,13 @@ def safe_environment(source: str = "") -> rasterio.Env:
     return rasterio.Env(GDAL_VRT_ENABLE_PYTHON="NO", GDAL_NUM_THREADS="1", **reading_options(source))
 
 
-@contextmanager
-def _opened(location: Location) -> Iterator[DatasetReader]:
+def _opened(location: Location) -> DatasetReader:
     """Open a scene with the driver that its first bytes call for, after the checks of what it refers to."""
     if location.local is None:
-        file = _open_remote(location.shown, location.source)
-    elif location.member is not None:
-        file = _open_member(location.shown, location.local, location.member, location.source)
-    else:
-        file = _open_file(location.shown, Path(location.source))
-    with file:
-        yield file
+        return _open_remote(location.shown, location.source)
+    if location.member is not None:
+        return _open_member(location.shown, location.local, location.member, location.source)
+    return _open_file(location.shown, Path(location.source))
 
 
 def _open_remote(shown: str, source: str) -> DatasetReader:
@@ -188,7 +202,10 @@ def _open_remote(shown: str, source: str) -> DatasetReader:
             failure = network_error(shown, error)
             if failure is not None:
                 raise failure from error
-    raise not_a_raster(shown)
+    raise NotARaster(
+        f"{shown}: what the server sends is not a raster that can be read in parts; give a GeoTIFF (a COG is "
+        "quickest), JPEG 2000, PNG or JPEG, or download it"
+    )
 
 
 def _open_member(shown: str, archive: Path, member: str, source: str) -> DatasetReader:
@@ -200,12 +217,20 @@ def _open_member(shown: str, archive: Path, member: str, source: str) -> Dataset
 
 def _open_file(shown: str, path: Path) -> DatasetReader:
     head = _head(shown, path)
-    is_vrt = looks_like_vrt(head)
-    if is_vrt:
-        for source in checked_sources(shown, path):
-            _check_source(shown, source)
-    _check_sidecars(shown, path)
-    return _open_as(shown, path, "VRT" if is_vrt else _driver(shown, head))
+    sidecars = Sidecars()
+    if looks_like_vrt(head):
+        return _open_vrt(shown, path, sidecars)
+    _check_sidecars(shown, path, sidecars)
+    return _open_as(shown, path, _driver(shown, head))
+
+
+def _open_vrt(shown: str, path: Path, sidecars: Sidecars) -> DatasetReader:
+    """Open a VRT as it was checked: GDAL sees neither the file nor, by itself, what lies beside it."""
+    vrt = checked_vrt(shown, path)
+    names = {source: _check_source(shown, source, sidecars) for source in vrt.sources}
+    beside = _check_sidecars(shown, path, sidecars)
+    mask = next((pinned(shown, str(file), "GTiff") for file in beside if file.suffix.lower() == MASK), None)
+    return _open_as(shown, vrt.text(names, mask), "VRT")
 
 
 def _open_as(shown: str, source: str | Path, driver: str) -> DatasetReader:
@@ -219,10 +244,37 @@ def _open_as(shown: str, source: str | Path, driver: str) -> DatasetReader:
 
 def _open(source: str | Path, driver: str) -> DatasetReader:
     # A plain file comes as an absolute Path: so it is never read as an address or a subdataset.
-    with warnings.catch_warnings():
-        # Missing georeferencing is an error of ours later; here it would only be noise.
-        warnings.simplefilter("ignore", NotGeoreferencedWarning)
+    with _ungeoreferenced:
         return rasterio.open(source, driver=driver)
+
+
+class _Ungeoreferenced:
+    """Within its block, missing georeferencing is no warning: it is an error of ours later.
+
+    Filters of warnings belong to the process, and several threads open files at once: the first one that
+    enters sets the filter, the last one that leaves takes it away.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._inside = threading.Lock(), 0
+        self._filters = warnings.catch_warnings()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._inside == 0:
+                self._filters = warnings.catch_warnings()
+                self._filters.__enter__()
+                warnings.simplefilter("ignore", NotGeoreferencedWarning)
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                self._filters.__exit__(None, None, None)
+
+
+_ungeoreferenced = _Ungeoreferenced()
 
 
 def _head(shown: str, path: Path) -> bytes:
@@ -243,11 +295,15 @@ def _driver(shown: str, head: bytes) -> str:
     for driver, starts in _STARTS.items():
         if head.startswith(starts):
             return driver
-    raise NotARaster(f"{shown}: this is not a raster that can be read; give a {FORMATS} or convert it to one")
+    raise NotARaster(
+        f"{shown}: this is not a raster that can be read; give a GeoTIFF, COG, JPEG 2000, PNG, JPEG or VRT "
+        "or convert it to one"
+    )
 
 
-def _check_source(shown: str, source: Path) -> None:
-    if not source.is_file():
+def _check_source(shown: str, source: Path, sidecars: Sidecars) -> str:
+    """Check a source of a VRT; return the name by which GDAL opens it with the driver of the check."""
+    if not os.path.isfile(source):
         raise SceneNotFound(
             f"{shown}: the VRT names {source.name}, which is not there; put it back or rebuild the VRT"
         )
@@ -256,23 +312,27 @@ def _check_source(shown: str, source: Path) -> None:
         raise UnsafeReference(
             f"{shown}: the VRT names another VRT, {source.name}; build it from rasters directly"
         )
-    _check_sidecars(str(source), source)
-    with _open_as(str(source), source, _driver(str(source), head)) as file:
-        _check_limits(str(source), file)
+    _check_sidecars(str(source), source, sidecars)
+    driver = _driver(str(source), head)
+    with _open_as(str(source), source, driver) as file:
+        _check_header(str(source), file)
+    return pinned(shown, str(source), driver)
 
 
-def _check_sidecars(shown: str, path: Path) -> None:
-    """Masks and overviews beside a raster are opened by GDAL with any driver; let only TIFFs be there."""
-    for suffix in (".msk", ".MSK", ".ovr", ".OVR"):
-        beside = path.with_name(path.name + suffix)
-        if os.path.isfile(beside):
-            if not _head(shown, beside).startswith(_TIFF_STARTS):
-                raise UnsafeReference(f"{shown}: the file {beside.name} beside it is not a TIFF; remove it")
-            # Overviews may have a mask, a mask overviews.
-            _check_sidecars(shown, beside)
+def _check_sidecars(shown: str, path: Path, sidecars: Sidecars) -> list[Path]:
+    """Return masks and overviews beside a raster; GDAL opens them with any driver, so let them be TIFFs."""
+    found = sidecars.rasters(shown, path)
+    for beside in found:
+        if not _head(shown, beside).startswith(_TIFF_STARTS):
+            raise UnsafeReference(f"{shown}: the file {beside.name} beside it is not a TIFF; remove it")
+        # Overviews may have a mask, a mask overviews.
+        _check_sidecars(shown, beside, sidecars)
+        with _open_as(str(beside), beside, "GTiff") as file:
+            _check_header(str(beside), file)
+    return found
 
 
-def _check_limits(shown: str, file: DatasetReader) -> None:
+def _check_header(shown: str, file: DatasetReader) -> None:
     if file.width * file.height > MAX_PIXELS:
         raise SceneTooLarge(
             f"{shown}: {file.width} x {file.height} pixels are more than {MAX_PIXELS:.0e}; cut it"
@@ -283,16 +343,15 @@ def _check_limits(shown: str, file: DatasetReader) -> None:
         )
     together = file.count if file.interleaving is not None and file.interleaving.name == "pixel" else 1
     for (rows, cols), dtype in zip(file.block_shapes, file.dtypes, strict=True):
-        size = rows * cols * _item_size(dtype) * together
+        size = rows * cols * (4 if dtype == "complex_int16" else np.dtype(dtype).itemsize) * together
         if size > MAX_BLOCK_BYTES:
             raise SceneTooLarge(
                 f"{shown}: its blocks of {cols} x {rows} pixels take {size / 2**20:.0f} MiB, more than "
                 f"{MAX_BLOCK_BYTES // 2**20}; tile it with gdal_translate -of COG"
             )
-
-
-def _item_size(dtype: str) -> int:
-    return 4 if dtype == "complex_int16" else np.dtype(dtype).itemsize
+    # GDAL does not mind upper and lower case.
+    if any(key.upper() == "OVERVIEW_FILE" for key in file.tags(ns="OVERVIEWS")):
+        raise UnsafeReference(f"{shown}: it names a file of overviews; remove that entry with gdal_edit")
 
 
 def _described(location: Location, file: DatasetReader) -> SceneInfo:

@@ -15,6 +15,8 @@ from affine import Affine
 from rasterio.control import GroundControlPoint
 from rasterio.dtypes import dtype_rev, typename_fwd
 
+from tiling.errors import UnsafeReference
+
 # Fine enough that not even a millionth part of what is masked can be mixed into a pixel that counts.
 MASK_TYPE = "float32"
 # Of 255: below it a pixel of a scene is transparent.
@@ -27,7 +29,7 @@ class Picture:
     """What is taken of a scene.
 
     Attributes:
-        source: the raster, as GDAL opens it.
+        source: the raster, as GDAL opens it; see :func:`pinned`.
         width, height: its size in pixels.
         bands: for each band its number and numpy type.
         palette: the bands are all the same one, and what is taken is red, green and blue of its colours.
@@ -53,6 +55,21 @@ class Place:
     wkt: str
     transform: Affine
     gcps: tuple[GroundControlPoint, ...] = ()
+
+
+def pinned(shown: str, source: str, driver: str) -> str:
+    """Return the name by which GDAL opens ``source`` with ``driver`` alone, whatever it is to other drivers.
+
+    Raises:
+        UnsafeReference: the name cannot be written so.
+    """
+    if "?" not in source:
+        return f"vrt://{source}?if={driver}"
+    # A question mark ends a name there. A zero in the first four bytes keeps other drivers from finding text
+    # of theirs in a TIFF, and in a JPEG 2000 file that says where it lies, as those on servers must.
+    if driver == "GTiff" or (driver == "JP2OpenJPEG" and source.startswith("/vsi")):
+        return source
+    raise UnsafeReference(f"{shown}: a {driver} file with a question mark in its path is not read; rename it")
 
 
 def picture_vrt(picture: Picture) -> str:
@@ -153,11 +170,8 @@ def warped_vrt(text: str, types: Sequence[str], warp: Warp) -> str:
     options = SubElement(root, "GDALWarpOptions")
     SubElement(options, "ResampleAlg").text = warp.method
     SubElement(options, "WorkingDataType").text = _gdal_type(np.result_type(*types).name)
-    for name, value in (
-        ("INIT_DEST", "0"),
-        ("XSCALE", repr(warp.scale[0])),
-        ("YSCALE", repr(warp.scale[1])),
-    ):
+    wide, high = map(repr, warp.scale)
+    for name, value in (("INIT_DEST", "0"), ("XSCALE", wide), ("YSCALE", high)):
         SubElement(options, "Option", name=name).text = value
     SubElement(options, "SourceDataset", relativeToVRT="0").text = text
     approximation = SubElement(SubElement(options, "Transformer"), "ApproxTransformer")

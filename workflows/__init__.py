@@ -1,7 +1,37 @@
-"""Whole jobs: a pair of scenes in, a report of captioned changes out."""
+"""Whole jobs: a pair of scenes in, a report of captioned changes out.
 
-from workflows.errors import WorkflowError
-from workflows.report import Change, ChangeReport
-from workflows.scene import SceneOptions, caption_scene
+Importing this package is cheap: a public name brings its module on first use.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from workflows.errors import WorkflowError
+    from workflows.options import SceneOptions
+    from workflows.report.report import Change, ChangeReport
+    from workflows.scene.run import caption_scene
+
+_HOME_OF = {
+    "Change": "workflows.report.report",
+    "ChangeReport": "workflows.report.report",
+    "SceneOptions": "workflows.options",
+    "WorkflowError": "workflows.errors",
+    "caption_scene": "workflows.scene.run",
+}
 
 __all__ = ["Change", "ChangeReport", "SceneOptions", "WorkflowError", "caption_scene"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOME_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -49,9 +49,9 @@ def parse_date(text: str) -> str:
     Raises:
         DateInvalid: another form, or no day of the calendar.
     """
-    found = _OPTION.fullmatch(text.strip())
-    if found:
-        year, month, day = (int(part) if part else 1 for part in found.groups())
+    match = _OPTION.fullmatch(text.strip())
+    if match:
+        year, month, day = (int(part) if part else 1 for part in match.groups())
         if _calendar_day(year, month, day):
             return text.strip()
     raise DateInvalid(f"{text!r} is not a date; write 2019, 2019-08 or 2019-08-31")

@@ -14,6 +14,12 @@ class WorkflowError(Exception):
     exit_code = 2
 
 
+class RunFailed(WorkflowError):
+    """Root of the errors of a run whose input was right."""
+
+    exit_code = 1
+
+
 class OptionInvalid(WorkflowError):
     """An option has a value outside its allowed range."""
 
@@ -30,6 +36,10 @@ class FormatUnsupported(WorkflowError):
     """The suffix of the output names a format that reports are not written in."""
 
 
+class ReportInvalid(WorkflowError):
+    """A file that is to be a report is none that rscc wrote, or is damaged."""
+
+
 class OutputExists(WorkflowError):
     """The report or its style is there already, and overwriting was not asked for."""
 
@@ -38,10 +48,8 @@ class OutputFolderMissing(WorkflowError):
     """The folder of the report does not exist, or is not a folder."""
 
 
-class OutputNotWritable(WorkflowError):
+class OutputNotWritable(RunFailed):
     """The report cannot be written: no permission, a full disk, a read-only file system."""
-
-    exit_code = 1
 
 
 class PicturesDiffer(WorkflowError):
@@ -52,22 +60,16 @@ class MemoryTooSmall(WorkflowError):
     """The run cannot keep the memory cap, however small its parts."""
 
 
-class MemoryExhausted(WorkflowError):
+class MemoryExhausted(RunFailed):
     """Memory ran out with a single tile."""
 
-    exit_code = 1
 
-
-class TileCacheBusy(WorkflowError):
+class TileCacheBusy(RunFailed):
     """Another run works with the same finished tiles."""
 
-    exit_code = 1
 
-
-class TileCacheUnusable(WorkflowError):
+class TileCacheUnusable(RunFailed):
     """Finished tiles cannot be kept in the folder: it is none, takes no files, or the disk is full."""
-
-    exit_code = 1
 
 
 class NotAnArchive(WorkflowError):
@@ -82,26 +84,20 @@ class CatalogInvalid(WorkflowError):
     """What scenes are to be taken from is none of the kinds that are read, or is damaged."""
 
 
-class CatalogUnreachable(WorkflowError):
+class CatalogUnreachable(RunFailed):
     """The server of a catalog cannot be reached, or fails; the catalog may be right."""
-
-    exit_code = 1
 
 
 class NoPairs(WorkflowError):
     """The scenes that were found make no pair."""
 
 
-class ArchiveBusy(WorkflowError):
+class ArchiveBusy(RunFailed):
     """Another run works on the same archive."""
 
-    exit_code = 1
 
-
-class ScenesUnreachable(WorkflowError):
+class ScenesUnreachable(RunFailed):
     """The scenes of many pairs in a row cannot be had, as where a disk or a server is away."""
-
-    exit_code = 1
 
 
 class ArchiveMissing(WorkflowError):
@@ -112,22 +108,16 @@ class LedgerForeign(WorkflowError):
     """The file in the place of the ledger is damaged, none of ours, or of another version."""
 
 
-class LedgerUnusable(WorkflowError):
+class LedgerUnusable(RunFailed):
     """The ledger cannot be read or written now: a full disk, a lock, no permission."""
 
-    exit_code = 1
 
-
-class WorkersUnable(WorkflowError):
+class WorkersUnable(RunFailed):
     """The worker processes cannot start."""
 
-    exit_code = 1
 
-
-class SchedulerLost(WorkflowError):
+class SchedulerLost(RunFailed):
     """The scheduler of a Dask cluster cannot be reached, or went away."""
-
-    exit_code = 1
 
 
 class VersionsDiffer(WorkflowError):
@@ -138,15 +128,18 @@ class ShardsDiffer(WorkflowError):
     """Shards that lie together are not of one run."""
 
 
-class ReportsDamaged(WorkflowError):
+class ShardsUnfinished(RunFailed):
+    """Shards are missing, or have pairs that are still to be done."""
+
+
+class ReportsDamaged(RunFailed):
     """Reports of pairs that are done are missing or cannot be read; ``pairs`` has the ids of these pairs."""
 
-    exit_code = 1
-
-    def __init__(self, first: Path, pairs: Sequence[str]) -> None:
+    def __init__(
+        self, first: Path, pairs: Sequence[str], remedy: str = "run the same command again to make it anew"
+    ) -> None:
         others = f" and {len(pairs) - 1} more" if len(pairs) > 1 else ""
         super().__init__(
-            f"{first}{others}: the report is missing or damaged though its pair was done; run the same "
-            "command again to make it anew"
+            f"{first}{others}: the report is missing or damaged though its pair was done; {remedy}"
         )
         self.pairs = list(pairs)

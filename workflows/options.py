@@ -1,25 +1,107 @@
-"""The settings of one run over a pair of scenes, checked when they are made."""
+"""The one list of options of a run over a pair of scenes; values are checked when they are set.
+
+Each field carries what the commands, the run record and the key of an archive need to know of it.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from rscc.config import MOST_BEAMS
 from workflows.dates import parse_date
 from workflows.errors import OptionInvalid
-from workflows.focus import FOCUS_WAYS
 
 if TYPE_CHECKING:
-    from rscc.weights import ModelCard
+    from rscc.model_folder import ModelCard
+
+
+FocusWay = Literal["mask", "others", "weight", "zoom", "none"]
+FOCUS_WAYS: tuple[str, ...] = get_args(FocusWay)
+"""Ways, the best first.
+
+* ``mask``: all but this change and its surroundings looks in AFTER as it did in BEFORE;
+* ``others``: the other known changes look in AFTER as they did in BEFORE;
+* ``weight``: the images stay; the model's differences are weighed down outside the surroundings;
+* ``zoom``: a tighter crop, enlarged;
+* ``none``: the plain crop.
+"""
+
+
+EVENT_DISTANCE = 28.0
+"""Metres between outlines up to which they are one change; fitted by ``benchmarks/event_distance.py``.
+
+It reaches over a street with its front gardens, so that both sides of it are one estate.
+"""
+EVENT_PIXELS = 2
+"""Working pixels that outlines may be apart at least: a coarse grid draws no narrower gap for certain."""
 
 REFLECTANCE = "reflectance"
-INFINITE = float("inf")
+
+Place = Literal["settings", "dates", "overlap", "none"]
+"""Entry of an archive's key that holds a field; ``settings`` are the run record's too."""
 
 
 @dataclass(frozen=True)
-class SceneOptions:
+class Option:
+    """What a field of the options has besides its value.
+
+    Attributes:
+        help: text of the commands' option; None: no command offers it.
+        place: where the field is written; ``none``: nothing that is found depends on it.
+        flag: the commands' option; empty: the name of the field.
+        metavar: what the help calls the value.
+        allowed: in words, the values that are in range.
+        is_allowed: whether a value, other than None, is one of those.
+    """
+
+    help: str | None = None
+    place: Place = "settings"
+    flag: str = ""
+    metavar: str | None = None
+    allowed: str = ""
+    is_allowed: Callable[[Any], bool] | None = None
+
+
+def option(default: Any, help: str | None = None, **facts: Any) -> Any:
+    """Return a dataclass field; ``facts`` are further attributes of :class:`Option`."""
+    return field(default=default, metadata={"option": Option(help, **facts)})
+
+
+class Options:
+    """What all lists of options have in common: dataclasses whose fields are made by :func:`option`."""
+
+    def __post_init__(self) -> None:
+        for name in self.names():
+            value, facts = getattr(self, name), self.option(name)
+            if value is not None and facts.is_allowed is not None and not facts.is_allowed(value):
+                raise OptionInvalid(f"{name.replace('_', '-')} is {value}; it must be {facts.allowed}")
+
+    @classmethod
+    def names(cls) -> list[str]:
+        """Return the names of all fields."""
+        return [each.name for each in fields(cls)]  # type: ignore[arg-type]
+
+    @classmethod
+    def option(cls, name: str) -> Option:
+        """Return what a field has besides its value."""
+        facts: Option = cls.__dataclass_fields__[name].metadata["option"]  # type: ignore[attr-defined]
+        return facts
+
+    @classmethod
+    def flag(cls, name: str) -> str:
+        """Return how the commands call a field."""
+        return cls.option(name).flag or f"--{name.replace('_', '-')}"
+
+
+_DATE_HELP = "2019, 2019-08 or 2019-08-31; default: from tags or file name."
+
+
+@dataclass(frozen=True)
+class SceneOptions(Options):
     """How a pair of scenes is read and what counts as a change.
 
     Attributes:
@@ -39,68 +121,123 @@ class SceneOptions:
             stretches both dates alike.
         normalize: bring the light of the scene after to that of the scene before.
         align: move the scene after onto the scene before by the shift that was measured.
-        group_distance: metres; changes whose outlines are at most so far apart are one change event. 0: off.
+        group_distance: metres; outlines at most so far apart are one change event. None takes
+            :data:`EVENT_DISTANCE`; 0 gives each outline alone.
         regularize: give outlines right angles where that hardly changes them.
         refine: name or folder of a promptable segmenter that redraws the outlines; None leaves them.
         focus_captions: how the words are kept to their change where several share a crop; one of
-            :data:`workflows.focus.FOCUS_WAYS`.
+            :data:`workflows.options.FOCUS_WAYS`.
+        ground: make sentences of measured facts where the model tells them; without, its decoder speaks for
+            itself.
         memory: bytes that the run may hold; None sets no cap.
         tile_cache: folder that finished tiles are kept in, so that a killed run goes on; None keeps none.
     """
 
-    bands: tuple[int | str, int | str, int | str] | None = None
-    bounds: tuple[float, float, float, float] | None = None
-    gsd: float | None = None
-    threshold: float | None = None
-    min_area: float = 20.0
-    overlap: int | None = None
-    batch_size: int = 16
-    beams: int = 3
-    simplify: float = 1.0
-    force: bool = False
-    date_before: str | None = None
-    date_after: str | None = None
-    scale: tuple[float, float] | Literal["reflectance"] | None = None
-    normalize: bool = False
-    align: bool = False
-    group_distance: float = 0.0
-    regularize: bool = False
-    refine: str | None = None
-    focus_captions: str = "mask"
-    memory: int | None = None
-    tile_cache: Path | None = None
+    bands: tuple[int | str, int | str, int | str] | None = option(
+        None,
+        "Bands shown to the model: numbers from 1 or names (3,2,1; B04,B03,B02).",
+        metavar="R,G,B",
+        allowed="three band numbers from 1 or band names",
+        is_allowed=lambda bands: (
+            len(bands) == 3 and all(band.strip() if isinstance(band, str) else band >= 1 for band in bands)
+        ),
+    )
+    bounds: tuple[float, float, float, float] | None = option(
+        None, "Only this box, in degrees of longitude and latitude.", flag="--bbox", metavar="W,S,E,N"
+    )
+    gsd: float | None = option(
+        None,
+        "Metres per pixel to work at; default: the model's.",
+        allowed="metres above 0",
+        is_allowed=lambda gsd: 0 < gsd < math.inf,
+    )
+    threshold: float | None = option(
+        None,
+        "Probability from which a pixel is changed; default: the model's.",
+        allowed="between 0 and 1",
+        is_allowed=lambda threshold: 0 < threshold < 1,
+    )
+    min_area: float = option(
+        20.0,
+        "Leave out changes smaller than this, in square metres.",
+        allowed="square metres from 0",
+        is_allowed=lambda area: 0 <= area < math.inf,
+    )
+    overlap: int | None = option(
+        None, place="overlap", allowed="pixels from 0", is_allowed=lambda overlap: overlap >= 0
+    )
+    batch_size: int = option(
+        16, "Tiles given to the model at once.", allowed="at least 1", is_allowed=lambda size: size >= 1
+    )
+    beams: int = option(
+        3,
+        "Width of the caption search, 1 to 20.",
+        allowed=f"1 to {MOST_BEAMS}",
+        is_allowed=lambda beams: 1 <= beams <= MOST_BEAMS,
+    )
+    simplify: float = option(1.0, allowed="pixels from 0", is_allowed=lambda pixels: 0 <= pixels < math.inf)
+    force: bool = option(False, "Work on scenes that are coarser than the model is meant for.")
+    date_before: str | None = option(None, _DATE_HELP, place="dates", metavar="DATE")
+    date_after: str | None = option(None, _DATE_HELP, place="dates", metavar="DATE")
+    scale: tuple[float, float] | Literal["reflectance"] | None = option(
+        None,
+        "Pixel values shown as black and white, or the word reflectance; default: fitted on both dates.",
+        metavar="LOW,HIGH",
+        allowed=f"two rising numbers or {REFLECTANCE!r}",
+        is_allowed=lambda scale: (
+            scale == REFLECTANCE
+            if isinstance(scale, str)
+            else len(scale) == 2 and -math.inf < scale[0] < scale[1] < math.inf
+        ),
+    )
+    normalize: bool = option(False, "Bring the light of AFTER to that of BEFORE, judged by unchanged pixels.")
+    align: bool = option(False, "Move AFTER onto BEFORE by the shift measured between them.")
+    group_distance: float | None = option(
+        None,
+        f"Outlines at most so many metres apart are one change; 0: each alone; default: {EVENT_DISTANCE:g}.",
+        metavar="M",
+        allowed="metres from 0",
+        is_allowed=lambda metres: 0 <= metres < math.inf,
+    )
+    regularize: bool = option(False, "Give outlines right angles where that hardly changes them.")
+    refine: str | None = option(
+        None,
+        "Redraw outlines by a segmenter: sam:FOLDER or mobile_sam:FILE.",
+        metavar="SEGMENTER",
+        allowed="the name or folder of a segmenter",
+        is_allowed=bool,
+    )
+    focus_captions: FocusWay = option(  # noqa: RUF009
+        "mask",
+        "How words keep to their polygon where several changes share a crop.",
+        allowed=" or ".join(FOCUS_WAYS),
+        is_allowed=lambda way: way in FOCUS_WAYS,
+    )
+    ground: bool = option(
+        True,
+        "Make sentences of measured facts, or let the model's decoder speak for itself.",
+    )
+    memory: int | None = option(
+        None,
+        "Memory that the run may take, such as 2GB or 1500MB.",
+        metavar="SIZE",
+        allowed="bytes above 0",
+        is_allowed=lambda size: size > 0,
+    )
+    tile_cache: Path | None = option(  # noqa: RUF009
+        None, "Keep finished tiles here, so that a killed run goes on.", place="none", metavar="DIR"
+    )
 
     def __post_init__(self) -> None:
-        for name, value, allowed, right in (
-            (
-                "threshold",
-                self.threshold,
-                "between 0 and 1",
-                self.threshold is None or 0 < self.threshold < 1,
-            ),
-            ("gsd", self.gsd, "metres above 0", self.gsd is None or 0 < self.gsd < INFINITE),
-            ("min-area", self.min_area, "square metres from 0", 0 <= self.min_area < INFINITE),
-            ("overlap", self.overlap, "pixels from 0", self.overlap is None or self.overlap >= 0),
-            ("batch-size", self.batch_size, "at least 1", self.batch_size >= 1),
-            ("beams", self.beams, f"1 to {MOST_BEAMS}", 1 <= self.beams <= MOST_BEAMS),
-            ("simplify", self.simplify, "pixels from 0", 0 <= self.simplify < INFINITE),
-            ("bands", self.bands, "three band numbers from 1 or band names", _bands_right(self.bands)),
-            ("scale", self.scale, f"two rising numbers or {REFLECTANCE!r}", _scale_right(self.scale)),
-            ("group-distance", self.group_distance, "metres from 0", 0 <= self.group_distance < INFINITE),
-            ("refine", self.refine, "the name or folder of a segmenter", self.refine != ""),
-            (
-                "focus-captions",
-                self.focus_captions,
-                " or ".join(FOCUS_WAYS),
-                self.focus_captions in FOCUS_WAYS,
-            ),
-            ("memory", self.memory, "bytes above 0", self.memory is None or self.memory > 0),
-        ):
-            if not right:
-                raise OptionInvalid(f"{name} is {value}; it must be {allowed}")
-        for text in (self.date_before, self.date_after):
+        super().__post_init__()
+        for text in self.written("dates").values():
             if text is not None:
                 parse_date(text)
+
+    def written(self, place: Place) -> dict[str, Any]:
+        """Return the fields that belong to ``place`` as plain values, in order."""
+        values = {name: getattr(self, name) for name in self.names() if self.option(name).place == place}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
     def overlap_for(self, card: ModelCard) -> int:
         """Return the pixels that neighbouring tiles share: the option, else a quarter of the model's tile.
@@ -115,18 +252,42 @@ class SceneOptions:
             )
         return overlap
 
+    def group_distance_for(self, gsd: float) -> float:
+        """Return the metres between outlines up to which they are one change, at ``gsd`` metres per pixel."""
+        if self.group_distance is None:
+            return max(EVENT_DISTANCE, EVENT_PIXELS * gsd)
+        return self.group_distance
+
     def threshold_for(self, card: ModelCard) -> float:
         """Return the probability from which a pixel counts as changed: the option, else the model's own."""
         return card.threshold if self.threshold is None else self.threshold
 
 
-def _bands_right(bands: tuple[int | str, ...] | None) -> bool:
-    if bands is None:
-        return True
-    return len(bands) == 3 and all(band.strip() if isinstance(band, str) else band >= 1 for band in bands)
+@dataclass(frozen=True)
+class ExplainOptions(SceneOptions):
+    """How a pair of scenes is read and which crop is explained; without a place, that of the largest change.
 
+    Attributes:
+        bounds: the box in which the largest change is looked for.
+        at: longitude and latitude in degrees that the crop is centred on.
+        pixel: column and row of the image before, from 0, that the crop is centred on.
+    """
 
-def _scale_right(scale: tuple[float, float] | str | None) -> bool:
-    if scale is None or isinstance(scale, str):
-        return scale in (None, REFLECTANCE)
-    return len(scale) == 2 and -INFINITE < scale[0] < scale[1] < INFINITE
+    bounds: tuple[float, float, float, float] | None = option(
+        None, "Take the largest change in this box, in degrees.", flag="--bbox", metavar="W,S,E,N"
+    )
+    at: tuple[float, float] | None = option(
+        None, "Look at this place, in degrees.", place="none", metavar="LON,LAT"
+    )
+    pixel: tuple[int, int] | None = option(
+        None,
+        "Look at this pixel of BEFORE, counted from 0.",
+        place="none",
+        flag="--window",
+        metavar="COL,ROW",
+    )
+
+    def __post_init__(self) -> None:
+        if sum(place is not None for place in (self.bounds, self.at, self.pixel)) > 1:
+            raise OptionInvalid("bbox, at and window each say where to look; give one of them")
+        super().__post_init__()

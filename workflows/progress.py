@@ -1,23 +1,34 @@
-"""How a long job is cut into batches, and how it tells how far it is."""
+"""How far a long job is, where it computes, and how long it takes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
-from typing import TypeVar
+import os
+from collections.abc import Callable
 
 Progress = Callable[[str, int, int], None]
-T = TypeVar("T")
-
-
-def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Yield the items in lists of ``size``; the last may be shorter, none is empty."""
-    iterator = iter(items)
-    while batch := list(islice(iterator, size)):
-        yield batch
 
 
 def tell(progress: Progress | None, stage: str, done: int, total: int) -> None:
     """Call ``progress`` where there is one."""
     if progress is not None:
         progress(stage, done, total)
+
+
+def device_of(captioner: object, unknown: str = "cpu") -> str:
+    """Return where the model computes; ``unknown`` where a captioner does not say so, or there is none."""
+    return str(getattr(captioner, "device", unknown))
+
+
+def cores() -> int:
+    """Return how many processor cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def duration(seconds: float) -> str:
+    """Return a time in words, in the two units that matter: ``40 s``, ``12 min 5 s``, ``3 h 20 min``."""
+    seconds = round(seconds)
+    for size, unit, smaller, low in ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
+        if seconds >= size:
+            rest = seconds % size // smaller
+            return f"{seconds // size} {unit}" + (f" {rest} {low}" if rest else "")
+    return f"{seconds} s"

@@ -13,7 +13,8 @@ from dataclasses import replace
 import numpy as np
 from PIL import Image, ImageFilter
 
-from rscc.data.pairs import PairSample, flip_sample, resize, resize_sample
+from rscc.data.pairs import PairSample, flip_sample, resize_sample
+from rscc.images import resize
 
 
 def random_crop(sample: PairSample, side: int, size: int, rng: np.random.Generator) -> PairSample:

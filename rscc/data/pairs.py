@@ -12,9 +12,10 @@ import torch
 from PIL import Image
 
 from rscc.errors import DatasetLayoutInvalid
-from rscc.no_change import is_no_change
+from rscc.images import resize
 from rscc.structures import PairBatch
-from rscc.vocabulary import Vocabulary
+from rscc.text.no_change import is_no_change
+from rscc.text.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,8 @@ class PairRecord:
         resize_after: the second image may have another size and is resized to the first.
         reversed_captions: sentences that are true when the dates are swapped; without any the dates of the
             pair must not be swapped where captions are used.
+        place: what pairs of the same ground have in common, such as the tile that they were cut from; empty
+            when it is not known.
     """
 
     id: str
@@ -46,6 +49,7 @@ class PairRecord:
     kind: str = ""
     resize_after: bool = False
     reversed_captions: tuple[str, ...] = ()
+    place: str = ""
 
 
 def truly_changed(record: PairRecord) -> bool:
@@ -78,13 +82,7 @@ def read_rgb(path: Path) -> np.ndarray:
     Raises:
         DatasetLayoutInvalid: the file is missing or no image.
     """
-    try:
-        with Image.open(path) as image:
-            return np.ascontiguousarray(np.asarray(image.convert("RGB")).transpose(2, 0, 1))
-    except OSError as error:
-        raise DatasetLayoutInvalid(
-            f"{path}: cannot be read as an image; check that the data set is complete"
-        ) from error
+    return np.ascontiguousarray(_read_image(path, "RGB", "an image").transpose(2, 0, 1))
 
 
 def read_mask(path: Path) -> np.ndarray:
@@ -93,14 +91,18 @@ def read_mask(path: Path) -> np.ndarray:
     Raises:
         DatasetLayoutInvalid: the file is missing or no image.
     """
+    values = _read_image(path, "L", "a mask")
+    return values > (127 if values.max(initial=0) > 1 else 0)
+
+
+def _read_image(path: Path, mode: str, what: str) -> np.ndarray:
     try:
         with Image.open(path) as image:
-            values = np.asarray(image.convert("L"))
+            return np.asarray(image.convert(mode))
     except OSError as error:
         raise DatasetLayoutInvalid(
-            f"{path}: cannot be read as a mask; check that the data set is complete"
+            f"{path}: cannot be read as {what}; check that the data set is complete"
         ) from error
-    return values > (127 if values.max(initial=0) > 1 else 0)
 
 
 def read_pair(record: PairRecord) -> PairSample:
@@ -118,6 +120,24 @@ def read_pair(record: PairRecord) -> PairSample:
     return PairSample(record.id, before, after, mask, record.captions, record.changed)
 
 
+class PairList:
+    """Pairs in a fixed order; indexing reads one from disk.
+
+    Attributes:
+        records: what is known of each pair.
+    """
+
+    records: list[PairRecord]
+
+    def __len__(self) -> int:
+        """Return the number of pairs."""
+        return len(self.records)
+
+    def __getitem__(self, index: int) -> PairSample:
+        """Read pair ``index``; see :func:`read_pair`."""
+        return read_pair(self.records[index])
+
+
 FLIPS = ("none", "horizontal", "vertical", "both")
 _LEFT_RIGHT = {"left": "right", "right": "left", "east": "west", "west": "east"}
 _TOP_BOTTOM = {
@@ -133,7 +153,7 @@ def flip_words(caption: str, flip: str) -> str:
         swaps |= _LEFT_RIGHT
     if flip in ("vertical", "both"):
         swaps |= _TOP_BOTTOM
-    return re.sub(r"[a-z]+(?! angle)\b", lambda found: swaps.get(found[0], found[0]), caption)
+    return re.sub(r"[a-z]+(?! angle)\b", lambda word: swaps.get(word[0], word[0]), caption)
 
 
 def flip_array(array: np.ndarray, flip: str) -> np.ndarray:
@@ -161,18 +181,6 @@ def reverse_sample(sample: PairSample, captions: tuple[str, ...]) -> PairSample:
     return replace(sample, before=sample.after, after=sample.before, captions=captions)
 
 
-def resize(array: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """Resize (3, H, W) uint8 or (H, W) bool to (height, width) with antialiasing (masks: nearest)."""
-    if array.shape[-2:] == size:
-        return array
-    shape = (size[1], size[0])
-    if array.ndim == 2:
-        image = Image.fromarray(array.astype(np.uint8) * 255)
-        return np.asarray(image.resize(shape, Image.Resampling.NEAREST)) > 127
-    resized = Image.fromarray(array.transpose(1, 2, 0)).resize(shape, Image.Resampling.BILINEAR)
-    return np.ascontiguousarray(np.asarray(resized).transpose(2, 0, 1))
-
-
 def resize_sample(sample: PairSample, size: int) -> PairSample:
     """Resize both images and the mask to ``size`` x ``size`` pixels."""
     square = (size, size)
@@ -195,9 +203,7 @@ def collate(
     """Make a batch of samples of one size.
 
     Args:
-        samples: the pairs.
-        vocabulary: turns ``chosen`` into ids; None makes a batch without captions.
-        chosen: one caption per sample.
+        vocabulary: turns ``chosen``, one caption per sample, into ids; None makes a batch without captions.
         segments: caption to its (noun segments, verb segments).
         max_words: longest caption in tokens.
     """

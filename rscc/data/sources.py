@@ -16,7 +16,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from rscc.data.augmentation import augment_for_masks, disturb, jitter_colour, random_crop, shift_image
-from rscc.data.features import ExtractionCache, FeatureCache
+from rscc.data.caches import ExtractionCache, FeatureCache
 from rscc.data.pairs import (
     FLIPS,
     PairRecord,
@@ -31,7 +31,7 @@ from rscc.data.pairs import (
     reverse_sample,
 )
 from rscc.structures import PairBatch
-from rscc.vocabulary import Vocabulary
+from rscc.text.vocabulary import Vocabulary
 
 
 class BatchSource(Protocol):
@@ -70,10 +70,21 @@ def _is_reversed(record: PairRecord, share: float, rng: np.random.Generator) -> 
     return share > 0 and bool(rng.random() < share) and bool(record.reversed_captions)
 
 
-def _batches(order: np.ndarray, size: int) -> list[np.ndarray]:
-    """Cut into batches; the last, smaller one stays unless it would be a single pair (InfoNCE needs two)."""
-    cut = [order[i : i + size] for i in range(0, len(order), size)]
-    return cut if len(cut) <= 1 or len(cut[-1]) > 1 else cut[:-1]
+class _Shuffled:
+    """Cuts the places of ``count`` items into batches, in an order that depends on seed and epoch."""
+
+    def __init__(self, count: int, batch_size: int, seed: int):
+        self.count, self.batch_size, self.seed = count, batch_size, seed
+
+    def steps(self) -> int:
+        """Return the number of batches in an epoch."""
+        return len(self.batches(0))
+
+    def batches(self, epoch: int) -> list[np.ndarray]:
+        """Cut an epoch; the last, smaller batch stays unless it is a single pair (InfoNCE needs two)."""
+        order = np.random.default_rng((self.seed, epoch)).permutation(self.count)
+        cut = [order[i : i + self.batch_size] for i in range(0, self.count, self.batch_size)]
+        return cut if len(cut) <= 1 or len(cut[-1]) > 1 else cut[:-1]
 
 
 class _MaskCrops(Dataset[PairSample]):
@@ -93,16 +104,16 @@ class _MaskCrops(Dataset[PairSample]):
         self.size, self.gsd, self.augment, self.seed = size, gsd, augment, seed
         self.disturbance = disturbance
         self.epoch = 0
-        self._kept: dict[Path, PairSample] = {}  # by file: pairs of two folders may have one id
+        self._samples: dict[Path, PairSample] = {}  # by file: pairs of two folders may have one id
 
     def __len__(self) -> int:
         return len(self.entries)
 
     def __getitem__(self, index: int) -> PairSample:
         record = self.entries[index]
-        if record.before not in self._kept:
-            self._kept[record.before] = read_pair(record)
-        sample = self._kept[record.before]
+        if record.before not in self._samples:
+            self._samples[record.before] = read_pair(record)
+        sample = self._samples[record.before]
         rng = np.random.default_rng((self.seed, self.epoch, index))
         scale = self.gsd / (record.gsd or self.gsd)
         if self.augment:
@@ -111,7 +122,7 @@ class _MaskCrops(Dataset[PairSample]):
         return augment_for_masks(sample, rng, self.disturbance) if self.augment else sample
 
 
-class MaskSource:
+class MaskSource(_Shuffled):
     """Batches of crops with masks, read by ``workers`` processes."""
 
     def __init__(
@@ -129,25 +140,21 @@ class MaskSource:
         self.crops = _MaskCrops(
             records, size=size, gsd=gsd, augment=augment, seed=seed, disturbance=disturbance
         )
-        self.batch_size, self.seed, self.workers = batch_size, seed, workers
-
-    def steps(self) -> int:
-        """Return the number of batches in an epoch."""
-        return len(_batches(np.arange(len(self.crops)), self.batch_size))
+        super().__init__(len(self.crops), batch_size, seed)
+        self.workers = workers
 
     def epoch(self, number: int) -> Iterator[PairBatch]:
         """Yield shuffled batches of random crops."""
         self.crops.epoch = number
-        order = np.random.default_rng((self.seed, number)).permutation(len(self.crops))
         yield from DataLoader(
             self.crops,
-            batch_sampler=[batch.tolist() for batch in _batches(order, self.batch_size)],
+            batch_sampler=[batch.tolist() for batch in self.batches(number)],
             collate_fn=collate,
             num_workers=self.workers,
         )
 
 
-class ImageCaptionSource:
+class ImageCaptionSource(_Shuffled):
     """Batches of images with one random caption each; the trunk runs in every step."""
 
     def __init__(
@@ -172,23 +179,19 @@ class ImageCaptionSource:
             size: side in pixels that images are resized to.
             augment: flips, colours, shift and disturbances.
             seed: of everything random.
-            extracted: changes found without learning.
+            extracted: changes extracted without learning.
             reversed_share: probability that a pair with reversed captions is shown backwards.
             disturbance: strength of :func:`rscc.data.augmentation.disturb`, 0..1.
         """
         self.places = np.array([i for i, record in enumerate(records) if record.captions], dtype=np.int64)
         self.records, self.text, self.extracted = [records[i] for i in self.places], text, extracted
-        self.batch_size, self.size, self.augment, self.seed = batch_size, size, augment, seed
+        super().__init__(len(self.records), batch_size, seed)
+        self.size, self.augment = size, augment
         self.reversed_share, self.disturbance = reversed_share, disturbance
-
-    def steps(self) -> int:
-        """Return the number of batches in an epoch."""
-        return len(_batches(np.arange(len(self.records)), self.batch_size))
 
     def epoch(self, number: int) -> Iterator[PairBatch]:
         """Yield shuffled batches."""
-        order = np.random.default_rng((self.seed, number)).permutation(len(self.records))
-        for indices in _batches(order, self.batch_size):
+        for indices in self.batches(number):
             samples, captions, flips = [], [], []
             for index in indices.tolist():
                 rng = np.random.default_rng((self.seed, number, index))
@@ -216,7 +219,7 @@ class ImageCaptionSource:
         return replace(sample, before=before, after=after)
 
 
-class FeatureCaptionSource:
+class FeatureCaptionSource(_Shuffled):
     """Batches of cached trunk maps with one random caption each; flips are picked from the cache."""
 
     def __init__(
@@ -238,21 +241,16 @@ class FeatureCaptionSource:
             text: vocabulary and segments of all forms of their captions.
             batch_size: pairs in a batch.
             seed: of everything random.
-            extracted: changes found without learning.
+            extracted: changes extracted without learning.
             reversed_share: probability that a pair with reversed captions is shown backwards.
         """
         self.records, self.cache, self.text = list(records), cache, text
-        self.extracted = extracted
-        self.batch_size, self.seed, self.reversed_share = batch_size, seed, reversed_share
-
-    def steps(self) -> int:
-        """Return the number of batches in an epoch."""
-        return len(_batches(np.arange(len(self.records)), self.batch_size))
+        super().__init__(len(self.records), batch_size, seed)
+        self.extracted, self.reversed_share = extracted, reversed_share
 
     def epoch(self, number: int) -> Iterator[PairBatch]:
         """Yield shuffled batches."""
-        order = np.random.default_rng((self.seed, number)).permutation(len(self.records))
-        for indices in _batches(order, self.batch_size):
+        for indices in self.batches(number):
             rng = np.random.default_rng((self.seed, number, int(indices[0])))
             # Drawn as if every record had all flips; one that has fewer takes those it has equally often.
             views = rng.integers(len(self.cache.flips), size=len(indices)) % self.cache.views(indices)

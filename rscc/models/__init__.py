@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from rscc.errors import ConfigInvalid
-from rscc.models.captioner_base import ChangeCaptioner
 from rscc.models.cheers import Cheers
 from rscc.models.davir import Davir
 from rscc.models.dirl import Dirl
 from rscc.models.rdd import Rdd
 from rscc.models.scorer import Scorer
+from rscc.models.shared.captioner import ChangeCaptioner
 
 MODELS: dict[str, type[ChangeCaptioner]] = {
     "scorer": Scorer,

@@ -4,8 +4,8 @@ Li et al., 2025; equation numbers are the paper's. Where the paper leaves a choi
 
 * Sec. 3.1.1 takes the subjects of all captions of the training split, those of unchanged pairs too
   ("difference", "scene"). They are kept here; the rarest are not, as the options say. Eq. 1 with its
-  constraint is in :mod:`rscc.models.retrieval`, and so is what stands in for CLIP where its weights cannot be
-  had. A linear layer maps the entities to the model width.
+  constraint is in :mod:`rscc.models.shared.retrieval`, and so is what stands in for CLIP where its weights
+  cannot be had. A linear layer maps the entities to the model width.
 * Eq. 2 prints Sim(j, k) in the denominator, j being a position of the source: k runs over the target here, so
   that each source position or entity spreads a share of 1 over the positions of the target. A sum over the
   source would give the largest of three entities at least 1/3 at every position, however little it fits.
@@ -23,7 +23,8 @@ Li et al., 2025; equation numbers are the paper's. Where the paper leaves a choi
   Eq. 19 count for more at the same weights.
 * Table 4 does not describe its baseline. Here it subtracts each date from the other and joins both by Eq. 12;
   with CRE or DRE alone, the attention of Eq. 8 stays, and the missing one leaves its target as it is. Without
-  the gate, the shared decoder layer sees the differences only. Eq. 13-17 are :mod:`rscc.models.gated_layer`.
+  the gate, the shared decoder layer sees the differences only. Eq. 13-17 are
+  :mod:`rscc.models.shared.gated_layer`.
 """
 
 from __future__ import annotations
@@ -36,22 +37,21 @@ from torch.nn import functional as F
 
 from rscc.config import ModelConfig, build
 from rscc.errors import ConfigInvalid
-from rscc.language import noun_phrases, subjects
-from rscc.models.blocks import Attention
-from rscc.models.captioner_base import ChangeCaptioner
-from rscc.models.decoder import Decoder, DecoderLayer
-from rscc.models.entities import check_entity_options, fits_retriever, make_retriever, with_entities
-from rscc.models.gated_layer import GatedLayer
-from rscc.models.losses import info_nce
-from rscc.models.retrieval import Retriever, empty_retriever, retrieve_entities
-from rscc.structures import DecoderOutput, DifferenceFeatures, PairBatch, PairView, TrainingMaterial
-from rscc.text_encoders import TextEncoder
+from rscc.models.shared.blocks import Attention
+from rscc.models.shared.decoder import Decoder, DecoderLayer
+from rscc.models.shared.entities import EntityCaptioner, EntityFeatures, EntityOptions, PhraseReader
+from rscc.models.shared.gated_layer import GatedLayer
+from rscc.models.shared.losses import info_nce
+from rscc.models.shared.retrieval import DATES, retrieve_entities
+from rscc.structures import DecoderOutput, DifferenceFeatures, PairBatch, PairView
+from rscc.text.encoders import TextEncoder
+from rscc.text.parsing import noun_phrases, subjects
 
 _READERS = {"subjects": subjects, "noun_phrases": noun_phrases}
 
 
-@dataclass(frozen=True)
-class CheersOptions:
+@dataclass(frozen=True, kw_only=True)
+class CheersOptions(EntityOptions):
     """What only CHEERS knows (``model.options`` of a config).
 
     The rows of Table 4 are: Baseline, none of ``commonality``, ``difference`` and ``gate``; CRE, DRE and
@@ -60,42 +60,30 @@ class CheersOptions:
 
     Attributes:
         layers: of Eq. 6-11 (Figure 6).
-        entities: retrieved for a pair (Figure 5: 3).
         temperature: tau of Eq. 9.
         commonality: CRE (Eq. 2-4) and its consistency (Eq. 7).
         difference: DRE (Eq. 5) and its consistency (Eq. 11).
         gate: the gated decoder (Eq. 13-17).
         scaled: True multiplies the shares of Eq. 2 by the number of positions. As printed they are about
             1 / HW everywhere, of which the linear layer of Eq. 3 learns slowly where they are larger.
-        retriever: ``offline``, or ``open_clip:ARCHITECTURE:TAG_OR_FILE`` (Sec. 3.1: CLIP ViT-L/14).
         phrases: ``subjects`` (Sec. 3.1.1), or ``noun_phrases`` for captions that have none, such as requests.
-        most_entities: how many of the most frequent entities are kept; the paper keeps all.
-        least_count: captions that an entity must stand in.
-        entity_names: the entities, filled in when training begins.
-        entity_width: size of their features, filled in when training begins.
+        entities: see Figure 5: 3; the paper stores all entities, not ``most_entities``.
     """
 
     layers: int = 2
-    entities: int = 3
     temperature: float = 0.5
     commonality: bool = True
     difference: bool = True
     gate: bool = True
     scaled: bool = False
-    retriever: str = "offline"
     phrases: str = "subjects"
-    most_entities: int = 100
-    least_count: int = 5
-    entity_names: tuple[str, ...] = ()
-    entity_width: int = 384
 
     def __post_init__(self) -> None:
-        counts = (self.layers, self.entities, self.most_entities, self.least_count, self.entity_width)
-        if min(counts) < 1 or self.temperature <= 0:
-            raise ConfigInvalid("model.options: numbers, sizes and the temperature must be above 0")
+        super().__post_init__()
+        if self.layers < 1 or self.temperature <= 0:
+            raise ConfigInvalid("model.options: layers and the temperature must be above 0")
         if self.phrases not in _READERS:
             raise ConfigInvalid(f"model.options.phrases is {self.phrases!r}; use {' or '.join(_READERS)}")
-        check_entity_options(self)
 
     @property
     def disentangles(self) -> bool:
@@ -109,18 +97,16 @@ class CheersOptions:
 
 
 @dataclass
-class CheersFeatures(DifferenceFeatures):
-    """Adds what was retrieved and what the losses compare.
+class CheersFeatures(EntityFeatures):
+    """Adds what the losses compare.
 
     Attributes:
-        chosen: (B, k) numbers of the retrieved entities, the likeliest first; None in the baseline.
-        entities: (B, k, D), the same in the model's width.
+        entities: (B, k, D), the retrieved ones in the model's width; None in the baseline.
         common_maps: P_C and P'_C of Eq. 7, each (B, HW, D), per layer and date.
         difference_maps: P_D and P'_D of Eq. 11 in the same way.
         attended: C_bef and C_aft after Eq. 8, averaged over their positions, (B, D) each, per layer.
     """
 
-    chosen: Tensor | None = None
     entities: Tensor | None = None
     common_maps: list[tuple[Tensor, Tensor]] = field(default_factory=list)
     difference_maps: list[tuple[Tensor, Tensor]] = field(default_factory=list)
@@ -187,37 +173,32 @@ class Disentangling(nn.Module):
             self.difference = Enhancement(width=width, difference=True, scaled=scaled)
             self.difference_guide = ProbabilityMap(width=width, difference=False, scaled=scaled)
 
-    def forward(self, before: Tensor, after: Tensor, found: CheersFeatures) -> tuple[Tensor, Tensor]:
-        """Map F_bef and F_aft (B, HW, D) to D_bef and D_aft; adds to ``found`` what the losses compare."""
-        assert found.entities is not None
+    def forward(self, before: Tensor, after: Tensor, features: CheersFeatures) -> tuple[Tensor, Tensor]:
+        """Map F_bef and F_aft (B, HW, D) to D_bef and D_aft; adds to ``features`` what the losses compare."""
+        assert features.entities is not None
         common = [before, after]
         if self.commonality is not None:
             for i, (source, target) in enumerate(((after, before), (before, after))):
-                common[i], own = self.commonality(source, target)  # Eq. 6: C_i
-                found.common_maps.append((own, self.commonality_guide(found.entities, target)))
-        attended = [
-            self.attention(common[0], common[1]),
-            self.attention(common[1], common[0]),
-        ]  # Eq. 8
-        found.attended.append((attended[0].mean(1), attended[1].mean(1)))
+                common[i], probability = self.commonality(source, target)  # Eq. 6: C_i
+                features.common_maps.append((probability, self.commonality_guide(features.entities, target)))
+        attended = [self.attention(*common), self.attention(*reversed(common))]  # Eq. 8
+        features.attended.append((attended[0].mean(1), attended[1].mean(1)))
         differences = [before - attended[0], after - attended[1]]
         if self.difference is not None:
             for i, source in enumerate((before, after)):
                 target = differences[i]
-                differences[i], own = self.difference(source, target)  # Eq. 10: D_i
-                found.difference_maps.append((own, self.difference_guide(found.entities, target)))
+                differences[i], probability = self.difference(source, target)  # Eq. 10: D_i
+                guide = self.difference_guide(features.entities, target)
+                features.difference_maps.append((probability, guide))
         return differences[0], differences[1]
 
 
-class Cheers(ChangeCaptioner):
-    """CHEERS on the shared trunk and decoder.
-
-    The text encoder is asked once, for the entities, by :meth:`prepare`; a trained model has their features.
-    """
+class Cheers(EntityCaptioner):
+    """CHEERS on the shared trunk and decoder."""
 
     auxiliary_terms = ("consistency", "contrast")
-    prepares = True
-    retriever: Retriever
+    title = "CHEERS"
+    options: CheersOptions
 
     def build_decoder(self, config: ModelConfig) -> Decoder:
         """The shared decoder with gated layers, unless the gate is switched off."""
@@ -232,60 +213,23 @@ class Cheers(ChangeCaptioner):
     def build_encoder(self, config: ModelConfig, text_encoder: TextEncoder | None) -> None:
         """Without a ``text_encoder`` the model can be loaded, but not be prepared for training."""
         self.options = build(CheersOptions, config.options, "model.options")
-        self._text_encoder = [text_encoder]  # a list: it is no part of the model
         layers = self.options.layers if self.options.disentangles else 0
         self.disentangling = nn.ModuleList(
             Disentangling(config=config, options=self.options) for _ in range(layers)
         )
         self.join = nn.Linear(2 * config.width, config.width)
         if self.options.retrieves:
-            self.entity_projection = nn.Linear(self.options.entity_width, config.width)
-            self.retriever = empty_retriever(
-                self.options.retriever,
-                names=self.options.entity_names,
-                width=self.options.entity_width,
-                channels=self.backbone.channels[-1],
-            )
-
-    @classmethod
-    def needs_text_encoder(cls, weights: dict[str, float]) -> bool:
-        """It always does: the offline retriever's entity features come from it.
-
-        The loss weights do not tell that a CLIP retriever, or the baseline of Table 4, would not ask it.
-        """
-        return True
+            self.project_entities(self.options.entity_width)
+        self.build_retriever(text_encoder)
 
     @property
-    def prepares_from_features(self) -> bool:
-        """The offline retriever is fitted on them."""
-        return self.options.retrieves and fits_retriever(self.options)
+    def phrase_reader(self) -> PhraseReader:
+        """Subjects (Sec. 3.1.1), or all noun phrases."""
+        return _READERS[self.options.phrases]
 
-    def prepare(self, material: TrainingMaterial) -> None:
-        """Collect the entities of the training captions and make the retriever (Sec. 3.1).
-
-        Raises:
-            ConfigInvalid: no text encoder, or too few entities in the captions.
-            ExtraNotInstalled, WeightsNotFound: spaCy, its parser or CLIP is missing.
-        """
-        options = self.options
-        if not options.retrieves:
-            return
-        retriever = make_retriever(
-            material,
-            options,
-            self._text_encoder[0],
-            read=_READERS[options.phrases],
-            called="entities",
-            paper="CHEERS",
-        )
-        device = self.join.weight.device
-        self.retriever = retriever.to(device)
-        self.config = with_entities(self.config, retriever)
-        self.options = build(CheersOptions, self.config.options, "model.options")
-        width = self.options.entity_width
-        if width != options.entity_width:
-            self.entity_projection = nn.Linear(width, self.config.width, device=device)
-        self._text_encoder = [None]
+    def project_entities(self, width: int) -> None:
+        """Make the linear layer from entity features to the model width."""
+        self.entity_projection = nn.Linear(width, self.config.width, device=self.join.weight.device)
 
     def encode_pair(self, pair: PairView) -> CheersFeatures:
         """Eq. 1 and 6-12; ``pair`` holds F_bef and F_aft, each (B, HW, D).
@@ -294,34 +238,24 @@ class Cheers(ChangeCaptioner):
             ConfigInvalid: the model was neither prepared nor loaded, or its retriever needs images.
         """
         before, after = pair.before, pair.after
-        found = CheersFeatures(before, pair)
+        features = CheersFeatures(before, pair)
         if self.options.retrieves:
-            found.chosen = self.retrieve(pair)
-            found.entities = self.entity_projection(self.retriever.entity_features.float()[found.chosen])
+            features.chosen = self.retrieve(pair)
+            chosen = self.retriever.entity_features.float()[features.chosen]
+            features.entities = self.entity_projection(chosen)
         one, other = before, after
         for layer in self.disentangling:
-            one, other = layer(one, other, found)
+            one, other = layer(one, other, features)
         if not self.options.disentangles:
             one, other = before - after, after - before
-        found.tokens = self.join(torch.cat([one, other], dim=-1))  # Eq. 12
-        return found
+        features.tokens = self.join(torch.cat([one, other], dim=-1))  # Eq. 12
+        return features
 
     def retrieve(self, pair: PairView) -> Tensor:
         """Numbers (B, k) of the retrieved entities (Eq. 1)."""
-        if not self.retriever.names:
-            raise ConfigInvalid("this CHEERS has no entities: train it, or load a trained one")
-        return retrieve_entities(
-            self.retriever.similarities(pair, date="before"),
-            self.retriever.similarities(pair, date="after"),
-            self.options.entities,
-        )
-
-    def entities(self, features: DifferenceFeatures) -> list[tuple[str, ...]]:
-        """Names of the entities retrieved for each pair, the likeliest first; none in the baseline."""
-        assert isinstance(features, CheersFeatures)
-        if features.chosen is None:
-            return super().entities(features)
-        return [tuple(self.retriever.names[number] for number in row) for row in features.chosen.tolist()]
+        self.check_entities()
+        before, after = (self.retriever.similarities(pair, date=date) for date in DATES)
+        return retrieve_entities(before, after, self.options.entities)
 
     def memory(self, features: DifferenceFeatures) -> Tensor:
         """The entities, where the decoder is gated, before the differences: (B, k + HW, D)."""
@@ -332,9 +266,8 @@ class Cheers(ChangeCaptioner):
 
     def on_ground(self, features: DifferenceFeatures, attention: Tensor) -> Tensor:
         """What a word looks at but the entities."""
-        return super().on_ground(
-            features, attention[..., self.options.entities if self.options.gate else 0 :]
-        )
+        first = self.options.entities if self.options.gate else 0
+        return super().on_ground(features, attention[..., first:])
 
     def auxiliary_losses(
         self, features: DifferenceFeatures, decoded: DecoderOutput, batch: PairBatch
@@ -347,7 +280,7 @@ class Cheers(ChangeCaptioner):
                 "set their weights to 0"
             )
         consistency = [
-            torch.stack([F.mse_loss(own.float(), guide.float()) for own, guide in maps]).mean()
+            torch.stack([F.mse_loss(one.float(), guide.float()) for one, guide in maps]).mean()
             for maps in (features.common_maps, features.difference_maps)
             if maps
         ]

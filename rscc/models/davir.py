@@ -1,9 +1,10 @@
 """DAVIR: difference-aware visiolinguistic regularization.
 
 Anonymous authors; equation numbers are the paper's. Both sizes take one way: mask M (Eq. 2-3, in
-:mod:`rscc.change_extraction`), soft mask (Eq. 6), tokens and attention (Eq. 4-5), their comparison (Eq. 7),
-entities (Eq. 8-9), prompt (Eq. 10), Q-Former (Eq. 11), decoder, loss (Eq. 12). The size ``instructblip`` is
-the paper's; ``compact`` (:mod:`rscc.models.davir_compact`) is ours. Where the paper leaves a choice open:
+:mod:`rscc.models.shared.extraction`), soft mask (Eq. 6), tokens and attention (Eq. 4-5), their comparison
+(Eq. 7), entities (Eq. 8-9), prompt (Eq. 10), Q-Former (Eq. 11), decoder, loss (Eq. 12). The size
+``instructblip`` is the paper's; ``compact`` (:mod:`rscc.models.davir_compact`) is ours. Where the paper
+leaves a choice open:
 
 * A of Eq. 5 is the mean over the heads. Eq. 7 takes the softmax of it, though as attention it has been
   through one already: a second would make every such map almost uniform, whatever it looks at, and its
@@ -36,26 +37,25 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from rscc.change_extraction import ChangeExtractor, Extraction, grid_shares
 from rscc.config import ModelConfig, build
 from rscc.errors import ConfigInvalid
-from rscc.language import noun_phrases
-from rscc.models.captioner_base import ChangeCaptioner
-from rscc.models.davir_compact import Asked, CompactParts, Encoded
+from rscc.models.davir_compact import CompactParts, Encoded, QFormerOutput
 from rscc.models.davir_instructblip import InstructBlipParts
-from rscc.models.decoder import Decoder
-from rscc.models.entities import check_entity_options, fits_retriever, make_retriever, with_entities
 from rscc.models.instructblip import InstructBlipVision
 from rscc.models.language_model_decoder import LanguageModelDecoder
-from rscc.models.retrieval import Retriever, empty_retriever
-from rscc.structures import DecoderOutput, DifferenceFeatures, PairBatch, PairView, TrainingMaterial
-from rscc.text_encoders import TextEncoder
+from rscc.models.shared.decoder import Decoder
+from rscc.models.shared.entities import EntityCaptioner, EntityFeatures, EntityOptions, PhraseReader
+from rscc.models.shared.extraction import ChangeExtractor, Extraction, grid_shares
+from rscc.models.shared.retrieval import DATES
+from rscc.structures import DecoderOutput, DifferenceFeatures, PairBatch, PairView
+from rscc.text.encoders import TextEncoder
+from rscc.text.parsing import noun_phrases
 
 LOSSES = ("kl", "mse", "ce")
 
 
-@dataclass(frozen=True)
-class DavirOptions:
+@dataclass(frozen=True, kw_only=True)
+class DavirOptions(EntityOptions):
     """What only DAVIR knows (``model.options`` of a config).
 
     The rows of Table 4 are: FAC alone, ``prompt`` false; EPC alone, the weight of the loss ``attention`` 0;
@@ -71,14 +71,9 @@ class DavirOptions:
         attention_loss: ``kl`` (Eq. 7), ``mse`` or ``ce`` (Table 6).
         sigma_of: see the module; ``logits`` or ``probabilities``.
         blur: standard deviation of the blur of Eq. 6 in positions; 0 leaves it out.
-        delta, cell, eps, min_samples, iou: see :class:`rscc.change_extraction.Extraction`.
-        segmenter: ``none``, ``sam:FOLDER`` or ``mobile_sam:FILE``, see :mod:`rscc.segmenters`.
+        delta, cell, eps, min_samples, iou: see :class:`rscc.models.shared.extraction.Extraction`.
+        segmenter: ``none``, ``sam:FOLDER`` or ``mobile_sam:FILE``, see :mod:`rscc.models.shared.segmenters`.
         instruction: the [Prompt] of Eq. 10, for the language model.
-        retriever: ``offline``, or ``open_clip:ARCHITECTURE:TAG_OR_FILE``.
-        most_entities: how many of the most frequent noun phrases are kept.
-        least_count: captions that a phrase must stand in.
-        entity_names: the phrases, filled in when training begins.
-        entity_width: size of their features, filled in when training begins.
     """
 
     size: str = "compact"
@@ -97,11 +92,6 @@ class DavirOptions:
     iou: float = Extraction.iou
     segmenter: str = "none"
     instruction: str = "Describe what changed from the first image to the second."
-    retriever: str = "offline"
-    most_entities: int = 100
-    least_count: int = 5
-    entity_names: tuple[str, ...] = ()
-    entity_width: int = 384
 
     def __post_init__(self) -> None:
         for name, allowed in (
@@ -112,11 +102,15 @@ class DavirOptions:
             value = getattr(self, name)
             if value not in allowed:
                 raise ConfigInvalid(f"model.options.{name} is {value!r}; use {' or '.join(allowed)}")
-        counts = (self.encoder_layers, self.queries, self.query_layers, self.entities)
-        if min(*counts, self.most_entities, self.least_count, self.entity_width) < 1 or self.blur < 0:
+        super().__post_init__()
+        if min(self.encoder_layers, self.queries, self.query_layers) < 1 or self.blur < 0:
             raise ConfigInvalid("model.options: numbers and sizes must be 1 at least, the blur 0 at least")
-        check_entity_options(self)
         _ = self.extraction
+
+    @property
+    def retrieves(self) -> bool:
+        """Whether entities stand in the prompt."""
+        return self.prompt
 
     @property
     def extraction(self) -> Extraction:
@@ -125,20 +119,18 @@ class DavirOptions:
 
 
 @dataclass(kw_only=True)
-class DavirFeatures(DifferenceFeatures):
-    """Adds what was compared and retrieved.
+class DavirFeatures(EntityFeatures):
+    """Adds what was compared.
 
     Attributes:
         soft_mask: Eq. 6, (B, h, w) in 0..1.
         encoded: Eq. 4-5.
-        asked: Eq. 11.
-        chosen: (B, k) numbers of the retrieved entities, the likeliest first; None without EPC.
+        fused: Eq. 11.
     """
 
     soft_mask: Tensor
     encoded: Encoded
-    asked: Asked
-    chosen: Tensor | None
+    fused: QFormerOutput
 
 
 def gaussian_blur(maps: Tensor, sigma: float) -> Tensor:
@@ -177,19 +169,19 @@ def attention_distance(
     return -(log_wanted.exp() * log_seen).sum(1).mean()
 
 
-class Davir(ChangeCaptioner):
+class Davir(EntityCaptioner):
     """DAVIR in either size.
-
-    The text encoder is asked once, for the entities, by :meth:`prepare`; a trained model has their features.
 
     Attributes:
         extractor: Eq. 2-3.
     """
 
     auxiliary_terms = ("attention",)
-    prepares = True
     localiser = "difference"
-    retriever: Retriever
+    title = "DAVIR"
+    phrases_title = "noun phrases"
+    score = "either"
+    options: DavirOptions
 
     def build_decoder(self, config: ModelConfig) -> Decoder:
         """Make the shared decoder, or take over the language model that came with the trunk.
@@ -211,7 +203,6 @@ class Davir(ChangeCaptioner):
         """Without a ``text_encoder`` the model can be loaded, but not be prepared for training."""
         self.options = options = build(DavirOptions, config.options, "model.options")
         self.extractor: ChangeExtractor = ChangeExtractor(options.extraction, options.segmenter)
-        self._text_encoder = [text_encoder]  # a list: it is no part of the model
         self.parts: Any
         if options.size == "instructblip":
             assert isinstance(self.backbone, InstructBlipVision)
@@ -227,60 +218,24 @@ class Davir(ChangeCaptioner):
                 encoder_layers=options.encoder_layers,
                 entity_width=options.entity_width if options.prompt else 0,
             )
-        if options.prompt:
-            self.retriever = empty_retriever(
-                options.retriever,
-                names=options.entity_names,
-                width=options.entity_width,
-                channels=self.backbone.channels[-1],
-            )
-
-    @classmethod
-    def needs_text_encoder(cls, weights: dict[str, float]) -> bool:
-        """It always does: the offline retriever's entity features come from it.
-
-        The loss weights do not tell that a CLIP retriever, or a prompt without entities, would not ask it.
-        """
-        return True
+        self.build_retriever(text_encoder)
 
     @property
-    def prepares_from_features(self) -> bool:
-        """The offline retriever is fitted on them."""
-        return self.options.prompt and fits_retriever(self.options)
+    def phrase_reader(self) -> PhraseReader:
+        """All noun phrases (Sec. 3.3)."""
+        return noun_phrases
+
+    def project_entities(self, width: int) -> None:
+        """Make the compact size's layer from entity features to the width; the large one reads names."""
+        if isinstance(self.parts, CompactParts):
+            device = self.backbone.mean.device
+            self.parts.entity_projection = nn.Linear(width, self.config.width, device=device)
 
     @torch.no_grad()
     def preparation_weights(self, extracted: Tensor) -> Tensor:
         """The soft mask of Eq. 6, as retrieval sees it, on the trunk's grid."""
         soft = gaussian_blur(F.avg_pool2d(extracted, self.config.pool), self.options.blur)
         return F.interpolate(soft.unsqueeze(1), size=extracted.shape[1:], mode="nearest").squeeze(1)
-
-    def prepare(self, material: TrainingMaterial) -> None:
-        """Collect the entities of the training captions and make the retriever (Sec. 3.3).
-
-        Raises:
-            ConfigInvalid: no text encoder, or too few noun phrases in the captions.
-            ExtraNotInstalled, WeightsNotFound: spaCy, its parser or CLIP is missing.
-        """
-        options = self.options
-        if not options.prompt:
-            return
-        retriever = make_retriever(
-            material,
-            options,
-            self._text_encoder[0],
-            read=noun_phrases,
-            called="noun phrases",
-            paper="DAVIR",
-            score="either",
-        )
-        device = self.backbone.mean.device
-        self.retriever = retriever.to(device)
-        self.config = with_entities(self.config, retriever)
-        self.options = build(DavirOptions, self.config.options, "model.options")
-        width = self.options.entity_width
-        if width != options.entity_width and isinstance(self.parts, CompactParts):
-            self.parts.entity_projection = nn.Linear(width, self.config.width, device=device)
-        self._text_encoder = [None]
 
     def encode_pair(self, pair: PairView) -> DavirFeatures:
         """Eq. 4-6 and 8-11.
@@ -291,11 +246,11 @@ class Davir(ChangeCaptioner):
         soft = self.soft_mask(pair)
         encoded = self.parts.encode(pair)
         chosen, entities = None, None
-        if self.options.prompt:
+        if self.retrieves:
             chosen = self.retrieve(pair, soft)
             entities = self.retriever.entity_features.float()[chosen]
-        asked = self.parts.ask(encoded, entities, partial(self._names, chosen, len(pair.before)))
-        return DavirFeatures(asked.answers, pair, soft_mask=soft, encoded=encoded, asked=asked, chosen=chosen)
+        fused = self.parts.ask(encoded, entities, partial(self.entity_names, chosen, len(pair.before)))
+        return DavirFeatures(fused.answers, pair, soft_mask=soft, encoded=encoded, fused=fused, chosen=chosen)
 
     @torch.no_grad()
     def soft_mask(self, pair: PairView) -> Tensor:
@@ -315,31 +270,19 @@ class Davir(ChangeCaptioner):
 
     def retrieve(self, pair: PairView, soft_mask: Tensor) -> Tensor:
         """Numbers (B, k) of the retrieved entities (Eq. 8-9)."""
-        if not self.retriever.names:
-            raise ConfigInvalid("this DAVIR has no entities: train it, or load a trained one")
-        before = self.retriever.similarities(pair, date="before", weights=soft_mask)
-        after = self.retriever.similarities(pair, date="after", weights=soft_mask)
+        self.check_entities()
+        before, after = (self.retriever.similarities(pair, date=date, weights=soft_mask) for date in DATES)
         return torch.maximum(before, after).topk(self.options.entities, dim=1).indices
 
     def memory(self, features: DifferenceFeatures) -> Tensor:
         """The Q-Former's answers and the prompt."""
         assert isinstance(features, DavirFeatures)
-        return features.asked.memory
+        return features.fused.memory
 
     def on_ground(self, features: DifferenceFeatures, attention: Tensor) -> Tensor:
         """Where the answers looked, weighed by how much a word looked at each answer: (B, L, h * w)."""
         assert isinstance(features, DavirFeatures)
-        return self.parts.on_ground(features.encoded, features.asked, attention)
-
-    def entities(self, features: DifferenceFeatures) -> list[tuple[str, ...]]:
-        """Names of the retrieved entities, the likeliest first; none without EPC."""
-        assert isinstance(features, DavirFeatures)
-        return self._names(features.chosen, len(features.tokens))
-
-    def _names(self, chosen: Tensor | None, count: int) -> list[tuple[str, ...]]:
-        if chosen is None:
-            return [()] * count
-        return [tuple(self.retriever.names[number] for number in row) for row in chosen.tolist()]
+        return self.parts.on_ground(features.encoded, features.fused, attention)
 
     def attention_maps(self, features: DifferenceFeatures) -> dict[str, Tensor]:
         """The soft mask of Eq. 6, and A of Eq. 5 of both dates, (B, h, w) each."""

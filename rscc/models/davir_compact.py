@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from rscc.config import ModelConfig
-from rscc.models.blocks import Attention, feed_forward
+from rscc.models.shared.blocks import Attention, AttentionLayer, feed_forward
 from rscc.structures import PairView
 
 
@@ -39,7 +39,7 @@ class Encoded:
 
 
 @dataclass(frozen=True)
-class Asked:
+class QFormerOutput:
     """What the Q-Former found, and what the decoder reads of it (Eq. 11).
 
     Attributes:
@@ -96,16 +96,8 @@ class CompactEncoder(nn.Module):
         return x, looks
 
 
-class QueryLayer(nn.Module):
+class QueryLayer(AttentionLayer):
     """One layer of the Q-Former."""
-
-    def __init__(self, *, width: int, heads: int, dropout: float):
-        super().__init__()
-        self.self_attention = Attention(width=width, heads=heads, dropout=dropout)
-        self.cross_attention = Attention(width=width, heads=heads, dropout=dropout)
-        self.feed_forward = feed_forward(width, dropout=dropout)
-        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(3))
-        self.drop = nn.Dropout(dropout)
 
     def forward(self, queries: Tensor, prompt: Tensor, patches: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Map queries (B, Q, D) and prompt (B, P, D) onwards, patches (B, M, D) being asked by the queries.
@@ -182,18 +174,18 @@ class CompactParts(nn.Module):
 
     def ask(
         self, encoded: Encoded, entities: Tensor | None, names: Callable[[], list[tuple[str, ...]]]
-    ) -> Asked:
+    ) -> QFormerOutput:
         """Eq. 10-11 from the entities' features (B, k, d), None without them; no names are needed."""
         prompt = self.instruction.expand(len(encoded.before), -1, -1)
         if entities is not None and self.entity_projection is not None:
             prompt = torch.cat([prompt, self.entity_projection(entities)], dim=1)
         answers, asking = self.query_former(encoded.before, encoded.after, prompt)
-        return Asked(answers, torch.cat([answers, prompt], dim=1), asking)
+        return QFormerOutput(answers, torch.cat([answers, prompt], dim=1), asking)
 
-    def on_ground(self, encoded: Encoded, asked: Asked, attention: Tensor) -> Tensor:
+    def on_ground(self, encoded: Encoded, fused: QFormerOutput, attention: Tensor) -> Tensor:
         """Hand attention to the memory (B, L, N) on to where the answers looked: (B, L, h * w)."""
-        assert asked.states is not None
-        looks = self.query_former.looks(asked.states, encoded.before, encoded.after)
+        assert fused.states is not None
+        looks = self.query_former.looks(fused.states, encoded.before, encoded.after)
         before, after = looks.chunk(2, dim=2)
         places = before[..., 1:] + after[..., 1:]  # without [CLS], which has no place
-        return attention[..., : asked.answers.shape[1]].to(places.dtype) @ places
+        return attention[..., : fused.answers.shape[1]].to(places.dtype) @ places

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from rscc.models.davir_compact import Asked, Encoded
+from rscc.models.davir_compact import Encoded, QFormerOutput
 from rscc.models.instructblip import InstructBlipFusion, unpack
 from rscc.models.language_model_decoder import LanguageModelDecoder
 from rscc.structures import PairView
@@ -48,11 +48,11 @@ class InstructBlipParts(nn.Module):
         encoded: InstructBlipEncoded,
         entities: Tensor | None,
         names: Callable[[], list[tuple[str, ...]]],
-    ) -> Asked:
+    ) -> QFormerOutput:
         """Eq. 10-11 from the entities' names, empty without them; their features are not read."""
         prompts = [self.prompt(some) for some in names()]
         visual = self.fusion(encoded.before, encoded.after, prompts)
-        return Asked(encoded.patches, self._decoder[0].prefix(visual, prompts))
+        return QFormerOutput(encoded.patches, self._decoder[0].prefix(visual, prompts))
 
     def prompt(self, names: Sequence[str]) -> str:
         """Eq. 10: the instruction, and after "Entity:" the names."""

@@ -24,11 +24,11 @@ from torch import Tensor, nn
 
 from rscc.config import ModelConfig, build
 from rscc.errors import ConfigInvalid
-from rscc.models.blocks import Attention
-from rscc.models.captioner_base import ChangeCaptioner
-from rscc.models.losses import decorrelation_loss, info_nce, masked_mean
+from rscc.models.shared.blocks import Attention
+from rscc.models.shared.captioner import ChangeCaptioner
+from rscc.models.shared.losses import decorrelation_loss, info_nce, masked_mean
 from rscc.structures import DecoderOutput, DifferenceFeatures, PairBatch, PairView
-from rscc.text_encoders import TextEncoder
+from rscc.text.encoders import TextEncoder
 
 
 @dataclass(frozen=True)
@@ -87,14 +87,10 @@ class Dirl(ChangeCaptioner):
     ) -> dict[str, Tensor]:
         """Eq. 2-4 (decorrelation) and Eq. 12-14 (ccr)."""
         assert batch.tokens is not None, "decoded from them"
-        one, other = (
-            self.embed(image).flatten(0, 1) for image in (features.before, features.after)
-        )  # Eq. 2: (B * HW, D)
+        # Eq. 2: (B * HW, D)
+        one, other = (self.embed(image).flatten(0, 1) for image in (features.before, features.after))
         learned = batch.tokens[:, 1:] != self.vocabulary.pad
-        words, attended = (
-            masked_mean(decoded.words, learned),
-            masked_mean(decoded.attended, learned),
-        )  # Eq. 12
+        words, attended = (masked_mean(x, learned) for x in (decoded.words, decoded.attended))  # Eq. 12
         options = self.options
         return {
             "decorrelation": decorrelation_loss(one, other, alpha=options.alpha, diagonal=options.diagonal),

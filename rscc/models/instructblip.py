@@ -28,9 +28,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from rscc.errors import ConfigInvalid, ExtraNotInstalled, WeightsNotFound
-from rscc.models.backbone import Backbone
 from rscc.models.language_model_decoder import PROMPT_TOKENS
-from rscc.tokenizer_vocabulary import TokenizerVocabulary
+from rscc.models.shared.backbone import Backbone
+from rscc.text.tokenizer import TokenizerVocabulary
 
 CLIP_MEAN = (122.7709383, 116.7460125, 104.09373615)
 CLIP_STD = (68.5005327, 66.6321579, 70.32316305)
@@ -90,16 +90,16 @@ class InstructBlipVision(Backbone):
             images = F.interpolate(
                 images.float(), (self.size, self.size), mode="bicubic", align_corners=False, antialias=True
             ).clamp(0, 255)
-        kept: list[Tensor] = []
+        outputs: list[Tensor] = []
         hook = vision_model.encoder.layers[-1].self_attn.register_forward_hook(
-            lambda _module, _inputs, output: kept.append(output[1])
+            lambda _module, _inputs, output: outputs.append(output[1])
         )
         try:
             tokens = vision_model((images.float() - self.mean) / self.std).last_hidden_state
         finally:
             hook.remove()
         side = self.size // self.patch
-        attention = kept[0][:, :, 0, 1:].float().mean(1)  # (B, heads, 1 + N, 1 + N) to (B, N)
+        attention = outputs[0][:, :, 0, 1:].float().mean(1)  # (B, heads, 1 + N, 1 + N) to (B, N)
         return tokens, attention.view(-1, side, side)
 
     def forward(self, images: Tensor) -> list[Tensor]:

@@ -16,9 +16,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rscc.models.decoder import Decoder
+from rscc.models.shared.decoder import Decoder
 from rscc.structures import DecoderOutput
-from rscc.tokenizer_vocabulary import TokenizerVocabulary
+from rscc.text.tokenizer import TokenizerVocabulary
 
 PROMPT_TOKENS = 128
 
@@ -28,20 +28,20 @@ class LanguageModelCache:
     """State of decoding word by word.
 
     Attributes:
-        kept: keys and values of all layers, as transformers keeps them.
+        past: keys and values of all layers, as transformers stores them.
         mask: (B, N + words), 0 at padding.
         position: (B,), place of the next word, padding not counted.
         logits: (B, V) of the first word, known once the prefix is read; None when it is taken.
     """
 
-    kept: Any
+    past: Any
     mask: Tensor
     position: Tensor
     logits: Tensor | None
 
     def select(self, rows: Tensor) -> None:
         """Keep and reorder samples by their row numbers."""
-        self.kept.batch_select_indices(rows)
+        self.past.batch_select_indices(rows)
         self.mask, self.position = self.mask[rows], self.position[rows]
         if self.logits is not None:
             self.logits = self.logits[rows]
@@ -96,10 +96,10 @@ class LanguageModelDecoder(Decoder):
         from transformers import DynamicCache
 
         mask = _real_rows(memory)
-        kept = DynamicCache()
-        states = self._run(memory.to(self._dtype), mask, _positions(mask), kept)
+        past = DynamicCache()
+        states = self._run(memory.to(self._dtype), mask, _positions(mask), past)
         logits = self._logits(_at_last(states, mask))[:, 0]
-        return LanguageModelCache(kept, mask, mask.sum(1), logits)
+        return LanguageModelCache(past, mask, mask.sum(1), logits)
 
     def step(self, tokens: Tensor, cache: LanguageModelCache) -> Tensor:
         """Return logits (B, V) of the word after ``tokens`` (B,), the newest words; extends the cache."""
@@ -108,7 +108,7 @@ class LanguageModelDecoder(Decoder):
             return logits
         cache.mask = torch.cat([cache.mask, cache.mask.new_ones(len(tokens), 1)], dim=1)
         embedded = self._embed(tokens.unsqueeze(1))
-        states = self._run(embedded, cache.mask, cache.position.unsqueeze(1), cache.kept)
+        states = self._run(embedded, cache.mask, cache.position.unsqueeze(1), cache.past)
         cache.position = cache.position + 1
         return self._logits(states)[:, 0]
 
@@ -119,13 +119,13 @@ class LanguageModelDecoder(Decoder):
     def _embed(self, tokens: Tensor) -> Tensor:
         return self.language_model.get_input_embeddings()(tokens)
 
-    def _run(self, inputs: Tensor, mask: Tensor, positions: Tensor, kept: Any = None) -> Tensor:
+    def _run(self, inputs: Tensor, mask: Tensor, positions: Tensor, past: Any = None) -> Tensor:
         output = self.language_model.base_model(
             inputs_embeds=inputs,
             attention_mask=mask,
             position_ids=positions,
-            past_key_values=kept,
-            use_cache=kept is not None,
+            past_key_values=past,
+            use_cache=past is not None,
         )
         return output.last_hidden_state
 

@@ -13,19 +13,20 @@ Li et al., AAAI 2025; equation numbers are the paper's. Where the paper leaves a
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
-from rscc.attribute_tokens import AttributeTokens
 from rscc.config import ModelConfig, build
 from rscc.errors import ConfigInvalid
-from rscc.language import VERB_TEMPLATE
-from rscc.models.blocks import Attention, feed_forward
-from rscc.models.captioner_base import ChangeCaptioner
-from rscc.models.losses import info_nce
+from rscc.models.shared.attributes import AttributeTokens
+from rscc.models.shared.blocks import Attention, AttentionLayer, feed_forward
+from rscc.models.shared.captioner import ChangeCaptioner
+from rscc.models.shared.losses import info_nce
 from rscc.structures import DecoderOutput, DifferenceFeatures, PairBatch, PairView
-from rscc.text_encoders import TextEncoder
+from rscc.text.encoders import TextEncoder
+from rscc.text.parsing import VERB_TEMPLATE
 
 # Table 4: which regional differences are distilled, in this order; "V&N" both at once.
 ATTRIBUTES = ("none", "N", "V", "V&N", "V+N", "N+V")
@@ -78,15 +79,8 @@ class RddFeatures(DifferenceFeatures):
     actions: Tensor | None = None
 
 
-class DistillingBlock(nn.Module):
+class DistillingBlock(AttentionLayer):
     """One step of Eq. 6-8: the source attends to itself, the vectors to the source, then an FFN."""
-
-    def __init__(self, *, width: int, heads: int, dropout: float):
-        super().__init__()
-        self.self_attention = Attention(width=width, heads=heads, dropout=dropout)
-        self.cross_attention = Attention(width=width, heads=heads, dropout=dropout)
-        self.feed_forward = feed_forward(width, dropout=dropout)
-        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(3))
 
     def forward(self, vectors: Tensor, source: Tensor) -> tuple[Tensor, Tensor]:
         """Map vectors (B, k, D) and source (B, M, D) to their next state."""
@@ -126,17 +120,10 @@ class Rdd(ChangeCaptioner):
         width, heads, dropout = config.width, config.heads, config.dropout
         self.enrich = Attention(width=width, heads=heads, dropout=dropout)
         self.join = nn.Linear(2 * width, width)
-        steps = self.options.distilling_steps
-        self.object_distilling: Distilling | None = None
-        self.action_distilling: Distilling | None = None
-        if "N" in self.options.attributes:
-            self.object_distilling = Distilling(
-                vectors=self.options.object_vectors, steps=steps, width=width, heads=heads, dropout=dropout
-            )
-        if "V" in self.options.attributes:
-            self.action_distilling = Distilling(
-                vectors=self.options.action_vectors, steps=steps, width=width, heads=heads, dropout=dropout
-            )
+        steps, kinds = self.options.distilling_steps, self.options.attributes
+        distilling = partial(Distilling, steps=steps, width=width, heads=heads, dropout=dropout)
+        self.object_distilling = distilling(vectors=self.options.object_vectors) if "N" in kinds else None
+        self.action_distilling = distilling(vectors=self.options.action_vectors) if "V" in kinds else None
         self.fusion_attention = Attention(width=width, heads=heads, dropout=dropout)
         self.fusion_feed_forward = feed_forward(width, dropout=dropout)
         self.fusion_norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(2))
@@ -151,12 +138,8 @@ class Rdd(ChangeCaptioner):
 
     def loss_terms(self) -> tuple[str, ...]:
         """Without the alignments whose regional differences ``options.attributes`` leaves out."""
-        absent = {
-            term
-            for term, part in (("n2o", self.object_distilling), ("v2a", self.action_distilling))
-            if part is None
-        }
-        return tuple(term for term in super().loss_terms() if term not in absent)
+        parts = {"n2o": self.object_distilling, "v2a": self.action_distilling}
+        return tuple(term for term in super().loss_terms() if parts.get(term, self) is not None)
 
     def encode_pair(self, pair: PairView) -> RddFeatures:
         """Eq. 2-10; ``pair`` holds F_bef and F_aft of Eq. 1, each (B, HW, D)."""

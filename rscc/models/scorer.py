@@ -23,11 +23,11 @@ from torch import Tensor, nn
 
 from rscc.config import ModelConfig, build
 from rscc.errors import ConfigInvalid
-from rscc.models.blocks import Attention
-from rscc.models.captioner_base import ChangeCaptioner
-from rscc.models.losses import masked_mean, matrix_info_nce
+from rscc.models.shared.blocks import Attention
+from rscc.models.shared.captioner import ChangeCaptioner
+from rscc.models.shared.losses import masked_mean, matrix_info_nce
 from rscc.structures import DecoderOutput, DifferenceFeatures, PairBatch, PairView
-from rscc.text_encoders import TextEncoder
+from rscc.text.encoders import TextEncoder
 
 
 @dataclass(frozen=True)
@@ -86,13 +86,9 @@ class TokenMatching(nn.Module):
 
     def forward(self, queries: Tensor, keys: Tensor) -> Tensor:
         """Map tokens of two kinds of images, (B, N, D) and (C, M, D), to similarities (B, C)."""
-        parts = zip(
-            self.query(queries).chunk(self.heads, dim=-1),
-            self.key(keys).chunk(self.heads, dim=-1),
-            strict=True,
-        )
+        parts = (x.chunk(self.heads, dim=-1) for x in (self.query(queries), self.key(keys)))
         # One head at a time: the similarities of all tokens of a batch take B * N * C * M numbers.
-        return torch.stack([token_matching(q, k) for q, k in parts]).mean(0)
+        return torch.stack([token_matching(q, k) for q, k in zip(*parts, strict=True)]).mean(0)
 
     def contrast(self, one: Tensor, other: Tensor, *, temperature: float) -> Tensor:
         """InfoNCE of both directions over a batch (Eq. 4, 11): images k, both (B, N, D), belong together."""
@@ -110,10 +106,8 @@ class Reconstruction(nn.Module):
 
     def forward(self, before: Tensor, after: Tensor) -> tuple[Tensor, Tensor]:
         """Map both dates, each (B, N, D), to their next state."""
-        unchanged = self.attention(before, after), self.attention(after, before)  # Eq. 5
-        return self.norm(before + self.drop(unchanged[0])), self.norm(
-            after + self.drop(unchanged[1])
-        )  # Eq. 6
+        one, other = self.attention(before, after), self.attention(after, before)  # Eq. 5
+        return self.norm(before + self.drop(one)), self.norm(after + self.drop(other))  # Eq. 6
 
 
 class BackwardReasoning(nn.Module):
@@ -172,8 +166,7 @@ class Scorer(ChangeCaptioner):
     ) -> dict[str, Tensor]:
         """Eq. 4 (view) and Eq. 9-11 (backward)."""
         assert batch.tokens is not None, "decoded from them"
-        learned = batch.tokens[:, 1:] != self.vocabulary.pad
-        sentence = masked_mean(decoded.hidden, learned)
+        sentence = masked_mean(decoded.hidden, batch.tokens[:, 1:] != self.vocabulary.pad)
         hallucination = self.reasoning(features.before, sentence)
         tau = self.options.temperature
         return {

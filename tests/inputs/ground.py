@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any
+from functools import cache, cached_property
 
 import numpy as np
 import shapely
@@ -59,9 +58,9 @@ class Ground:
         """The outline of the change in metres."""
         return translate(L_SHAPE, *self.change_at)
 
-    def in_metres(self, crs: Any) -> Transformer:
+    def in_metres(self, crs: str) -> Transformer:
         """The way from a reference system to the metres of this ground."""
-        return Transformer.from_crs(CRS.from_user_input(crs), self.crs, always_xy=True)
+        return _transformer(str(crs), self.crs)
 
     def picture(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Brightness without the change; flat around the change."""
@@ -93,6 +92,11 @@ class Ground:
         inside = shapely.contains_xy(self.truth, *to_metres(fine_cols, fine_rows))
         share[near] = inside.mean((1, 2))
         return share
+
+
+@cache
+def _transformer(source: str, target: CRS) -> Transformer:
+    return Transformer.from_crs(source, target, always_xy=True)
 
 
 def hidden(where: str, x: np.ndarray, y: np.ndarray) -> np.ndarray:

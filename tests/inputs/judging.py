@@ -18,7 +18,7 @@ from scenes import Date
 from shapely.geometry import shape
 from shapely.geometry.base import BaseGeometry
 
-from rscc.cli import main
+from workflows.cli.app import main
 
 HALF_A_PIXEL = 0.5
 

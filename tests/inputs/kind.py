@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ground import Ground
 from scenes import Date
@@ -14,6 +15,13 @@ from scenes import Date
 PLAIN = Date()
 EUROPE = Ground(15.4, 50.5)
 ANY = "…"
+# Rows and columns of a date that covers all that the other one shows.
+LARGE = (230, 280)
+
+
+def both(**fields: Any) -> dict[str, Date]:
+    """Both dates alike."""
+    return {"before": Date(**fields), "after": Date(**fields)}
 
 
 @dataclass(frozen=True)

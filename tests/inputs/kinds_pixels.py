@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from kind import Kind
+from kind import LARGE, Kind, both
 from scenes import Date
 
-LARGE = (230, 280)
 RGB = ("red", "green", "blue")
 SENTINEL = tuple(
     f"B{n}" for n in ("01", "02", "03", "04", "05", "06", "07", "08", "8A", "09", "10", "11", "12")
@@ -19,17 +18,12 @@ def grey(*names: str) -> tuple[str, ...]:
     return tuple(GREY.format(name) for name in names)
 
 
-def both(**fields: object) -> dict[str, Date]:
-    """Both dates alike."""
-    return {"before": Date(**fields), "after": Date(**fields)}  # type: ignore[arg-type]
-
-
 BANDS = [
     Kind("one band", "both dates one grey band", **both(bands=("grey",)), warns=grey("before", "after")),
     Kind(
         "grey before, colour after",
         "BEFORE one band, AFTER three",
-        before=Date(bands=("grey",)),
+        Date(bands=("grey",)),
         warns=grey("before"),
     ),
     Kind(
@@ -41,7 +35,7 @@ BANDS = [
     Kind(
         "grey and alpha",
         "BEFORE a grey and an alpha band, a ragged part transparent",
-        before=Date(bands=("grey", "alpha"), nodata="alpha", hide="west"),
+        Date(bands=("grey", "alpha"), nodata="alpha", hide="west"),
         warns=grey("before"),
     ),
     Kind(
@@ -90,14 +84,14 @@ BANDS = [
     Kind(
         "palette, warped",
         "both with a colour table, BEFORE turned by 9 degrees, AFTER of 0.6 m in UTM 34",
-        before=Date(bands=("palette",), rotation=9.0),
-        after=Date(bands=("palette",), crs="EPSG:32634", gsd=0.6, size=(200, 240)),
+        Date(bands=("palette",), rotation=9.0),
+        Date(bands=("palette",), crs="EPSG:32634", gsd=0.6, size=(200, 240)),
     ),
     Kind(
         "palette with nodata",
         "both with a colour table and an index for nodata, each with ragged edges of its own; AFTER 0.4 m",
-        before=Date(bands=("palette",), nodata=0, hide="west"),
-        after=Date(bands=("palette",), nodata=3, hide="east", gsd=0.4, size=LARGE),
+        Date(bands=("palette",), nodata=0, hide="west"),
+        Date(bands=("palette",), nodata=3, hide="east", gsd=0.4, size=LARGE),
     ),
 ]
 
@@ -107,24 +101,16 @@ TYPES = [
     Kind("int32", "both dates int32", **both(dtype="int32")),
     Kind("float32", "both dates float32 reflectance", **both(dtype="float32")),
     Kind(
-        "float64",
-        "both dates float64, AFTER of 0.8 m",
-        before=Date(dtype="float64"),
-        after=Date(dtype="float64", gsd=0.8),
+        "float64", "both dates float64, AFTER of 0.8 m", Date(dtype="float64"), Date(dtype="float64", gsd=0.8)
     ),
     Kind("uint8 and uint16", "BEFORE uint8, AFTER uint16", after=Date(dtype="uint16")),
     Kind(
         "uint16 and uint8",
         "BEFORE uint16, AFTER uint8 in degrees",
-        before=Date(dtype="uint16"),
-        after=Date(crs="EPSG:4326", size=LARGE),
+        Date(dtype="uint16"),
+        Date(crs="EPSG:4326", size=LARGE),
     ),
-    Kind(
-        "int16 and float32",
-        "BEFORE int16, AFTER float32",
-        before=Date(dtype="int16"),
-        after=Date(dtype="float32"),
-    ),
+    Kind("int16 and float32", "BEFORE int16, AFTER float32", Date(dtype="int16"), Date(dtype="float32")),
     Kind(
         "a scale of the user",
         "both uint16 with `--scale 1000,6100`",
@@ -156,78 +142,78 @@ NODATA = [
     Kind(
         "the same nodata value",
         "0 on both dates, ragged edges in the west of one and the east of the other",
-        before=Date(nodata=0, hide="west"),
-        after=Date(nodata=0, hide="east"),
+        Date(nodata=0, hide="west"),
+        Date(nodata=0, hide="east"),
     ),
     Kind(
         "nodata that differs per date",
         "BEFORE 0, AFTER 255, clouds cut out of each elsewhere",
-        before=Date(nodata=0, hide="clouds"),
-        after=Date(nodata=255, hide="other clouds"),
+        Date(nodata=0, hide="clouds"),
+        Date(nodata=255, hide="other clouds"),
     ),
     Kind(
         "nodata of one date is a value of the other",
         "BEFORE 190, the brightness of the change in AFTER, which has no nodata value",
-        before=Date(nodata=190, hide="clouds"),
+        Date(nodata=190, hide="clouds"),
     ),
     Kind(
         "nodata, resampled",
         "BEFORE 0 in UTM 33, AFTER 255 in UTM 34 and of 0.6 m",
-        before=Date(nodata=0, hide="clouds"),
-        after=Date(nodata=255, hide="east", crs="EPSG:32634", gsd=0.6, size=(200, 240)),
+        Date(nodata=0, hide="clouds"),
+        Date(nodata=255, hide="east", crs="EPSG:32634", gsd=0.6, size=(200, 240)),
     ),
     Kind(
         "internal masks",
         "uint8 with a mask in each file, clouds elsewhere on each date",
-        before=Date(nodata="mask", hide="clouds"),
-        after=Date(nodata="mask", hide="other clouds"),
+        Date(nodata="mask", hide="clouds"),
+        Date(nodata="mask", hide="other clouds"),
     ),
     Kind(
         "external mask",
         "BEFORE with a mask in a file beside it (`.msk`)",
-        before=Date(nodata="external mask", hide="clouds"),
+        Date(nodata="external mask", hide="clouds"),
     ),
     Kind(
         "alpha bands",
         "uint8 with an alpha band in each file, clouds elsewhere on each date",
-        before=Date(bands=(*RGB, "alpha"), nodata="alpha", hide="clouds"),
-        after=Date(bands=(*RGB, "alpha"), nodata="alpha", hide="other clouds"),
+        Date(bands=(*RGB, "alpha"), nodata="alpha", hide="clouds"),
+        Date(bands=(*RGB, "alpha"), nodata="alpha", hide="other clouds"),
     ),
     Kind(
         "alpha, rotated",
         "BEFORE with an alpha band, turned by 22 degrees, AFTER with an internal mask, south-up",
-        before=Date(bands=(*RGB, "alpha"), nodata="alpha", hide="clouds", rotation=22.0),
-        after=Date(nodata="mask", hide="other clouds", flip="rows", size=LARGE),
+        Date(bands=(*RGB, "alpha"), nodata="alpha", hide="clouds", rotation=22.0),
+        Date(nodata="mask", hide="other clouds", flip="rows", size=LARGE),
     ),
     Kind(
         "float32 with NaN",
         "both dates float32, NaN in clouds elsewhere on each date, no nodata value",
-        before=Date(dtype="float32", nodata="unsaid nan", hide="clouds"),
-        after=Date(dtype="float32", nodata="unsaid nan", hide="other clouds"),
+        Date(dtype="float32", nodata="unsaid nan", hide="clouds"),
+        Date(dtype="float32", nodata="unsaid nan", hide="other clouds"),
     ),
     Kind(
         "NaN as the nodata value, warped",
         "BEFORE float32 with NaN, AFTER float32 with -9999, in degrees",
-        before=Date(dtype="float32", nodata="nan", hide="clouds"),
-        after=Date(dtype="float32", nodata=-9999, hide="east", crs="EPSG:4326", size=LARGE),
+        Date(dtype="float32", nodata="nan", hide="clouds"),
+        Date(dtype="float32", nodata=-9999, hide="east", crs="EPSG:4326", size=LARGE),
     ),
     Kind(
         "int16 with -32768",
         "int16 with -32768 on both dates, AFTER of 0.3 m",
-        before=Date(dtype="int16", nodata=-32768, hide="west"),
-        after=Date(dtype="int16", nodata=-32768, hide="other clouds", gsd=0.3, size=(260, 340)),
+        Date(dtype="int16", nodata=-32768, hide="west"),
+        Date(dtype="int16", nodata=-32768, hide="other clouds", gsd=0.3, size=(260, 340)),
     ),
     Kind(
         "uint16 with 0 and uint8 with alpha",
         "BEFORE uint16 with nodata 0, AFTER uint8 with an alpha band, sheared",
-        before=Date(dtype="uint16", nodata=0, hide="west"),
-        after=Date(bands=(*RGB, "alpha"), nodata="alpha", hide="other clouds", shear=8.0, size=LARGE),
+        Date(dtype="uint16", nodata=0, hide="west"),
+        Date(bands=(*RGB, "alpha"), nodata="alpha", hide="other clouds", shear=8.0, size=LARGE),
     ),
     Kind(
         "JPEG with a mask",
         "both JPEG in a TIFF with an internal mask, ragged edges elsewhere on each date",
-        before=Date(layout="jpeg in tiff", nodata="mask", hide="west"),
-        after=Date(layout="jpeg in tiff", nodata="mask", hide="east", moved=(0.2, 0.1)),
+        Date(layout="jpeg in tiff", nodata="mask", hide="west"),
+        Date(layout="jpeg in tiff", nodata="mask", hide="east", moved=(0.2, 0.1)),
     ),
 ]
 

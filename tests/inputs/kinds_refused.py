@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import warnings
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import rasterio
-from kind import Kind
+from kind import Kind, both
 from rasterio.errors import NotGeoreferencedWarning
 from rasterio.rpc import RPC
 from scenes import Date
@@ -100,127 +102,117 @@ def vrt_of_address(path: Path) -> Path:
     return path
 
 
+def refused(
+    name: str, built: str, text: str, spoilt: Callable[[Path], Path] | None = None, **how: Any
+) -> Kind:
+    """A row that ends with the error ``text``."""
+    return Kind(name, built, refused=text, spoilt=spoilt, **how)
+
+
 REFUSED = {
     "Refused": [
-        Kind(
+        refused(
             "no reference system",
             "AFTER without a CRS",
-            spoilt=no_crs,
-            refused="after.tif: …no coordinate reference system; …gdal_edit…",
+            "after.tif: …no coordinate reference system; …gdal_edit…",
+            no_crs,
         ),
-        Kind(
-            "RPC only",
-            "AFTER with nothing but RPCs",
-            spoilt=only_rpcs,
-            refused="after.tif: …RPC…; …gdalwarp -rpc…",
+        refused("RPC only", "AFTER with nothing but RPCs", "after.tif: …RPC…; …gdalwarp -rpc…", only_rpcs),
+        refused("missing", "AFTER is not there", "after.tif: there is no such file; check the path", removed),
+        refused(
+            "not a raster", "AFTER is a text", "after.tif: this is not a raster that can be read; …", text
         ),
-        Kind(
-            "missing",
-            "AFTER is not there",
-            spoilt=removed,
-            refused="after.tif: there is no such file; check the path",
-        ),
-        Kind(
-            "not a raster",
-            "AFTER is a text",
-            spoilt=text,
-            refused="after.tif: this is not a raster that can be read; …",
-        ),
-        Kind(
+        refused(
             "cut short",
             "AFTER ends in the middle",
-            spoilt=cut_short,
-            refused="after.tif: some of its pixels cannot be decoded; get a sound copy of the file",
+            "after.tif: some of its pixels cannot be decoded; get a sound copy of the file",
+            cut_short,
         ),
-        Kind(
-            "complex pixels",
-            "AFTER of complex64",
-            spoilt=complex_pixels,
-            refused="after.tif: …complex…; give amplitudes…",
+        refused(
+            "complex pixels", "AFTER of complex64", "after.tif: …complex…; give amplitudes…", complex_pixels
         ),
-        Kind(
+        refused(
             "other place",
             "AFTER 5 km away",
+            "after.tif: it shows no ground of before.tif …; give two scenes of one place",
             after=Date(moved=(5000.0, 0.0)),
-            refused="after.tif: it shows no ground of before.tif …; give two scenes of one place",
         ),
-        Kind(
+        refused(
             "all nodata",
             "BEFORE has data only where AFTER has none",
+            "…no pixel has data on both dates; …",
             before=Date(nodata=0, hide="all but west"),
             after=Date(nodata=0, hide="west"),
-            refused="…no pixel has data on both dates; …",
         ),
-        Kind(
+        refused(
             "too coarse",
             "both 5 m, far beyond the model's range",
-            before=Date(gsd=5.0, size=(60, 70)),
-            after=Date(gsd=5.0, size=(60, 70)),
-            refused="before.tif: 5 m per pixel is coarser than the 2 m …--force…",
+            "before.tif: 5 m per pixel is coarser than the 2 m …--force…",
+            **both(gsd=5.0, size=(60, 70)),
         ),
-        Kind(
+        refused(
             "band that is not there",
             "three bands, `--bands 1,2,7`",
+            "before.tif: …band 7…; …",
             options=("--bands", "1,2,7"),
-            refused="before.tif: …band 7…; …",
         ),
-        Kind(
+        refused(
             "band name that is not there",
             "no such name, `--bands B04,B03,B02`",
+            "before.tif: …B04…; …",
             options=("--bands", "B04,B03,B02"),
-            refused="before.tif: …B04…; …",
         ),
-        Kind(
+        refused(
             "several files in a zip",
             "AFTER a `.zip` of two GeoTIFFs",
-            spoilt=two_in_a_zip,
-            refused="after.zip: the archive holds 2 rasters; name one …: july.tif, june.tif",
+            "after.zip: the archive holds 2 rasters; name one …: july.tif, june.tif",
+            two_in_a_zip,
         ),
-        Kind(
+        refused(
             "VRT that reaches out",
             "AFTER a VRT that names a file above its folder",
+            "after.vrt: the VRT names '../part_1.tif', which is not in or under its folder; …",
+            vrt_of_elsewhere,
             after=Date(layout="vrt"),
-            spoilt=vrt_of_elsewhere,
-            refused="after.vrt: the VRT names '../part_1.tif', which is not in or under its folder; …",
         ),
-        Kind(
+        refused(
             "VRT of an address",
             "AFTER a VRT that names an address",
+            "after.vrt: the VRT names …",
+            vrt_of_address,
             after=Date(layout="vrt"),
-            spoilt=vrt_of_address,
-            refused="after.vrt: the VRT names …",
         ),
-        Kind(
+        refused(
             "address not found",
             "AFTER by an address that the server does not know (404)",
+            "http://…/nowhere/after.tif: the server has no such file; check the address",
             opened=("path", "missing"),
-            refused="http://…/nowhere/after.tif: the server has no such file; check the address",
         ),
-        Kind(
+        refused(
             "address forbidden",
             "AFTER by an address with a wrong token (403)",
+            "http://…/private/after.tif: the server refuses it; check the credentials …",
             opened=("path", "wrong token"),
-            refused="http://…/private/after.tif: the server refuses it; check the credentials …",
         ),
-        Kind(
+        refused(
             "nobody answers",
             "AFTER by an address where no server listens",
+            "http://…/after.tif: the server cannot be reached; check the address …",
             opened=("path", "nobody"),
             code=1,
-            refused="http://…/after.tif: the server cannot be reached; check the address …",
         ),
-        Kind(
+        refused(
             "object not found",
             "AFTER an `s3://` object that is not there",
+            "s3://scenes/nowhere/after.tif: …; …",
             opened=("path", "missing key"),
-            refused="s3://scenes/nowhere/after.tif: …; …",
         ),
-        Kind("other protocol", "AFTER named as `ftp://`", opened=("path", "ftp"), refused="ftp://…: …; …"),
-        Kind(
+        refused("other protocol", "AFTER named as `ftp://`", "ftp://…: …; …", opened=("path", "ftp")),
+        refused(
             "other /vsi",
             "AFTER named as `/vsisubfile/`",
+            "/vsisubfile...: scenes are not read through this file system of GDAL; …",
             opened=("path", "/vsisubfile/"),
-            refused="/vsisubfile...: scenes are not read through this file system of GDAL; …",
         ),
     ]
 }

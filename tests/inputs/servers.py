@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import ipaddress
 import re
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
+
+from local_server import SilentHandler, answering
 
 # The address of a machine for itself; nobody else can reach it.
 LOOPBACK = str(ipaddress.ip_network("127.0.0.0/8")[1])
@@ -53,24 +53,11 @@ def serving(folder: Path) -> Iterator[Server]:
     class Handler(_Files):
         root = folder
 
-    with _Quiet((LOOPBACK, 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
-        try:
-            yield Server(f"{LOOPBACK}:{server.server_address[1]}")
-        finally:
-            server.shutdown()
-            thread.join()
+    with answering(Handler) as port:
+        yield Server(f"{LOOPBACK}:{port}")
 
 
-class _Quiet(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """A reader may hang up at any time; whatever else goes wrong shows in the answer."""
-
-
-class _Files(BaseHTTPRequestHandler):
+class _Files(SilentHandler):
     protocol_version = "HTTP/1.1"
     root: Path
 
@@ -79,9 +66,6 @@ class _Files(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self._answer(with_body=True)
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
 
     def _answer(self, *, with_body: bool) -> None:
         address = urlsplit(self.path)

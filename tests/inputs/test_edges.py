@@ -21,13 +21,13 @@ from rasterio.features import shapes
 from rasterio.warp import transform_geom
 from rasterio.windows import Window
 from scenes import Date, Drawing, write
+from scipy.ndimage import uniform_filter
 from shapely.geometry import shape
 
-from rscc.cli import main
+from workflows.cli.app import main
 
-RGB = ("red", "green", "blue")
 JPEG = Date(layout="jpeg in tiff", nodata="mask")
-RGBA = (*RGB, "alpha")
+RGBA = ("red", "green", "blue", "alpha")
 MARKS = {
     "one value": (Date(nodata=0), Date(nodata=0)),
     "two values": (Date(nodata=0), Date(nodata=255)),
@@ -93,11 +93,7 @@ def test_a_soft_rim_of_clouds_is_no_change(lies, tmp_path, capfd):
             bands = file.read().astype(float)
             opaque = bands[3] / 255
             for _ in range(6):
-                padded = np.pad(opaque, 1, mode="edge")
-                opaque = (
-                    sum(padded[r : r + file.height, c : c + file.width] for r in range(3) for c in range(3))
-                    / 9
-                )
+                opaque = uniform_filter(opaque, 3, mode="nearest")
             white = 255 * (1 - opaque) + bands[:3] * opaque
             clouded = np.where(opaque < 0.98, white, bands[:3])
             alpha = np.where(opaque < 0.98, 240 * opaque, 255)
@@ -110,11 +106,11 @@ def test_a_soft_rim_of_clouds_is_no_change(lies, tmp_path, capfd):
 
 def test_the_same_without_masks_is_a_change(tmp_path, capfd):
     """The tests above can fail: what is under the masks is seen when the files do not speak of it."""
-    paths = []
-    for name, after, hide in (("before", False, "clouds"), ("after", True, "east")):
-        date = Date(nodata="", hide=hide)
-        paths.append(write(tmp_path, name, date, Drawing(EUROPE, after, full=0)))
-    run = run_command(capfd, *paths, tmp_path, ("--min-area", "0"))
+    paths = [
+        write(tmp_path, "before", Date(hide="clouds"), Drawing(EUROPE, after=False)),
+        write(tmp_path, "after", Date(hide="east"), Drawing(EUROPE, after=True, full=0)),
+    ]
+    run = run_command(capfd, *paths, tmp_path, ("--min-area", "0", "--group-distance", "0"))
     assert run.code == 0 and len(outlines(run, EUROPE)) >= 2
 
 

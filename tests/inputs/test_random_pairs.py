@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from judging import assert_only_the_change, full_change, run_command
 from kind import fits
+from kinds_pixels import RGB
 from kinds_places import FIJI
 from scenes import Date, Drawing, write
 
-RGB = ("red", "green", "blue")
 PLAIN_LAYOUTS = ("tiled", "striped", "planar", "bigtiff", "cog", "zip", "folder in zip")
 RADIUS_M = 52.0
 # Where the ground is: the reference systems that know the place.
@@ -98,6 +98,7 @@ def check(ground, before, after, capfd, monkeypatch):
     assert all(fits(f"{name}…: …grey…", line) for name, line in zip(grey, run.warnings, strict=True))
 
 
+@pytest.mark.slow
 @settings(max_examples=10, derandomize=True, **AS_DRAWN)
 @given(pair=pairs())
 def test_the_change_comes_back(pair, capfd, monkeypatch):
@@ -105,7 +106,7 @@ def test_the_change_comes_back(pair, capfd, monkeypatch):
 
 
 @pytest.mark.slow
-@settings(max_examples=60, **AS_DRAWN)
+@settings(max_examples=30, **AS_DRAWN)
 @given(pair=pairs())
 def test_the_change_comes_back_from_many_more(pair, capfd, monkeypatch):
     check(*pair, capfd, monkeypatch)

@@ -1,47 +1,35 @@
-import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from fakes import card
-from tiny_models import random_images, tiny_backbone, tiny_model
+from saved_models import edit, saved
+from tiny_facts import tiny_facts, tiny_heads
+from tiny_models import random_arrays, tiny_model
 
 import rscc
-from rscc import weights
+from rscc import model_folder as weights
 from rscc.captioner import Captioner
 from rscc.errors import DeviceUnavailable, ModelFolderInvalid, ModelNotFound
-from rscc.models import backbone
-from rscc.models.generation import ForbiddenWords
+from rscc.inference.fact_heads import ANSWERS
+from rscc.inference.facts import GroundedCaption
+from rscc.model_folder import available_models, find_model, open_model_folder
 from rscc.structures import NO_CHANGE_CAPTION, Caption
-from rscc.weights import available_models, find_model, open_model_folder, save_model_folder
+from rscc.text.statements import read_statement
 
-
-@pytest.fixture(autouse=True)
-def tiny_registered(monkeypatch) -> None:
-    monkeypatch.setitem(backbone.BACKBONES, "tiny", tiny_backbone)
+pytestmark = pytest.mark.usefixtures("tiny_registered")
 
 
 @pytest.fixture
 def folder(tmp_path):
     """A model folder whose P(changed) differs between pairs; "a ..." and "there is no" are forbidden."""
-    return save_model_folder(
-        tmp_path / "tiny",
-        tiny_model(seed=2),
-        card=card(name="tiny", threshold=0.4),
-        card_text="# tiny\n",
-        no_change_prefixes=[["a"], ["there", "is", "no"]],
-    ).path
+    prefixes = [["a"], ["there", "is", "no"]]
+    return saved(tmp_path / "tiny", prefixes=prefixes, name="tiny", threshold=0.4).path
 
 
 @pytest.fixture
 def captioner(folder) -> Captioner:
     return Captioner.load(folder, device="cpu")
-
-
-def images(batch=4, height=64, width=64, seed=0) -> tuple[np.ndarray, np.ndarray]:
-    before, after = random_images(batch, height, width, seed=seed)
-    return before.numpy(), after.numpy()
 
 
 def with_threshold(captioner, value) -> Captioner:
@@ -51,18 +39,17 @@ def with_threshold(captioner, value) -> Captioner:
 
 @pytest.mark.parametrize(("height", "width"), [(64, 64), (32, 96)])
 def test_change_is_predicted_per_pixel_and_per_pair(captioner, height, width) -> None:
-    found = captioner.predict_change(*images(3, height, width))
+    found = captioner.predict_change(*random_arrays(3, height, width))
     assert found.change_probability.shape == (3, height, width)
     assert found.changed_probability.shape == (3,)
     for values in (found.change_probability, found.changed_probability):
         assert values.dtype == np.float32
-        assert values.min() >= 0
-        assert values.max() <= 1
+        assert 0 <= values.min() <= values.max() <= 1
         assert values.std() > 0.001
 
 
 def test_prediction_is_that_of_the_model(captioner, folder) -> None:
-    before, after = images(2)
+    before, after = random_arrays(2)
     model = weights.load_model(open_model_folder(folder))
     with torch.no_grad():
         features = model.encode(torch.from_numpy(before), torch.from_numpy(after))
@@ -77,19 +64,16 @@ def test_prediction_is_that_of_the_model(captioner, folder) -> None:
 
 
 def test_arrays_may_be_views_and_stay_as_they_are(captioner) -> None:
-    before, after = images(2)
-    kept = before.copy()
-    turned = before[..., ::-1]
+    before, after = random_arrays(2)
+    original, turned = before.copy(), before[..., ::-1]
     found = captioner.predict_change(turned, after)
     expected = captioner.predict_change(np.ascontiguousarray(turned), after)
     np.testing.assert_array_equal(found.change_probability, expected.change_probability)
-    readonly = before.copy()
-    readonly.flags.writeable = False
-    np.testing.assert_array_equal(before, kept)
+    np.testing.assert_array_equal(before, original)
 
 
 def test_batched_equals_single(captioner) -> None:
-    before, after = images(4)
+    before, after = random_arrays(4)
     whole, sentences = captioner.predict_change(before, after), captioner.caption(before, after)
     for i in range(4):
         one = captioner.predict_change(before[i : i + 1], after[i : i + 1])
@@ -98,7 +82,7 @@ def test_batched_equals_single(captioner) -> None:
 
 
 def test_the_threshold_of_the_card_decides(captioner) -> None:
-    before, after = images(6)
+    before, after = random_arrays(6)
     probabilities = captioner.predict_change(before, after).changed_probability
     middle = float(np.sort(probabilities)[2:4].mean())
     assert probabilities.std() > 0
@@ -113,13 +97,13 @@ def test_the_threshold_of_the_card_decides(captioner) -> None:
 
 def test_the_word_of_the_caller_counts_more_than_the_flag(captioner) -> None:
     silent = with_threshold(captioner, 2.0)
-    assert {c.text for c in silent.caption(*images())} == {NO_CHANGE_CAPTION}
-    found = silent.caption(*images(), assume_changed=True)
+    assert {c.text for c in silent.caption(*random_arrays())} == {NO_CHANGE_CAPTION}
+    found = silent.caption(*random_arrays(), assume_changed=True)
     assert all(c.changed and c.text != NO_CHANGE_CAPTION for c in found)
 
 
 def test_a_focus_shuts_out_what_lies_beside_it(captioner) -> None:
-    before, after = images(3, 64, 64)
+    before, after = random_arrays(3, 64, 64)
     left = np.zeros((3, 64, 64), np.float32)
     left[..., :32] = 1
     cut = after.copy()
@@ -133,8 +117,21 @@ def test_a_focus_shuts_out_what_lies_beside_it(captioner) -> None:
     assert said(after, np.ones_like(left)) == said(after)
 
 
+def test_a_pair_at_the_threshold_itself_is_changed(captioner) -> None:
+    before, after = random_arrays(2)
+    for localiser in ("change_head", "attention"):
+        captioner.card = replace(captioner.card, localiser=localiser)
+        probability = float(captioner.predict_change(before, after).changed_probability[0])
+        above = float(np.nextafter(np.float32(probability), np.float32(1)))
+        for threshold, changed in ((probability, True), (above, False)):
+            with_threshold(captioner, threshold)
+            assert captioner.caption(before, after)[0].changed == changed
+            silent = captioner.predict_change(before, after).change_probability[0].max() == 0
+            assert silent == (localiser == "attention" and not changed)
+
+
 def test_captions_are_words_with_scores_and_other_alternatives(captioner) -> None:
-    found = captioner.caption(*images(8), beams=4, assume_changed=True)
+    found = captioner.caption(*random_arrays(8), beams=4, assume_changed=True)
     assert len(found) == 8
     assert any(c.alternatives for c in found)
     for caption in found:
@@ -143,74 +140,56 @@ def test_captions_are_words_with_scores_and_other_alternatives(captioner) -> Non
         texts = (caption.text, *caption.alternatives)
         assert len(set(texts)) == len(texts) <= 4
         for text in texts:
-            assert text == text.strip().lower()
-            assert text
+            assert text and text == text.strip().lower()
             assert "<" not in text
-            assert text.split()[0] != "a", "a forbidden beginning"
-            assert not text.startswith("there is no")
+            assert not f"{text} ".startswith(("a ", "there is no ")), "a forbidden beginning"
 
 
-def test_runs_of_no_change_captions_occur_nowhere(tmp_path) -> None:
+@pytest.mark.parametrize(
+    ("word", "without", "rules"),
+    [
+        ("a", {"prefixes": []}, {"prefixes": [["a"]]}),
+        ("is", {"prefixes": [["is"]]}, {"prefixes": [["is"]], "runs": [["is"]]}),
+    ],
+)
+def test_forbidden_beginnings_begin_no_caption_and_runs_stand_nowhere(tmp_path, word, without, rules) -> None:
+    """Without the rule the same model says the word: as the first one, or in the middle of a sentence."""
     model = tiny_model(seed=2)
     with torch.no_grad():
-        model.decoder.logits.bias[model.vocabulary.encode("is", 3)[1]] += 1
-    texts = []
-    for runs in ([], [["is"]]):
-        path = tmp_path / f"{len(runs)}"
-        folder = save_model_folder(
-            path, model, card=card(), card_text="", no_change_prefixes=[["is"]], no_change_runs=runs
+        model.decoder.logits.bias[model.vocabulary.encode(word, 3)[1]] += 3 if word == "a" else 1
+    spoken = []
+    for name, settings in (("without", without), ("with", rules)):
+        folder = saved(tmp_path / name, model, **settings)
+        assert folder.no_change_runs == tuple(map(tuple, settings.get("runs", ())))
+        found = Captioner.load(folder.path, device="cpu").caption(
+            *random_arrays(8), beams=4, assume_changed=True
         )
-        assert folder.no_change_runs == tuple(map(tuple, runs))
-        found = Captioner.load(path, device="cpu").caption(*images(8), beams=4, assume_changed=True)
-        texts.append([text.split() for c in found for text in (c.text, *c.alternatives)])
-    assert any("is" in words for words in texts[0]), "in the middle of a sentence"
-    assert not any("is" in words for words in texts[1])
+        texts = [text.split() for one in found for text in (one.text, *one.alternatives)]
+        spoken.append({text for words in texts for text in (words[:1] if word == "a" else words)})
+    assert word in spoken[0]
+    assert word not in spoken[1]
 
 
 def test_a_folder_of_an_earlier_version_has_no_runs(folder) -> None:
-    file = folder / "model.json"
-    content = json.loads(file.read_text())
-    del content["no_change_runs"]
-    file.write_text(json.dumps(content))
+    edit(no_change_runs=...)(folder)
     assert open_model_folder(folder).no_change_runs == ()
 
 
-def test_without_the_rule_the_forbidden_beginnings_occur(tmp_path) -> None:
-    """The check above would be empty if this model never began with the forbidden word."""
-    model = tiny_model(seed=2)
-    with torch.no_grad():
-        model.decoder.logits.bias[model.vocabulary.encode("a", 3)[1]] += 3
-    texts = []
-    for prefixes in ([], [["a"]]):
-        path = tmp_path / f"{len(prefixes)}"
-        save_model_folder(path, model, card=card(), card_text="", no_change_prefixes=prefixes)
-        found = Captioner.load(path, device="cpu").caption(*images(), assume_changed=True)
-        texts.append([c.text.split()[0] for c in found])
-    assert "a" in texts[0]
-    assert "a" not in texts[1]
-
-
-def test_encoded_pairs_get_the_captions_of_their_images(captioner) -> None:
-    before, after = images()
+def test_encoded_pairs_get_the_captions_of_their_random_arrays(captioner) -> None:
+    before, after = random_arrays()
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=captioner.bf16):
         features = captioner._model.encode(torch.from_numpy(before), torch.from_numpy(after))
     for settings in ({}, {"beams": 1}, {"assume_changed": True}):
         assert captioner.say(features, **settings) == captioner.caption(before, after, **settings)
 
 
-def test_a_beam_of_one_gives_no_alternatives(captioner) -> None:
-    found = captioner.caption(*images(3), beams=1, assume_changed=True)
-    assert all(c.alternatives == () and c.text for c in found)
-
-
-def test_captions_do_not_change_from_call_to_call(captioner, folder) -> None:
-    first = captioner.caption(*images(), assume_changed=True)
-    assert captioner.caption(*images(), assume_changed=True) == first
-    assert Captioner.load(str(folder)).caption(*images(), assume_changed=True) == first
-
-
-def test_no_gradients_are_kept_and_the_mode_is_evaluation(captioner) -> None:
-    captioner.predict_change(*images(1))
+def test_captions_do_not_change_from_call_to_call_and_no_gradients_are_kept(captioner, folder) -> None:
+    first = captioner.caption(*random_arrays(), assume_changed=True)
+    assert captioner.caption(*random_arrays(), assume_changed=True) == first
+    assert Captioner.load(str(folder)).caption(*random_arrays(), assume_changed=True) == first
+    single = captioner.caption(*random_arrays(3), beams=1, assume_changed=True)
+    assert all(one.alternatives == () and one.text for one in single)
+    captioner.predict_change(*random_arrays(1))
     assert captioner.device.type == "cpu"
     assert all(p.grad is None for p in captioner._model.parameters())
     assert not captioner._model.training
@@ -237,6 +216,7 @@ def test_shipped_models_are_found_by_name(folder, monkeypatch) -> None:
     monkeypatch.setattr(weights, "SHIPPED", folder.parent)
     (folder.parent / "empty").mkdir()
     assert [one.name for one in available_models()] == ["tiny"]
+    assert (rscc.Captioner, rscc.available_models) == (Captioner, available_models)
     assert find_model("tiny") == folder
     assert Captioner.load("tiny", device="cpu").card.threshold == 0.4
 
@@ -247,30 +227,30 @@ def test_loading_checks_every_file(folder) -> None:
         Captioner.load(folder, device="cpu")
 
 
-def test_the_public_names_lead_here() -> None:
-    assert rscc.Captioner is Captioner
-    assert rscc.available_models is available_models
-
-
 def test_a_model_that_never_learnt_the_flag_says_itself_that_nothing_changed(captioner) -> None:
     """A threshold of 0 as of models trained without unchanged pairs: the untrained flag silences nothing."""
     words = captioner._model.vocabulary
     with torch.no_grad():
         captioner._model.decoder.logits.bias[words.encode("no", 3)[1]] = 100
-    captioner._forbidden = ForbiddenWords.of_words([["no"]], words)
-    flagged = with_threshold(captioner, 1e-9).caption(*images())
+    captioner._rules = captioner._model.search_rules([["no"]])
+    flagged = with_threshold(captioner, 1e-9).caption(*random_arrays())
     assert all(c.changed and not c.text.startswith("no") for c in flagged)
     unflagged = with_threshold(captioner, 0.0)
-    assert {(c.text.split()[0], c.changed) for c in unflagged.caption(*images())} == {("no", False)}
-    found = unflagged.caption(*images(), assume_changed=True)
+    assert {(c.text.split()[0], c.changed) for c in unflagged.caption(*random_arrays())} == {("no", False)}
+    found = unflagged.caption(*random_arrays(), assume_changed=True)
     assert all(c.changed and not c.text.startswith("no") for c in found)
 
 
 def test_words_of_place_are_passed_over_where_they_say_nothing(captioner) -> None:
     """A word of the best sentence, if it stood for a place: no sentence with it comes before one without."""
-    before, after = images(4)
+    before, after = random_arrays(8)
     plain = captioner.caption(before, after, beams=4, assume_changed=True)
-    (word, *_) = set(plain[0].text.split()) - set(plain[0].alternatives[0].split())
+    word = next(
+        word
+        for caption in plain
+        for word in caption.text.split()
+        if any(word not in text.split() for text in caption.alternatives)
+    )
     captioner._place_words = [captioner._model.vocabulary.words.index(word)]
     assert captioner.caption(before, after, beams=4, assume_changed=True) == plain
     placeless = captioner.caption(before, after, beams=4, assume_changed=True, placeless=True)
@@ -283,3 +263,87 @@ def test_words_of_place_are_passed_over_where_they_say_nothing(captioner) -> Non
 def test_the_words_of_place_are_those_of_the_vocabulary(captioner) -> None:
     words = captioner._model.vocabulary.words
     assert {words[place] for place in captioner._place_words} == {"left", "right", "top", "bottom", "side"}
+
+
+# A folder that tells facts.
+
+
+@pytest.fixture
+def grounded(tmp_path) -> Captioner:
+    """All pairs are changed; whatever is more likely than not is stated."""
+    facts = tiny_facts(sure=(0.5,) * len(ANSWERS))
+    folder = saved(tmp_path / "facts", name="facts", changed_threshold=0.0, facts=facts)
+    return Captioner.load(folder.path, device="cpu")
+
+
+def test_with_facts_captions_are_grounded(grounded) -> None:
+    before, after = random_arrays(3)
+    assert grounded.facts is not None
+    captions, found = grounded.caption(before, after), grounded.predict_change(before, after)
+    masks = found.change_probability >= grounded.card.threshold
+    logits, closer = (grounded.measure(before, after, of) for of in (np.zeros_like(masks), masks))
+    assert logits.shape == (3, len(ANSWERS))
+    for number, caption in enumerate(captions):
+        probability = float(found.changed_probability[number])
+        expected = grounded.facts.picture_caption(logits[number], closer[number], masks[number], probability)
+        assert isinstance(caption, GroundedCaption)
+        assert caption.text == expected.text and caption.alternatives == expected.alternatives
+        assert caption.score == pytest.approx(expected.score, abs=1e-3)
+        assert read_statement(caption.text).came == set(caption.facts.came)
+    prediction, described = grounded.describe(before, after)
+    assert [one.text for one in described] == [one.text for one in captions]
+    np.testing.assert_array_equal(prediction.change_probability, found.change_probability)
+
+
+def test_regions_are_measured_apart(grounded) -> None:
+    before, after = random_arrays(2)
+    regions = np.zeros((2, 64, 64))
+    regions[0, :, :32] = 1
+    found = grounded.measure(before, after, regions)
+    whole = grounded.measure(before, after, np.ones((2, 64, 64)))
+    np.testing.assert_allclose(found[1], whole[1], atol=1e-3)
+    assert np.abs(found[0] - whole[0]).max() > 1e-3
+
+
+def test_facts_are_of_the_dates_in_their_order(grounded, tmp_path) -> None:
+    before, after = random_arrays(2)
+    after = after // 2 + 127
+    found = grounded.measure(before, after, np.ones((2, 64, 64)))
+    model = weights.load_model(open_model_folder(tmp_path / "facts"))
+    change = torch.from_numpy(grounded.predict_change(before, after).change_probability)
+    with torch.no_grad():
+        view = model.encode(torch.from_numpy(before), torch.from_numpy(after)).pair
+        dates = view.maps_before, view.maps_after
+        right, wrong = (
+            tiny_heads()(*maps, change, torch.ones_like(change)).numpy() for maps in (dates, dates[::-1])
+        )
+    assert np.abs(found - right).max() < 0.2 * np.abs(found - wrong).max()
+
+
+def test_a_pair_that_did_not_change_has_no_facts(grounded) -> None:
+    captions = with_threshold(grounded, 1.0).caption(*random_arrays(2))
+    for caption in captions:
+        assert caption.text == NO_CHANGE_CAPTION and not caption.changed
+        assert not isinstance(caption, GroundedCaption)
+    for caption in grounded.caption(*random_arrays(2), assume_changed=True):
+        assert isinstance(caption, GroundedCaption) and caption.changed
+
+
+def test_without_ground_the_decoder_speaks_as_before(grounded, tmp_path) -> None:
+    plain = saved(tmp_path / "plain", name="facts", changed_threshold=0.0)
+    expected = Captioner.load(plain.path, device="cpu")
+    assert expected.facts is None
+    decoder = Captioner.load(tmp_path / "facts", device="cpu", ground=False)
+    assert decoder.facts is None
+    pairs = random_arrays(3)
+    assert decoder.caption(*pairs) == expected.caption(*pairs)
+    assert decoder.caption(*pairs) != grounded.caption(*pairs)
+    assert not any(isinstance(one, GroundedCaption) for one in decoder.caption(*pairs))
+
+
+def test_a_tampered_folder_of_facts_is_not_loaded(grounded, tmp_path) -> None:
+    file = tmp_path / "facts" / "facts.json"
+    file.write_text(file.read_text().replace("0.5", "0.0", 1))
+    with pytest.raises(ModelFolderInvalid, match=r"facts\.json: not the file that model\.json") as caught:
+        Captioner.load(tmp_path / "facts", device="cpu")
+    assert "\n" not in str(caught.value)

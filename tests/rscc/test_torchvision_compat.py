@@ -88,15 +88,12 @@ def test_a_package_without_a_compiled_library_gets_both_operators_once(run_pytho
     assert seen == [["nms", "qnms"], [], True]
 
 
-def test_every_other_module_is_left_to_the_other_finders():
+def test_every_other_module_is_left_to_the_other_finders_and_a_missing_torchvision_missing(monkeypatch):
     finder = TorchvisionFinder()
     assert finder.find_spec("torch", None) is None
     assert finder.find_spec("torchvision.ops", ["somewhere"]) is None
-
-
-def test_a_missing_torchvision_stays_missing(monkeypatch):
     monkeypatch.setattr(sys, "meta_path", [TorchvisionFinder()])
-    assert TorchvisionFinder().find_spec("torchvision", None) is None
+    assert finder.find_spec("torchvision", None) is None
 
 
 def test_the_spec_still_names_the_real_file(tmp_path, monkeypatch):

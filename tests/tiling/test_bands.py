@@ -103,7 +103,7 @@ def test_an_alpha_band_alone_is_no_picture(scene):
 
 
 @pytest.mark.parametrize(
-    ("wanted", "expected"),
+    ("requested", "expected"),
     [
         ((4, 3, 2), (4, 3, 2)),
         (("4", " 3 ", 2), (4, 3, 2)),
@@ -113,8 +113,8 @@ def test_an_alpha_band_alone_is_no_picture(scene):
         ((1, 1, 1), (1, 1, 1)),
     ],
 )
-def test_bands_by_number_and_name(scene, wanted, expected):
-    assert choose_bands(scene(SENTINEL), wanted) == BandChoice(expected, "request")
+def test_bands_by_number_and_name(scene, requested, expected):
+    assert choose_bands(scene(SENTINEL), requested) == BandChoice(expected, "request")
 
 
 def test_bands_by_the_colour_of_the_file(scene):
@@ -192,11 +192,11 @@ def test_clear_colours_of_a_palette_are_no_data(tmp_path):
     index = np.random.default_rng(0).integers(0, 4, (30, 40)).astype(np.uint8)
     image = Image.fromarray(index, "P")
     image.putpalette([part for color in COLORS for part in color[:3]])
-    image.save(tmp_path / "a.png", transparency=bytes([255, 0, 255, 100]))
-    (tmp_path / "a.pgw").write_text("0.5\n0\n0\n-0.5\n500000.25\n5599999.75\n")
-    with rasterio.open(tmp_path / "a.png", "r+") as file:
-        file.crs = UTM
     path = tmp_path / "a.png"
+    image.save(path, transparency=bytes([255, 0, 255, 100]))
+    (tmp_path / "a.pgw").write_text("0.5\n0\n0\n-0.5\n500000.25\n5599999.75\n")
+    with rasterio.open(path, "r+") as file:
+        file.crs = UTM
     assert describe(path).palette[1][3] == 0
     with ScenePair.open(path, path) as pair:
         before, _, valid = pair.read(Window(0, 0, 40, 30))

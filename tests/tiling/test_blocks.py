@@ -11,34 +11,34 @@ from tiling.layer import LayerReader
 
 
 def test_a_block_is_computed_once_and_the_oldest_goes():
-    made = []
+    computed = []
 
     def maker(key):
-        return lambda: made.append(key) or key * 10
+        return lambda: computed.append(key) or key * 10
 
     cache = BlockCache(2, lambda block: 1)
     assert [cache.get(key, maker(key)) for key in (1, 2, 1, 3, 1, 2)] == [10, 20, 10, 30, 10, 20]
-    assert made == [1, 2, 3, 2] and len(cache) == 2
+    assert computed == [1, 2, 3, 2] and len(cache) == 2
 
 
 def test_blocks_are_kept_by_weight():
     cache = BlockCache(10, len)
     for key, weight in (("a", 4), ("b", 5), ("c", 1), ("d", 3)):
         assert cache.get(key, lambda weight=weight: "x" * weight) == "x" * weight
-    made = []
+    computed = []
     for key in "dcba":
-        cache.get(key, lambda key=key: made.append(key) or "x" * 4)
-    assert made == ["a"]
+        cache.get(key, lambda key=key: computed.append(key) or "x" * 4)
+    assert computed == ["a"]
     assert cache.get("heavy", lambda: "x" * 11) == "x" * 11 and len(cache) == 0
 
 
 def test_threads_wait_for_the_one_that_computes():
-    cache, started, go_on, made = BlockCache(4, lambda block: 1), threading.Event(), threading.Event(), []
+    cache, started, go_on, computed = BlockCache(4, lambda block: 1), threading.Event(), threading.Event(), []
 
     def slow():
         started.set()
         assert go_on.wait(10)
-        made.append(1)
+        computed.append(1)
         return "block"
 
     with ThreadPoolExecutor(4) as pool:
@@ -48,7 +48,7 @@ def test_threads_wait_for_the_one_that_computes():
         assert not any(other.done() for other in others)
         go_on.set()
         assert [future.result(10) for future in (first, *others)] == ["block"] * 4
-    assert made == [1]
+    assert computed == [1]
 
 
 def test_an_error_is_raised_and_not_kept():

@@ -7,7 +7,8 @@ from affine import Affine
 from grounds import PLACES, Ground, View
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pyproj import Transformer
+from opened_scenes import refused_pair
+from pyproj import Geod, Transformer
 from rasters import ORIGIN, UTM, north_up, write_scene
 
 from tiling import BoundsInvalid, NoOverlap, ResolutionInvalid, SceneTooLarge, Window, describe
@@ -54,12 +55,14 @@ def box_of(grid, window):
 @pytest.mark.parametrize(("mirrored", "south_up"), [(False, True), (True, False), (True, True)])
 def test_flipped_scenes_keep_their_pixels(scene, mirrored, south_up):
     plain = scene()
-    own = plain.transform
-    x, y = own.c + 45 * mirrored, own.f - 30 * south_up
-    flipped = Affine(-own.a if mirrored else own.a, 0, x, 0, -own.e if south_up else own.e, y)
+    transform = plain.transform
+    x, y = transform.c + 45 * mirrored, transform.f - 30 * south_up
+    flipped = Affine(
+        -transform.a if mirrored else transform.a, 0, x, 0, -transform.e if south_up else transform.e, y
+    )
     turned = scene(transform=flipped)
     assert plan_grid(turned, turned) == plan_grid(plain, plain)
-    assert plan_grid(plain, turned).transform == own
+    assert plan_grid(plain, turned).transform == transform
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -68,16 +71,34 @@ def test_every_scene_gets_a_north_up_grid_in_metres_or_feet(tmp_path, place, ang
     for number, crs in enumerate(PLACES[place]):
         info = seen(tmp_path, place, crs=crs, angle=angle, gsd=0.6, name=f"{number}.tif")
         grid = plan_grid(info, info)
-        own = grid.transform
-        assert own.a > 0 > own.e and own.b == own.d == 0 and grid.crs.is_projected
+        transform = grid.transform
+        assert transform.a > 0 > transform.e and transform.b == transform.d == 0 and grid.crs.is_projected
         assert grid.crs == info.crs or info.crs.is_geographic
         assert grid.gsd == pytest.approx(0.6, rel=0.011)  # maps are true to one percent
         # The grid holds the whole scene and hardly more.
         west, south, east, north = info.bounds
         if not info.crs.is_geographic:
-            assert own.c <= west + 0.06 * own.a and own.f >= north + 0.06 * own.e
-            assert (grid.width - 2) * own.a <= east - west <= (grid.width + 0.1) * own.a
-            assert (grid.height - 2) * -own.e <= north - south <= (grid.height + 0.1) * -own.e
+            assert transform.c <= west + 0.06 * transform.a and transform.f >= north + 0.06 * transform.e
+            assert (grid.width - 2) * transform.a <= east - west <= (grid.width + 0.1) * transform.a
+            assert (grid.height - 2) * -transform.e <= north - south <= (grid.height + 0.1) * -transform.e
+
+
+@pytest.mark.parametrize(
+    ("crs", "place", "cell"),
+    [
+        ("EPSG:2263", (985_000, 200_000), 2.0),  # feet
+        ("EPSG:3857", (1_670_000, 8_399_738), 1.0),
+        # At 60 degrees north a unit is half a metre to the east and a whole one to the north.
+        ("EPSG:4087", (1_670_000, 6_679_169), 0.4),
+    ],
+)
+def test_pixels_are_as_wide_and_as_high_as_they_were_asked_for(scene, crs, place, cell):
+    info = scene(crs=crs, transform=north_up(*place, cell))
+    grid = plan_grid(info, info, 1.0)
+    assert grid.gsd == 1.0
+    for one, other in (((40, 10), (41, 10)), ((40, 10), (40, 11))):
+        _, _, metres = Geod(ellps="WGS84").inv(*lonlat(grid, *one), *lonlat(grid, *other))
+        assert metres == pytest.approx(1.0, rel=5e-3)
 
 
 @pytest.mark.parametrize(
@@ -133,13 +154,11 @@ def test_before_may_be_the_large_one(scene):
 
 @pytest.mark.parametrize("gsd", [0, -1.0, math.nan, math.inf])
 def test_impossible_resolutions(scene, gsd):
-    with pytest.raises(ResolutionInvalid, match="above 0"):
-        plan_grid(scene(), scene(), gsd)
+    refused_pair(ResolutionInvalid, scene(), scene(), "above 0", gsd=gsd)
 
 
 def test_a_grid_beyond_the_limit(scene):
-    with pytest.raises(SceneTooLarge, match="coarser"):
-        plan_grid(scene(), scene(), 1e-5)
+    refused_pair(SceneTooLarge, scene(), scene(), "scene.tif", "coarser", gsd=1e-5)
 
 
 # --- the anchor
@@ -182,10 +201,10 @@ def test_a_box_around_pixels_is_these_pixels(scene, data):
     window = Window(
         col, row, data.draw(st.integers(1, grid.width - col)), data.draw(st.integers(1, grid.height - row))
     )
-    found = focus_window(grid, box_of(grid, window), info)
+    focus = focus_window(grid, box_of(grid, window), info)
     # A box in degrees lies aslant on the map, by less than a pixel here.
-    assert found.intersection(window) == window
-    assert found.width <= window.width + 2 and found.height <= window.height + 2
+    assert focus.intersection(window) == window
+    assert focus.width <= window.width + 2 and focus.height <= window.height + 2
 
 
 def test_a_box_larger_than_the_scene_is_all_of_it(scene):
@@ -195,21 +214,13 @@ def test_a_box_larger_than_the_scene_is_all_of_it(scene):
         assert focus_window(grid, bounds, info) == Window(0, 0, 90, 60)
 
 
-@pytest.mark.parametrize(
-    ("place", "crs", "bounds"),
-    [
-        ((180.0, -17.0), "EPSG:32701", (179.9999, -17.1, -179.9999, -16.9)),
-        ((180.0, -17.0), "EPSG:32760", (179.9999, -17.1, -179.9999, -16.9)),
-        ((180.0, -17.0), "EPSG:4326", (179.9999, -17.1, -179.9999, -16.9)),
-        ((180.0, -17.0), "EPSG:3832", (179.9999, -17.1, -179.9999, -16.9)),
-    ],
-)
-def test_a_box_across_the_antimeridian(tmp_path, place, crs, bounds):
-    info = seen(tmp_path, place, crs=crs)
+@pytest.mark.parametrize("crs", ["EPSG:32701", "EPSG:32760", "EPSG:4326", "EPSG:3832"])
+def test_a_box_across_the_antimeridian(tmp_path, crs):
+    info = seen(tmp_path, (180.0, -17.0), crs=crs)
     grid = plan_grid(info, info)
-    found = focus_window(grid, bounds, info)
+    focus = focus_window(grid, (179.9999, -17.1, -179.9999, -16.9), info)
     # 0.0002 degrees are 21.3 m; the zones lean a little there.
-    assert found.height == grid.height and found.width * grid.gsd == pytest.approx(21.3, abs=3)
+    assert focus.height == grid.height and focus.width * grid.gsd == pytest.approx(21.3, abs=3)
     east = focus_window(grid, (-180, -17.1, -179.9, -16.9), info)
     west = focus_window(grid, (179.9, -17.1, 180, -16.9), info)
     assert west.col_off == 0 and east.col_end == grid.width and abs(west.col_end - east.col_off) <= 4
@@ -225,16 +236,22 @@ def test_a_box_around_the_pole(scene):
 
 @pytest.mark.parametrize("bounds", [(100, 10, 101, 11), (-164, -51, -163, -50), (15.01, 50.5, 15.02, 50.6)])
 def test_a_box_elsewhere(scene, bounds):
-    info = scene()
-    with pytest.raises(NoOverlap, match=r"scene\.tif: the box .*around 15\.0") as caught:
-        focus_window(plan_grid(info, info), bounds, info)
-    assert ",".join(f"{value:g}" for value in bounds) in str(caught.value)
+    text = ",".join(f"{value:g}" for value in bounds)
+    refused_pair(NoOverlap, scene(), scene(), f"scene.tif: the box {text}", "around 15.0", bounds=bounds)
 
 
 @pytest.mark.parametrize(
-    "bounds", [(15.1, 50, 14.9, 51), (14, 51, 15, 50), (14, 50, 14, 51), (-190, 1, 0, 2), (math.nan, 1, 2, 3)]
+    "bounds",
+    [
+        (15.1, 50, 14.9, 51),
+        (14, 51, 15, 50),
+        (14, 50, 14, 51),
+        (14, 50, 15, 50),
+        (-190, 1, 0, 2),
+        (1, 2, 3, 95),
+        (math.nan, 1, 2, 3),
+    ],
 )
 def test_an_impossible_box(scene, bounds):
-    info = scene()
-    with pytest.raises(BoundsInvalid, match="the box"):
-        focus_window(plan_grid(info, info), bounds, info)
+    text = ",".join(f"{value:g}" for value in bounds)
+    refused_pair(BoundsInvalid, scene(), scene(), f"the box {text}", "give", bounds=bounds)

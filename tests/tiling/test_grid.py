@@ -1,28 +1,11 @@
 import numpy as np
 import pytest
+from drawn_grids import grids
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tiling import TileGrid, Window
 from tiling.grid import lattice
-
-SIZES = st.integers(1, 70)
-
-
-@st.composite
-def grids(draw, *, areas=True):
-    tile = draw(st.integers(1, 30))
-    width, height = draw(SIZES), draw(SIZES)
-    area = None
-    if areas and draw(st.booleans()):
-        col, row = draw(st.integers(-5, width - 1)), draw(st.integers(-5, height - 1))
-        area = Window(
-            col, row, draw(st.integers(max(1, 1 - col), 80)), draw(st.integers(max(1, 1 - row), 80))
-        )
-    anchor = (draw(st.integers(-500, 500)), draw(st.integers(-500, 500)))
-    return TileGrid(
-        width, height, tile=tile, overlap=draw(st.integers(0, tile - 1)), anchor=anchor, area=area
-    )
 
 
 @given(grids())
@@ -79,35 +62,22 @@ def test_a_cut_scene_has_the_same_tiles_away_from_the_cut(grid, data):
 
 
 @given(grids())
-def test_windows_are_whole_tiles_that_stick_out_only_of_a_small_scene(grid):
-    for tile in grid:
+def test_tiles_are_whole_in_row_major_order_and_share_at_least_the_overlap(grid):
+    for tile in grid:  # they stick out only of a small scene
         assert (tile.window.width, tile.window.height) == (grid.tile, grid.tile)
         assert tile.window.col_off >= 0 and tile.window.row_off >= 0
         assert tile.window.col_end <= max(grid.width, grid.tile)
         assert tile.window.row_end <= max(grid.height, grid.tile)
 
-
-@given(grids())
-def test_neighbours_share_at_least_the_overlap(grid):
     for axis in (grid.rows, grid.columns):
         gaps = np.diff(axis.starts)
         assert (gaps >= 1).all() and (grid.tile - gaps >= grid.overlap).all()
 
-
-@given(grids())
-def test_order_is_row_major_and_indices_lead_back(grid):
     tiles = list(grid)
     assert len(tiles) == len(grid) == grid.shape[0] * grid.shape[1]
     assert [tile.index for tile in tiles] == list(range(len(grid)))
     assert [(tile.row, tile.col) for tile in tiles] == sorted((tile.row, tile.col) for tile in tiles)
     assert tiles == [grid[index] for index in range(len(grid))]
-
-
-@given(grids(), st.data())
-def test_tile_of_finds_the_core(grid, data):
-    row = data.draw(st.integers(grid.area.row_off, grid.area.row_end - 1))
-    col = data.draw(st.integers(grid.area.col_off, grid.area.col_end - 1))
-    assert grid.tile_of(row, col).core.intersection(Window(col, row, 1, 1))
 
 
 def test_rows_and_columns_are_not_swapped():
@@ -117,13 +87,10 @@ def test_rows_and_columns_are_not_swapped():
     assert grid[6].window == Window(0, 36, 64, 64)
 
 
-def test_a_scene_smaller_than_a_tile_is_one_tile():
+def test_a_scene_as_large_as_a_tile_or_smaller_is_one_tile():
     [tile] = TileGrid(5, 3, tile=64, overlap=16)
     assert tile.window == Window(0, 0, 64, 64)
     assert tile.core == Window(0, 0, 5, 3)
-
-
-def test_a_scene_as_large_as_a_tile_is_one_tile():
     assert len(TileGrid(64, 64, tile=64, overlap=16)) == 1
     assert len(TileGrid(65, 64, tile=64, overlap=16)) == 2
 
@@ -132,14 +99,6 @@ def test_a_scene_as_large_as_a_tile_is_one_tile():
 def test_there_is_no_tile_beyond_the_last(index):
     with pytest.raises(IndexError, match=str(index)):
         TileGrid(65, 64, tile=64, overlap=16)[index]
-
-
-@pytest.mark.parametrize("pixel", [(5, 19), (5, 60), (9, 20), (30, 20)])
-def test_a_pixel_outside_the_area_has_no_tile(pixel):
-    grid = TileGrid(100, 100, tile=64, overlap=16, area=Window(20, 10, 40, 20))
-    assert grid.tile_of(10, 20).core.intersection(Window(20, 10, 1, 1))
-    with pytest.raises(IndexError, match="outside"):
-        grid.tile_of(*pixel)
 
 
 def test_an_area_is_cut_to_the_scene_and_must_have_a_pixel_of_it():
@@ -153,12 +112,6 @@ def test_the_anchor_moves_the_tiles_to_the_lattice():
     grid = TileGrid(400, 300, tile=128, overlap=32, anchor=(7, 100))
     assert grid.columns.starts == (0, 89, 185, 272)
     assert grid.rows.starts == (0, 92, 172)
-
-
-@pytest.mark.parametrize("pixel", [(-1, 0), (0, -1), (64, 0), (0, 65)])
-def test_a_pixel_outside_has_no_tile(pixel):
-    with pytest.raises(IndexError):
-        TileGrid(65, 64, tile=64, overlap=16).tile_of(*pixel)
 
 
 @pytest.mark.parametrize(

@@ -14,13 +14,19 @@ def row_of(*lefts):
     return [region(box(left, 0, left + 2, 2)) for left in lefts]
 
 
-def test_near_regions_are_one_event_and_far_ones_are_not():
-    assert group_regions(row_of(0, 5, 20), 3) == [[0, 1], [2]]
-    assert group_regions(row_of(0, 5, 20), 2.999) == [[0], [1], [2]]
-
-
-def test_a_row_of_near_ones_is_one_event_though_its_ends_are_far_apart():
-    assert group_regions(row_of(*range(0, 100, 4)), 2) == [list(range(25))]
+@pytest.mark.parametrize(
+    ("lefts", "distance", "events"),
+    [
+        ((0, 5, 20), 3, [[0, 1], [2]]),
+        ((0, 5, 20), 2.999, [[0], [1], [2]]),
+        ((0, 2, 5), 0, [[0, 1], [2]]),  # the first two touch
+        (range(0, 100, 4), 2, [list(range(25))]),  # one row, though its ends are far apart
+        ((50, 0, 53, 100, 3), 1, [[0, 2], [1, 4], [3]]),  # in the order of their first region
+        ((), 10, []),
+    ],
+)
+def test_near_regions_are_one_event_and_far_ones_are_not(lefts, distance, events):
+    assert group_regions(row_of(*lefts), distance) == events
 
 
 def test_the_distance_is_that_of_the_outlines_not_of_the_boxes():
@@ -33,22 +39,8 @@ def test_the_distance_is_that_of_the_outlines_not_of_the_boxes():
 
 def test_parts_of_a_region_are_one():
     two = MultiPolygon([box(0, 0, 2, 2), box(2, 2, 4, 4)])
-    assert group_regions([region(box(50, 0, 52, 2)), region(two), region(box(5, 4, 7, 6))], 1) == [
-        [0],
-        [1, 2],
-    ]
-
-
-def test_events_are_in_order_of_their_first_region():
-    assert group_regions(row_of(50, 0, 53, 100, 3), 1) == [[0, 2], [1, 4], [3]]
-
-
-def test_regions_that_touch_are_one_event_at_distance_0():
-    assert group_regions(row_of(0, 2, 5), 0) == [[0, 1], [2]]
-
-
-def test_no_regions_no_events():
-    assert group_regions([], 10) == []
+    regions = [region(outline) for outline in (box(50, 0, 52, 2), two, box(5, 4, 7, 6))]
+    assert group_regions(regions, 1) == [[0], [1, 2]]
 
 
 @pytest.mark.parametrize("wrong", [-1.0, float("nan")])
@@ -70,14 +62,15 @@ def test_events_are_the_chains_of_near_regions(corners, distance):
         for other, second in enumerate(regions):
             if first.pixel_polygon.distance(second.pixel_polygon) <= distance:
                 assert event[one] == event[other]
+    near = {
+        (one, other)
+        for group in groups
+        for one in group
+        for other in group
+        if regions[one].pixel_polygon.distance(regions[other].pixel_polygon) <= distance
+    }
     for group in groups:
         reached = {group[0]}
         for _ in group:
-            reached |= {
-                n
-                for n in group
-                if any(
-                    regions[n].pixel_polygon.distance(regions[m].pixel_polygon) <= distance for m in reached
-                )
-            }
+            reached |= {other for one, other in near if one in reached}
         assert reached == set(group)

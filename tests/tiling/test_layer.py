@@ -4,7 +4,6 @@ from contextlib import ExitStack
 
 import numpy as np
 import pytest
-import rasterio
 from affine import Affine
 from grounds import PLACES, Ground, View
 from hypothesis import HealthCheck, given, settings
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 from rasterio.enums import Resampling
 from rasters import ORIGIN, north_up, textured, write_scene
 from scipy.ndimage import distance_transform_edt
+from virtual_rasters import band, source, write_bands
 
 from tiling import Window, describe
 from tiling import layer as layers
@@ -102,8 +102,8 @@ def test_what_has_no_data_leaks_into_nothing(tmp_path, dtype, way, data):
     assert np.abs(values[:, seen].astype(float) - even[:, seen]).max() <= tolerance
     # Nor is more given up than a pixel is mixed from.
     cols, rows = np.meshgrid(np.arange(grid.width) + 0.5 - shift[0], np.arange(grid.height) + 0.5 - shift[1])
-    own = grid.transform
-    there = ground.of_map(grid.crs.to_wkt(), own.a * cols + own.c, own.e * rows + own.f)
+    to_map = grid.transform
+    there = ground.of_map(grid.crs.to_wkt(), to_map.a * cols + to_map.c, to_map.e * rows + to_map.f)
     col, row = (~view.transform(ground)) * np.array(ground.to_map(view.crs, *there))
     inside = (col > 0) & (col < view.width) & (row > 0) & (row < view.height)
     far = distance_transform_edt(np.pad(valid, 1))[1:-1, 1:-1]
@@ -116,11 +116,11 @@ def test_what_has_no_data_leaks_into_nothing(tmp_path, dtype, way, data):
 @pytest.mark.parametrize("kind", ["same", "flipped", "warped"])
 def test_a_layer_can_be_displaced(tmp_path, kind):
     image = textured(80, 100)
-    own = north_up()
-    transform = Affine(0.5, 0, own.c, 0, 0.5, own.f - 40) if kind == "flipped" else own
+    plain = north_up()
+    transform = Affine(0.5, 0, plain.c, 0, 0.5, plain.f - 40) if kind == "flipped" else plain
     pixels = image[:, ::-1] if kind == "flipped" else image
     info = describe(write_scene(tmp_path / "a.tif", pixels, transform=transform))
-    other = own if kind != "warped" else north_up(ORIGIN[0] + 0.2, ORIGIN[1])
+    other = plain if kind != "warped" else north_up(ORIGIN[0] + 0.2, ORIGIN[1])
     before = describe(write_scene(tmp_path / "b.tif", image, transform=other))
     grid = plan_grid(before, info)
     still = read_all(Layer.of(info, RGB, grid, False))
@@ -138,14 +138,11 @@ def test_a_layer_can_be_displaced(tmp_path, kind):
 def test_flipped_scenes_are_read_pixel_by_pixel(tmp_path):
     image = textured(60, 90)
     plain = describe(write_scene(tmp_path / "a.tif", image))
-    grid, own = plan_grid(plain, plain), plain.transform
+    grid, to_map = plan_grid(plain, plain), plain.transform
     for rows, cols in ((-1, 1), (1, -1), (-1, -1)):
-        x, y = own.c + 45 * (cols < 0), own.f - 30 * (rows < 0)
-        path = write_scene(
-            tmp_path / "flipped.tif",
-            image[:, ::rows, ::cols],
-            transform=Affine(0.5 * cols, 0, x, 0, -0.5 * rows, y),
-        )
+        x, y = to_map.c + 45 * (cols < 0), to_map.f - 30 * (rows < 0)
+        transform = Affine(0.5 * cols, 0, x, 0, -0.5 * rows, y)
+        path = write_scene(tmp_path / "flipped.tif", image[:, ::rows, ::cols], transform=transform)
         layer = Layer.of(describe(path), RGB, grid, False)
         values, seen = read_all(layer)
         assert layer.offset == (0, 0) and seen.all() and np.array_equal(values, image)
@@ -159,17 +156,9 @@ def test_a_band_with_a_nodata_value_of_its_own(tmp_path):
     image = textured(60, 90, dtype="uint16") * 10
     image[1, 20:30] = 7777
     write_scene(tmp_path / "a.tif", image)
-    bands = "".join(
-        f'<VRTRasterBand dataType="UInt16" band="{n}">{"<NoDataValue>7777</NoDataValue>" if n == 2 else ""}'
-        '<SimpleSource><SourceFilename relativeToVRT="1">a.tif</SourceFilename>'
-        f"<SourceBand>{n}</SourceBand></SimpleSource></VRTRasterBand>"
-        for n in RGB
-    )
-    place = rasterio.crs.CRS.from_epsg(32633).to_wkt().replace('"', "&quot;")
-    (tmp_path / "a.vrt").write_text(
-        f'<VRTDataset rasterXSize="90" rasterYSize="60"><SRS>{place}</SRS>'
-        f"<GeoTransform>{', '.join(map(str, north_up().to_gdal()))}</GeoTransform>{bands}</VRTDataset>"
-    )
+    nodata = {2: "<NoDataValue>7777</NoDataValue>"}
+    bands = "".join(band(n, nodata.get(n, "") + source("a.tif", n), "UInt16") for n in RGB)
+    write_bands(tmp_path / "a.vrt", bands, (90, 60))
     info = describe(tmp_path / "a.vrt")
     values, seen = read_all(Layer.of(info, RGB, plan_grid(info, info), False))
     assert not seen[20:30].any() and seen.sum() == seen.size - 900
@@ -208,7 +197,7 @@ def test_a_block_is_made_of_a_bounded_number_of_pixels(tmp_path, ratio):
     info = describe(write_scene(tmp_path / "a.tif", textured(700, 900), transform=north_up(cell=0.1)))
     layer = Layer.of(info, RGB, plan_grid(info, info, 0.1 * ratio), False)
     height, width = layers._blocks(layer)[0]
-    assert max(height, width) * ratio <= layers.MOST_SOURCE_PX
+    assert max(height, width) * ratio <= 2048
     values, seen = read_all(layer)
     assert seen.mean() > 0.8
     assert values[0][seen].mean() == pytest.approx(textured(700, 900)[0].mean(), abs=15)

@@ -2,26 +2,11 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from drawn_grids import grids
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tiling import ChangeMosaic, TileGrid, Window, mosaic
-
-
-@st.composite
-def grids(draw):
-    tile = draw(st.integers(1, 24))
-    width, height = draw(st.integers(1, 50)), draw(st.integers(1, 50))
-    col, row = draw(st.integers(0, width - 1)), draw(st.integers(0, height - 1))
-    area = Window(col, row, draw(st.integers(1, width - col)), draw(st.integers(1, height - row)))
-    return TileGrid(
-        width,
-        height,
-        tile=tile,
-        overlap=draw(st.integers(0, tile - 1)),
-        anchor=(draw(st.integers(0, 99)), draw(st.integers(0, 99))),
-        area=draw(st.sampled_from([None, area])),
-    )
 
 
 def cut(array, window, fill=0):
@@ -33,12 +18,15 @@ def cut(array, window, fill=0):
 
 
 def blend(grid, probability, valid):
-    blended = ChangeMosaic(grid)
-    bands = []
+    """The bands of tiles whose values ``probability`` and ``valid`` return."""
+    blended, bands = ChangeMosaic(grid), []
     for tile in grid:
-        bands += blended.add(tile, cut(probability, tile.window), cut(valid, tile.window))
-    bands += blended.finish()
-    return bands
+        bands += blended.add(tile, probability(tile), valid(tile))
+    return [*bands, *blended.finish()]
+
+
+def blend_cut(grid, probability, valid):
+    return blend(grid, lambda tile: cut(probability, tile.window), lambda tile: cut(valid, tile.window))
 
 
 def predict(scene, window):
@@ -49,12 +37,7 @@ def predict(scene, window):
 
 
 def blend_predicted(grid, scene, valid):
-    blended = ChangeMosaic(grid)
-    bands = []
-    for tile in grid:
-        bands += blended.add(tile, predict(scene, tile.window), cut(valid, tile.window))
-    bands += blended.finish()
-    return whole(bands)
+    return whole(blend(grid, lambda tile: predict(scene, tile.window), lambda tile: cut(valid, tile.window)))
 
 
 def whole(bands):
@@ -66,20 +49,20 @@ def test_tiled_equals_whole(grid, seed):
     rng = np.random.default_rng(seed)
     probability = rng.random((grid.height, grid.width)).astype(np.float32)
     valid = rng.random((grid.height, grid.width)) < 0.8
-    found, seen = whole(blend(grid, probability, valid))
-    asked = grid.area.slices(Window(0, 0, grid.width, grid.height))
-    probability, valid = probability[asked], valid[asked]
-    assert found.dtype == np.float32
+    blended, seen = whole(blend_cut(grid, probability, valid))
+    inside = grid.area.slices(Window(0, 0, grid.width, grid.height))
+    probability, valid = probability[inside], valid[inside]
+    assert blended.dtype == np.float32
     np.testing.assert_array_equal(seen, valid)
-    np.testing.assert_allclose(found, np.where(valid, probability, 0), atol=1e-6, rtol=0)
-    assert (found[~valid] == 0).all()
+    np.testing.assert_allclose(blended, np.where(valid, probability, 0), atol=1e-6, rtol=0)
+    assert (blended[~valid] == 0).all()
 
 
 @given(grids(), st.floats(0, 1, width=32))
 def test_a_constant_stays_itself(grid, value):
     probability = np.full((grid.height, grid.width), value, np.float32)
-    found, _ = whole(blend(grid, probability, np.ones(probability.shape, bool)))
-    np.testing.assert_array_equal(found, np.full((grid.area.height, grid.area.width), value, np.float32))
+    blended, _ = whole(blend_cut(grid, probability, np.ones(probability.shape, bool)))
+    np.testing.assert_array_equal(blended, np.full((grid.area.height, grid.area.width), value, np.float32))
 
 
 @given(grids(), st.sampled_from([1, 50, 2**19]))
@@ -87,7 +70,7 @@ def test_bands_cover_every_row_of_the_area_once_and_in_order(grid, most):
     ones = np.ones((grid.height, grid.width), np.float32)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(mosaic, "BAND_PX", most)
-        bands = blend(grid, ones, ones > 0)
+        bands = blend_cut(grid, ones, ones > 0)
     starts = [band.row_off for band in bands]
     ends = [band.row_off + len(band.probability) for band in bands]
     assert starts[0] == grid.area.row_off and ends[-1] == grid.area.row_end
@@ -104,11 +87,11 @@ def test_an_area_has_the_values_of_the_whole_to_the_last_bit(grid, seed):
     scene = rng.random((grid.height, grid.width)).astype(np.float32)
     valid = rng.random(scene.shape) < 0.9
     everything = TileGrid(grid.width, grid.height, grid.tile, grid.overlap, anchor=grid.anchor)
-    asked = grid.area.slices(everything.area)
+    inside = grid.area.slices(everything.area)
     for part, all_of_it in zip(
         blend_predicted(grid, scene, valid), blend_predicted(everything, scene, valid), strict=True
     ):
-        np.testing.assert_array_equal(part, all_of_it[asked])
+        np.testing.assert_array_equal(part, all_of_it[inside])
 
 
 @settings(max_examples=40)
@@ -118,11 +101,11 @@ def test_a_cut_scene_has_the_values_of_the_whole_away_from_the_cut(rows, cols, t
     anchor = data.draw(st.tuples(st.integers(0, 99), st.integers(0, 99)))
     scene = np.random.default_rng(rows * 61 + cols).random((100, 90)).astype(np.float32)
     valid = scene < 0.9
-    found, _ = blend_predicted(TileGrid(90, 100, tile, overlap, anchor=anchor), scene, valid)
+    blended, _ = blend_predicted(TileGrid(90, 100, tile, overlap, anchor=anchor), scene, valid)
     part = TileGrid(90 - cols, 100 - rows, tile, overlap, anchor=(anchor[0] + cols, anchor[1] + rows))
-    again, _ = blend_predicted(part, scene[rows:, cols:], valid[rows:, cols:])
+    blended_part, _ = blend_predicted(part, scene[rows:, cols:], valid[rows:, cols:])
     # Only tiles that touch a row or column within a tile of the cut are others.
-    np.testing.assert_array_equal(again[tile:, tile:], found[rows + tile :, cols + tile :])
+    np.testing.assert_array_equal(blended_part[tile:, tile:], blended[rows + tile :, cols + tile :])
 
 
 def test_a_band_comes_with_the_last_tile_of_its_row():
@@ -158,6 +141,20 @@ def test_neighbours_that_disagree_fade_into_each_other():
     assert line[20] == 0 and line[35] == 1 and line[24:32].std() > 0
 
 
+@given(st.integers(2, 12), st.integers(0, 5), st.integers(1, 4), st.integers(1, 3), st.integers(0, 99))
+def test_tiles_that_are_mirrored_give_the_mirrored_scene(tile, overlap, columns, rows, seed):
+    """So no edge of a tile weighs more than the one across."""
+    step = tile - min(overlap, tile - 1)
+    grid = TileGrid(tile + step * (columns - 1), tile + step * (rows - 1), tile, tile - step)
+    assert grid.shape == (rows, columns)
+    tiles = np.random.default_rng(seed).random((rows, columns, tile, tile)).astype(np.float32)
+
+    def blended(predicted):
+        return whole(blend(grid, lambda t: predicted[t.row, t.col], lambda t: np.ones((tile, tile), bool)))[0]
+
+    np.testing.assert_allclose(blended(np.flip(tiles)), np.flip(blended(tiles)), atol=1e-6, rtol=0)
+
+
 def test_what_one_tile_calls_invalid_is_invalid_whatever_its_probability():
     grid = TileGrid(48, 32, tile=32, overlap=16)
     blended, full = ChangeMosaic(grid), np.ones((32, 32), np.float32)
@@ -185,29 +182,9 @@ def test_tiles_come_in_order():
         blended.add(grid[1], full[:5], full > 0)
 
 
-def test_memory_does_not_grow_with_the_height():
-    def peak(height):
-        grid = TileGrid(600, height, tile=64, overlap=16)
-        probability, valid = np.zeros((64, 64), np.float32), np.ones((64, 64), bool)
-        tracemalloc.start()
-        blended = ChangeMosaic(grid)
-        for tile in grid:
-            for _ in blended.add(tile, probability, valid):
-                pass
-        for _ in blended.finish():
-            pass
-        measured = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        return measured
-
-    peak(100)
-    low = peak(200)
-    assert peak(6000) < low + 200_000  # a scene of 6000 rows would be 14 MB
-
-
-def test_a_wide_scene_takes_little_more_than_the_sums_of_one_row_of_tiles():
-    grid = TileGrid(24_000, 500, tile=256, overlap=64, anchor=(5, 7))
-    probability, valid = np.zeros((256, 256), np.float32), np.ones((256, 256), bool)
+def peak_of(grid):
+    """The most memory that blending takes beside the tiles."""
+    probability, valid = np.zeros((grid.tile, grid.tile), np.float32), np.ones((grid.tile, grid.tile), bool)
     tracemalloc.start()
     blended = ChangeMosaic(grid)
     for tile in grid:
@@ -217,4 +194,14 @@ def test_a_wide_scene_takes_little_more_than_the_sums_of_one_row_of_tiles():
         pass
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 256 * 24_000 * 8 + 10_000_000
+    return peak
+
+
+def test_memory_does_not_grow_with_the_height():
+    low, high = (peak_of(TileGrid(600, height, tile=64, overlap=16)) for height in (200, 6000))
+    assert high < low + 200_000  # a scene of 6000 rows would be 14 MB
+
+
+def test_a_wide_scene_takes_little_more_than_the_sums_of_one_row_of_tiles():
+    grid = TileGrid(24_000, 500, tile=256, overlap=64, anchor=(5, 7))
+    assert peak_of(grid) < 256 * 24_000 * 8 + 10_000_000

@@ -20,17 +20,17 @@ def test_other_light_is_found():
     before = cells()
     noise = np.random.default_rng(1).normal(0, 3, before.shape)
     after = before * np.array([[0.7], [0.8], [0.9]]) + np.array([[20], [5], [-10]]) + noise
-    found = Normalization.fit(before, after)
-    assert found.gain == pytest.approx((1 / 0.7, 1 / 0.8, 1 / 0.9), rel=0.03)
-    assert found.offset == pytest.approx((-20 / 0.7, -5 / 0.8, 10 / 0.9), abs=3)
-    assert min(found.correlation) > 0.95 and found.stable > 0.9
+    light = Normalization.fit(before, after)
+    assert light.gain == pytest.approx((1 / 0.7, 1 / 0.8, 1 / 0.9), rel=0.03)
+    assert light.offset == pytest.approx((-20 / 0.7, -5 / 0.8, 10 / 0.9), abs=3)
+    assert min(light.correlation) > 0.95 and light.stable > 0.9
 
 
 def test_the_same_light_is_left_alone():
     before = cells()
-    found = Normalization.fit(before, before + np.random.default_rng(1).normal(0, 8, before.shape))
+    light = Normalization.fit(before, before + np.random.default_rng(1).normal(0, 8, before.shape))
     # Noise on one date must not pull the line towards it.
-    assert found.gain == pytest.approx((1, 1, 1), abs=0.08)
+    assert light.gain == pytest.approx((1, 1, 1), abs=0.08)
     assert not Normalization.fit(before, before * 1.005 + 1).applied
     assert Normalization.fit(before, before * 1.005 + 8).applied
     assert Normalization.fit(before, before * 0.95).applied
@@ -40,9 +40,9 @@ def test_a_veil_of_uneven_thickness_is_matched_on_the_whole():
     before = cells()
     veil = np.random.default_rng(1).uniform(0.2, 0.6, before.shape[1])
     after = before * (1 - veil) + 205 * veil
-    found = Normalization.fit(before, after)
-    back = after * np.array(found.gain)[:, None] + np.array(found.offset)[:, None]
-    assert min(found.correlation) < 0.9
+    light = Normalization.fit(before, after)
+    back = after * np.array(light.gain)[:, None] + np.array(light.offset)[:, None]
+    assert min(light.correlation) < 0.9
     assert np.abs(back.mean(1) - before.mean(1)).max() < 5
     assert back.std() == pytest.approx(before.std(), rel=0.15)
 
@@ -53,10 +53,10 @@ def test_what_changed_has_no_say(share):
     after = before * 0.8 + 15
     built = slice(0, int(share * before.shape[1]))
     after[:, built] = np.random.default_rng(3).normal(215, 10, after[:, built].shape)
-    found = Normalization.fit(before, after)
-    assert found.gain == pytest.approx((1.25,) * 3, rel=0.05)
+    light = Normalization.fit(before, after)
+    assert light.gain == pytest.approx((1.25,) * 3, rel=0.05)
     # The new roofs stay as much brighter as they are.
-    back = after * np.array(found.gain)[:, None] + np.array(found.offset)[:, None]
+    back = after * np.array(light.gain)[:, None] + np.array(light.offset)[:, None]
     assert np.abs(back[:, built] - (215 - 15) / 0.8).mean() < 20
     assert np.abs(back[:, built.stop :] - before[:, built.stop :]).mean() < 4
 
@@ -64,8 +64,8 @@ def test_what_changed_has_no_say(share):
 def test_clipped_values_tell_nothing():
     before = cells()
     after = (before * 2.2 - 60).clip(0, 255)
-    found = Normalization.fit(before, after)
-    assert found.gain == pytest.approx((1 / 2.2,) * 3, rel=0.1)
+    light = Normalization.fit(before, after)
+    assert light.gain == pytest.approx((1 / 2.2,) * 3, rel=0.1)
 
 
 def test_dates_that_do_not_go_together():
@@ -78,11 +78,11 @@ def test_dates_that_do_not_go_together():
 
 
 def test_a_table_stretches_and_normalises_at_once():
-    found = Normalization((1.5, 1.0, 0.5), (-10.0, 0.0, 20.0), (1.0,) * 3, 1.0)
+    light = Normalization((1.5, 1.0, 0.5), (-10.0, 0.0, 20.0), (1.0,) * 3, 1.0)
     values = np.array([[10, 100, 200]] * 3, np.uint8)
-    shown = found.table(None).apply(values)
+    shown = light.table(None).apply(values)
     assert shown.tolist() == [[5, 140, 255], [10, 100, 200], [25, 70, 120]]
-    stretched = found.table(Table((0.0,) * 3, (1000.0,) * 3)).grey(np.full((3, 1), 500.0))
+    stretched = light.table(Table((0.0,) * 3, (1000.0,) * 3)).grey(np.full((3, 1), 500.0))
     assert stretched[:, 0] == pytest.approx([127.5 * 1.5 - 10, 127.5, 127.5 / 2 + 20])
 
 
@@ -91,8 +91,8 @@ def test_any_moderate_light_comes_back(gain, offset):
     before = cells(count=1500)
     after = before * gain + offset
     inside = ((after > 2) & (after < 253)).all(axis=0)
-    found = Normalization.fit(before[:, inside], after[:, inside])
-    back = after[:, inside] * np.array(found.gain)[:, None] + np.array(found.offset)[:, None]
+    light = Normalization.fit(before[:, inside], after[:, inside])
+    back = after[:, inside] * np.array(light.gain)[:, None] + np.array(light.offset)[:, None]
     assert np.abs(back - before[:, inside]).max() < 0.5
 
 

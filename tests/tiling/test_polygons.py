@@ -1,4 +1,3 @@
-import time
 import tracemalloc
 from itertools import pairwise
 
@@ -88,12 +87,12 @@ def test_an_area_has_the_regions_of_the_whole_that_lie_in_it(scene, connectivity
     everything = polygonize(cut(probability, valid), THRESHOLD, **options)
     part = area.slices(Window(0, 0, width, height))
     bands = cut(probability[part], valid[part], col_off=col, row_off=row)
-    found = polygonize(bands, THRESHOLD, **options)
+    inner = polygonize(bands, THRESHOLD, **options)
     inside = box(area.col_off, area.row_off, area.col_end, area.row_end)
     whole_inside = [region for region in everything if inside.covers(region.pixel_polygon)]
     # What the edge of the area does not touch is there twice; what it touches may be a part only.
     assert the_same(
-        [region for region in found if not region.pixel_polygon.intersects(inside.exterior)],
+        [region for region in inner if not region.pixel_polygon.intersects(inside.exterior)],
         [region for region in whole_inside if not region.pixel_polygon.intersects(inside.exterior)],
     )
 
@@ -112,16 +111,10 @@ def test_polygons_are_valid_and_cover_exactly_the_changed_pixels(scene, connecti
     assert all(region.pixel_polygon.is_valid for region in regions)
     assert shapely.union_all([region.pixel_polygon for region in regions]).equals(shapely.union_all(pixels))
     for region in regions:
-        inside = [
-            p
-            for p in np.argwhere(changed)
-            if region.pixel_polygon.covers(box(p[1], p[0], p[1] + 1, p[0] + 1))
-        ]
-        rows, cols = np.array(inside).T
-        assert region.area_px == len(inside) == region.pixel_polygon.area
-        assert region.mean_probability == pytest.approx(
-            probability[rows, cols].astype(float).mean(), abs=1e-7
-        )
+        inside = shapely.covers(region.pixel_polygon, pixels)
+        assert region.area_px == inside.sum() == region.pixel_polygon.area
+        mean = probability[changed][inside].astype(float).mean()
+        assert region.mean_probability == pytest.approx(mean, abs=1e-7)
 
 
 def test_pixels_that_share_a_corner_touch_or_not():
@@ -161,7 +154,7 @@ def test_small_regions_may_be_dropped_early(scene, connectivity, smallest):
     for band in cut(probability, valid, seams):
         early.add(band)
         late.add(band)
-    assert the_same(early.finish(), late.finish(min_area_px=smallest))
+    assert the_same(early.finish(), [region for region in late.finish() if region.area_px >= smallest])
 
 
 def test_finishing_twice_gives_the_same():
@@ -201,18 +194,6 @@ def test_regions_run_from_top_to_bottom_then_from_left_to_right():
     assert [region.pixel_polygon.bounds[:2] for region in regions] == [(4, 0), (0, 1), (2, 1), (0, 3), (2, 3)]
 
 
-def test_only_regions_at_the_seam_stay_open():
-    polygonizer = Polygonizer(THRESHOLD)
-    mask = np.zeros((10, 50), np.float32)
-    mask[::4, ::2] = 1
-    mask[9, :10] = 1
-    for row in range(0, 100, 10):
-        polygonizer.add(Band(row, mask, np.ones(mask.shape, bool)))
-        assert polygonizer.open_regions == 1
-    assert len(polygonizer.finish()) > 100
-    assert polygonizer.open_regions == 0
-
-
 def test_bands_come_without_gaps():
     polygonizer = Polygonizer(THRESHOLD)
     band = np.zeros((4, 5), np.float32)
@@ -236,12 +217,10 @@ def test_connectivity_is_4_or_8():
 
 
 @pytest.mark.parametrize("threshold", [0.4, 0.5, 0.6])
-def test_a_noisy_map_takes_seconds_too(threshold):
+def test_a_noisy_map_has_the_same_regions_in_bands(threshold):
     noise = np.random.default_rng(0).random((500, 500)).astype(np.float32)
-    clock = time.process_time()
     one = polygonize(cut(noise), threshold)
     many = polygonize(cut(noise, seams=range(64, 500, 64)), threshold)
-    assert time.process_time() - clock < 5
     assert max(region.area_px for region in one) > 10_000
     assert the_same(one, many)
 
@@ -272,15 +251,16 @@ def test_a_band_of_a_wide_scene_takes_little_memory():
     assert peak_of(noise, 8, min_area_px=30) < low + 2_000_000
 
 
-def test_a_large_scene_takes_seconds():
-    rng = np.random.default_rng(0)
-    mask = np.zeros((4000, 4000), np.float32)
-    for row, col, height, width in zip(
-        *rng.integers(0, 3960, (2, 1000)), *rng.integers(8, 40, (2, 1000)), strict=True
-    ):
-        mask[row : row + height, col : col + width] = 0.9
-    clock = time.process_time()
-    regions = polygonize(cut(mask, seams=range(192, 4000, 192)), THRESHOLD, simplify_px=1.0)
-    assert time.process_time() - clock < 10
-    assert len(regions) > 800
-    assert sum(region.area_px for region in regions) == (mask > 0).sum()
+def test_corners_are_settled_a_few_times_however_many_there_are(monkeypatch):
+    """What is still open is gone through each time: with every band that takes the square of the rows."""
+    settled, settle = [], Polygonizer._settle
+    monkeypatch.setattr(Polygonizer, "_settle", lambda self: settled.append(len(settled)) or settle(self))
+    comb = np.zeros((4, 4000), np.float32)
+    comb[:, ::2] = 1
+    comb[::2, :] = 1
+    polygonizer = Polygonizer(THRESHOLD)
+    for number in range(200):
+        polygonizer.add(Band(4 * number, comb, comb >= 0))
+    [region] = polygonizer.finish()
+    assert region.area_px == 200 * (comb > 0).sum()
+    assert len(settled) < 12

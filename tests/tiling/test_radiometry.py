@@ -97,7 +97,7 @@ def with_fill(values, fill, share):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "low", "high", "fill", "share", "found"),
+    ("dtype", "low", "high", "fill", "share", "is_fill"),
     [
         ("float32", 0, 1, -9999, 0.03, True),
         ("float32", 0, 1, np.finfo(np.float32).min, 0.5, True),
@@ -108,9 +108,9 @@ def with_fill(values, fill, share):
         ("uint16", 300, 3000, 3100, 0.3, False),  # bright roofs
     ],
 )
-def test_values_far_from_all_others_are_taken_for_fill(dtype, low, high, fill, share, found):
+def test_values_far_from_all_others_are_taken_for_fill(dtype, low, high, fill, share, is_fill):
     values = np.random.default_rng(0).uniform(low, high, 10_000).astype(dtype)
-    expected = {float(np.array(fill, dtype)): pytest.approx(share, abs=0.01)} if found else {}
+    expected = {float(np.array(fill, dtype)): pytest.approx(share, abs=0.01)} if is_fill else {}
     assert fill_values(with_fill(values, fill, share)) == expected
 
 

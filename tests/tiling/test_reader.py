@@ -12,12 +12,16 @@ from tiling import SceneDamaged, ScenePair, TileGrid, Window, read_tiles
 
 @pytest.fixture
 def pair(tmp_path):
-    before = write_scene(
-        tmp_path / "before.tif", textured(200, 330), tiled=True, blockxsize=64, blockysize=64
-    )
+    blocks = {"tiled": True, "blockxsize": 64, "blockysize": 64}
+    before = write_scene(tmp_path / "before.tif", textured(200, 330), **blocks)
     after = write_scene(tmp_path / "after.tif", textured(200, 330, seed=1))
     with ScenePair.open(before, after) as opened:
         yield opened
+
+
+def assert_same(tile, before, after, valid):
+    assert np.array_equal(tile.before, before) and np.array_equal(tile.after, after)
+    assert np.array_equal(tile.valid, valid)
 
 
 def grid_of(pair):
@@ -34,9 +38,7 @@ def test_tiles_come_in_order_and_as_read_alone(pair, threads, ahead):
     tiles = list(read_tiles(pair, grid, threads=threads, ahead=ahead))
     assert [tile.tile for tile in tiles] == list(grid)
     for tile in tiles:
-        before, after, valid = pair.read(tile.tile.window)
-        assert np.array_equal(tile.before, before) and np.array_equal(tile.after, after)
-        assert np.array_equal(tile.valid, valid)
+        assert_same(tile, *pair.read(tile.tile.window))
     assert reading_threads() == []
 
 
@@ -123,8 +125,7 @@ def test_an_area_is_read_as_it_is_in_the_whole(pair):
     assert 1 < len(tiles) < len(whole)
     for tile in tiles:
         same = whole[tile.tile.window]
-        assert np.array_equal(tile.before, same.before) and np.array_equal(tile.after, same.after)
-        assert np.array_equal(tile.valid, same.valid)
+        assert_same(tile, same.before, same.after, same.valid)
 
 
 @pytest.mark.parametrize("wrong", [{"threads": 0}, {"ahead": 0}, {"first": -1}])

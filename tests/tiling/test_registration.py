@@ -37,17 +37,17 @@ def measured(before, after, valid=None, gsd=0.5):
 def test_a_shift_is_found(cols, rows):
     before = ground()
     after = moved(before, cols, rows) + np.random.default_rng(1).normal(0, 4, before.shape)
-    found = measured(before.astype(np.uint8), after.clip(0, 255).astype(np.uint8))
-    assert (found.cols, found.rows) == pytest.approx((cols, rows), abs=0.1)
-    assert found.metres == pytest.approx(0.5 * np.hypot(cols, rows), abs=0.05)
-    assert found.agreeing == found.groups == 5 and found.windows == 9 and found.spread < 0.1
+    shift = measured(before.astype(np.uint8), after.clip(0, 255).astype(np.uint8))
+    assert (shift.cols, shift.rows) == pytest.approx((cols, rows), abs=0.1)
+    assert shift.metres == pytest.approx(0.5 * np.hypot(cols, rows), abs=0.05)
+    assert shift.agreeing == shift.groups == 5 and shift.windows == 9 and shift.spread < 0.1
 
 
 @pytest.mark.parametrize("size", [(160, 200), (300, 280)])
 def test_small_scenes_are_cut_into_smaller_windows(size):
     before = ground(*size)
-    found = measured(before, moved(before, 2, 1))
-    assert (found.cols, found.rows) == pytest.approx((2, 1), abs=0.15)
+    shift = measured(before, moved(before, 2, 1))
+    assert (shift.cols, shift.rows) == pytest.approx((2, 1), abs=0.15)
 
 
 def test_light_haze_and_type_do_not_matter():
@@ -55,23 +55,23 @@ def test_light_haze_and_type_do_not_matter():
     after = moved(before, 2.5, -1.5)
     veil = np.linspace(0.1, 0.6, before.shape[2])
     after = (255 * (after.clip(0, 255) / 255) ** 1.4 * (1 - veil) + 210 * veil).astype(np.uint8)
-    found = measured((before * 40).astype(np.uint16), after)
-    assert (found.cols, found.rows) == pytest.approx((2.5, -1.5), abs=0.1)
+    shift = measured((before * 40).astype(np.uint16), after)
+    assert (shift.cols, shift.rows) == pytest.approx((2.5, -1.5), abs=0.1)
 
 
 def test_change_in_a_part_of_the_scene_does_not_matter():
     before = ground()
     after = moved(before, -4, 2)
     after[:, :, 420:] = ground(seed=7)[:, :, 420:]
-    found = measured(before, after)
-    assert (found.cols, found.rows) == pytest.approx((-4, 2), abs=0.1)
+    shift = measured(before, after)
+    assert (shift.cols, shift.rows) == pytest.approx((-4, 2), abs=0.1)
 
 
 def test_other_ground_has_no_shift():
     for seed in (1, 2, 3):
-        found = measured(ground(), ground(seed=seed))
-        assert (found.cols, found.rows, found.metres, found.spread) == (None,) * 4
-        assert found.pixels is found.remaining is None and found.windows == 9 and found.agreeing == 0
+        shift = measured(ground(), ground(seed=seed))
+        assert (shift.cols, shift.rows, shift.metres, shift.spread) == (None,) * 4
+        assert shift.pixels is shift.remaining is None and shift.windows == 9 and shift.agreeing == 0
 
 
 def test_a_shift_beyond_the_limit_is_not_believed():
@@ -97,8 +97,8 @@ def test_the_outline_of_nodata_is_no_structure():
     valid = (rows // 40 + cols // 60) % 3 > 0
     for image in (before, after):
         image[:, ~valid] = 0
-    found = measured(before, after, valid)
-    assert (found.cols, found.rows) == pytest.approx((4, 3), abs=0.25) and found.windows == 9
+    shift = measured(before, after, valid)
+    assert (shift.cols, shift.rows) == pytest.approx((4, 3), abs=0.25) and shift.windows == 9
 
 
 def test_values_as_large_as_a_float_can_be_do_no_harm():
@@ -106,8 +106,8 @@ def test_values_as_large_as_a_float_can_be_do_no_harm():
     after = moved(before, 4, 3)
     after[:, :40, :50] = np.finfo(np.float32).min
     for first in (before, before * np.float32(1e35)):
-        found = measured(first, after)
-        assert (found.cols, found.rows) == pytest.approx((4, 3), abs=0.25)
+        shift = measured(first, after)
+        assert (shift.cols, shift.rows) == pytest.approx((4, 3), abs=0.25)
 
 
 def test_nothing_to_go_by():
@@ -120,8 +120,8 @@ def test_nothing_to_go_by():
 
 
 def test_the_record_is_plain():
-    found = Registration(1.23456, -2.0, 1.17, 9, 5, 4, 0.25, (-1.0, 2.0), (0.0123, 0.0))
-    record = json.loads(json.dumps(found.as_dict()))
+    shift = Registration(1.23456, -2.0, 1.17, 9, 5, 4, 0.25, (-1.0, 2.0), (0.0123, 0.0))
+    record = json.loads(json.dumps(shift.as_dict()))
     assert record["cols"] == 1.235 and record["applied"] == [-1, 2] and record["left"] == [0.012, 0]
-    assert found.pixels == pytest.approx(2.35, abs=0.01) and found.remaining == pytest.approx(0.0123)
+    assert shift.pixels == pytest.approx(2.35, abs=0.01) and shift.remaining == pytest.approx(0.0123)
     assert set(Registration().as_dict().values()) == {None, 0}

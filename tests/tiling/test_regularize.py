@@ -42,12 +42,12 @@ def iou(one, other):
 
 def turns(polygon):
     """The cosine of every corner of an outline: 0 where the angle is right."""
-    found = []
+    cosines = []
     for ring in shapely.get_rings(shapely.get_parts(polygon)):
         sides = np.diff(shapely.get_coordinates(ring), axis=0)
         sides /= np.linalg.norm(sides, axis=1, keepdims=True)
-        found.append((sides * np.roll(sides, 1, axis=0)).sum(axis=1))
-    return np.concatenate(found)
+        cosines.append((sides * np.roll(sides, 1, axis=0)).sum(axis=1))
+    return np.concatenate(cosines)
 
 
 @settings(max_examples=60)

@@ -3,6 +3,7 @@ import pytest
 import rasterio
 from rasterio.shutil import copy
 from rasters import UTM, north_up, textured, write_scene
+from virtual_rasters import PLACE, band, source, write_bands
 
 from tiling import describe
 from tiling.scene import open_scene
@@ -46,16 +47,8 @@ def test_complex_pixels_are_described(tmp_path, kind):
 def test_bands_of_several_types(tmp_path):
     for name, dtype in (("a", "uint8"), ("b", "int16")):
         write_scene(tmp_path / f"{name}.tif", IMAGE[:1].astype(dtype))
-    bands = "".join(
-        f'<VRTRasterBand dataType="{kind}" band="{number}"><SimpleSource><SourceFilename relativeToVRT="1">'
-        f"{name}.tif</SourceFilename><SourceBand>1</SourceBand></SimpleSource></VRTRasterBand>"
-        for number, (name, kind) in enumerate((("a", "Byte"), ("b", "Int16")), start=1)
-    )
-    path = tmp_path / "a.vrt"
-    path.write_text(
-        f'<VRTDataset rasterXSize="400" rasterYSize="300"><SRS>{UTM}</SRS><GeoTransform>500000, 0.5, 0, '
-        f"5600000, 0, -0.5</GeoTransform>{bands}</VRTDataset>"
-    )
+    bands = band(1, source("a.tif")) + band(2, source("b.tif"), "Int16")
+    path = write_bands(tmp_path / "a.vrt", bands, (400, 300))
     info = describe(path)
     assert info.dtypes == ("uint8", "int16") and info.dtype == "int16"
 
@@ -65,25 +58,22 @@ def test_a_mosaic_with_a_gap(tmp_path):
     for name, west in (("a", 0), ("b", 450)):
         write_scene(tmp_path / f"{name}.tif", IMAGE, transform=north_up(500_000 + west / 2), nodata=0)
 
-    def source(name, band, col):
-        return (
-            f'<ComplexSource><SourceFilename relativeToVRT="1">{name}.tif</SourceFilename>'
-            f"<SourceBand>{band}</SourceBand>"
+    def part(name, number, col):
+        place = (
             '<SourceProperties RasterXSize="400" RasterYSize="300" DataType="Byte" BlockXSize="400" '
             'BlockYSize="6" /><SrcRect xOff="0" yOff="0" xSize="400" ySize="300" />'
-            f'<DstRect xOff="{col}" yOff="0" xSize="400" ySize="300" /><NODATA>0</NODATA></ComplexSource>'
+            f'<DstRect xOff="{col}" yOff="0" xSize="400" ySize="300" /><NODATA>0</NODATA>'
         )
+        return source(f"{name}.tif", number, more=place, kind="Complex")
 
     bands = "".join(
-        f'<VRTRasterBand dataType="Byte" band="{band}"><NoDataValue>0</NoDataValue>'
-        f"{source('a', band, 0)}{source('b', band, 450)}</VRTRasterBand>"
-        for band in (1, 2, 3)
+        band(n, f"<NoDataValue>0</NoDataValue>{part('a', n, 0)}{part('b', n, 450)}") for n in (1, 2, 3)
     )
-    path = tmp_path / "a.vrt"
-    path.write_text(
-        f'<VRTDataset rasterXSize="850" rasterYSize="300"><SRS dataAxisToSRSAxisMapping="1,2">{UTM}</SRS>'
-        f"<GeoTransform>500000, 0.5, 0, 5600000, 0, -0.5</GeoTransform>{bands}"
-        '<OverviewList resampling="average">2 4</OverviewList></VRTDataset>'
+    path = write_bands(
+        tmp_path / "a.vrt",
+        bands + '<OverviewList resampling="average">2 4</OverviewList>',
+        (850, 300),
+        PLACE.replace("<SRS>", '<SRS dataAxisToSRSAxisMapping="1,2">'),
     )
     info = describe(path)
     assert (info.driver, info.width, info.nodata, info.masked_by) == ("VRT", 850, 0, "nodata")

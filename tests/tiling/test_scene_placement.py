@@ -6,11 +6,13 @@ from rasterio.control import GroundControlPoint
 from rasterio.rpc import RPC
 from rasters import UTM, north_up, textured, write_scene
 from shapely.geometry import Point
+from virtual_rasters import PLACE, band, source, write_bands
 
 from tiling import MissingCRS, MissingGeoreferencing, describe
 from tiling.geodesy import on_map
 from tiling.scene import open_scene
 
+pytestmark = pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
 IMAGE = textured(40, 60)
 # Written out: releases of affine differ in how two transforms are multiplied.
 ROTATED = Affine(0.4, 0.3, 500_000, 0.3, -0.4, 5_600_000)
@@ -45,11 +47,6 @@ def test_any_affine_transform_places_a_scene(tmp_path, transform):
     assert info.gsd == pytest.approx(0.5, rel=0.02)
 
 
-def test_north_up_is_said_of_plain_grids_only(tmp_path):
-    assert describe(write_scene(tmp_path / "a.tif", IMAGE)).north_up
-
-
-@pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
 @pytest.mark.parametrize("transform", [north_up(), ROTATED, SOUTH_UP])
 def test_ground_control_points_place_a_scene(tmp_path, transform):
     info = describe(write_with_points(tmp_path / "a.tif", points_on(transform, CORNERS), UTM))
@@ -61,7 +58,6 @@ def test_ground_control_points_place_a_scene(tmp_path, transform):
     assert info.footprint.centroid.distance(Point(on_map(transform, 30, 20))) < 1e-5
 
 
-@pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
 def test_points_that_bend_the_image_bend_its_outline(tmp_path):
     places = [(row, col) for row in (0, 20, 40) for col in (0, 20, 40, 60)]
     bent = [
@@ -75,21 +71,15 @@ def test_points_that_bend_the_image_bend_its_outline(tmp_path):
     assert 5_600_001 < on_map(info.transform, 30, 0)[1] < 5_600_003
 
 
-@pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
 def test_points_on_both_sides_of_the_antimeridian_do_not_jump(tmp_path):
-    points = [
-        (0, 0, 179.999, 60),
-        (0, 60, -179.998, 60),
-        (40, 60, -179.998, 59.999),
-        (40, 0, 179.999, 59.999),
-    ]
+    west, east, south = 179.999, -179.998, 59.999
+    points = [(0, 0, west, 60), (0, 60, east, 60), (40, 60, east, south), (40, 0, west, south)]
     info = describe(write_with_points(tmp_path / "a.tif", points))
     west, _, east, _ = info.bounds
     assert (west, east) == pytest.approx((179.999, 180.002), abs=1e-6)
     assert [point.x for point in info.gcps] == pytest.approx([179.999, 180.002, 180.002, 179.999])
 
 
-@pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
 @pytest.mark.parametrize(
     "places", [((0, 0), (40, 60)), ((0, 0), (20, 30), (40, 60)), ((0, 0), (0, 0), (0, 0))]
 )
@@ -99,7 +89,6 @@ def test_points_that_span_no_area_are_refused(tmp_path, places):
         describe(path)
 
 
-@pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
 def test_a_camera_model_alone_is_refused_with_the_remedy(tmp_path):
     model = RPC(
         height_off=100, height_scale=500, lat_off=50, lat_scale=0.1, line_off=20, line_scale=20,
@@ -138,7 +127,6 @@ def test_degrees_and_grads_at_the_edge_of_the_earth_are_places(tmp_path, west, n
     describe(write_scene(tmp_path / "a.tif", IMAGE, crs=crs, transform=north_up(west, north, cell)))
 
 
-@pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
 def test_points_in_no_known_system_are_refused(tmp_path):
     path = write_with_points(
         tmp_path / "a.tif", points_on(north_up(), CORNERS), 'LOCAL_CS["plan",UNIT["metre",1]]'
@@ -147,7 +135,6 @@ def test_points_in_no_known_system_are_refused(tmp_path):
         describe(path)
 
 
-@pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
 @pytest.mark.parametrize(
     "places",
     [
@@ -164,7 +151,6 @@ def test_points_that_leave_a_bend_open_place_a_scene_by_the_nearest_transform(tm
     assert capfd.readouterr().err == "", "GDAL has nothing to complain about"
 
 
-@pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
 def test_points_that_fold_the_image_are_taken_as_a_plane(tmp_path):
     places = [(row, col) for row in (0, 20, 40) for col in (0, 30, 60)]
     folded = [(row, col, x - (20 if col == 60 else 0), y) for row, col, x, y in points_on(north_up(), places)]
@@ -172,15 +158,10 @@ def test_points_that_fold_the_image_are_taken_as_a_plane(tmp_path):
     assert info.gcps == () and info.footprint.is_valid
 
 
-def write_vrt(path, place):
+def write_placed(path, place):
     """A VRT of one band of a scene beside it, with an element that says where it lies."""
     write_scene(path.with_name("one.tif"), IMAGE)
-    path.write_text(
-        f'<VRTDataset rasterXSize="60" rasterYSize="40">{place}<VRTRasterBand dataType="Byte" band="1">'
-        '<SimpleSource><SourceFilename relativeToVRT="1">one.tif</SourceFilename><SourceBand>1</SourceBand>'
-        "</SimpleSource></VRTRasterBand></VRTDataset>"
-    )
-    return path
+    return write_bands(path, band(1, source("one.tif")), place=place)
 
 
 def test_a_virtual_raster_may_hold_control_points(tmp_path):
@@ -188,15 +169,14 @@ def test_a_virtual_raster_may_hold_control_points(tmp_path):
         f'<GCP Id="{number}" Pixel="{col}" Line="{row}" X="{x}" Y="{y}"/>'
         for number, (row, col, x, y) in enumerate(points_on(ROTATED, CORNERS))
     )
-    info = describe(write_vrt(tmp_path / "a.vrt", f'<GCPList Projection="{UTM}">{points}</GCPList>'))
+    info = describe(write_placed(tmp_path / "a.vrt", f'<GCPList Projection="{UTM}">{points}</GCPList>'))
     assert len(info.gcps) == 4 and info.crs.to_string() == UTM
     np.testing.assert_allclose(info.transform[:6], ROTATED[:6], atol=1e-6)
 
 
 def test_a_transform_goes_before_ground_control_points(tmp_path):
     point = '<GCP Id="1" Pixel="0" Line="0" X="3" Y="4"/>'
-    place = f"<SRS>{UTM}</SRS><GeoTransform>500000, 0.5, 0, 5600000, 0, -0.5</GeoTransform>"
-    path = write_vrt(tmp_path / "a.vrt", f'{place}<GCPList Projection="EPSG:4326">{point * 4}</GCPList>')
+    path = write_placed(tmp_path / "a.vrt", f'{PLACE}<GCPList Projection="EPSG:4326">{point * 4}</GCPList>')
     with open_scene(path) as file:
         assert len(file.gcps[0]) == 4
     info = describe(path)
@@ -205,9 +185,9 @@ def test_a_transform_goes_before_ground_control_points(tmp_path):
 
 @pytest.mark.parametrize("number", ["nan", "inf", "1e308"])
 def test_a_transform_of_no_numbers_is_refused(tmp_path, number):
-    place = f"<SRS>{UTM}</SRS><GeoTransform>{number}, 0.5, 0, 5600000, 0, -0.5</GeoTransform>"
+    place = PLACE.replace("500000", number)
     with pytest.raises(MissingGeoreferencing, match=r"a\.vrt: .*; correct"):
-        describe(write_vrt(tmp_path / "a.vrt", place))
+        describe(write_placed(tmp_path / "a.vrt", place))
 
 
 @pytest.mark.parametrize(
@@ -224,6 +204,8 @@ def test_systems_with_heights_in_feet_and_at_the_poles_are_known(tmp_path, crs):
     assert 0.1 < info.gsd < 1.2
 
 
-def test_a_system_around_the_centre_of_the_earth_is_refused(tmp_path):
-    with pytest.raises(MissingCRS):
-        describe(write_scene(tmp_path / "a.tif", IMAGE, crs="EPSG:4978"))
+@pytest.mark.parametrize("crs", ["EPSG:4978", 'LOCAL_CS["plan of a house",UNIT["metre",1]]', None])
+def test_a_system_of_no_place_on_earth_is_refused(tmp_path, crs):
+    with pytest.raises(MissingCRS, match=r"a\.tif: .*coordinate reference system; ") as caught:
+        describe(write_scene(tmp_path / "a.tif", IMAGE, crs=crs))
+    assert caught.value.exit_code == 2 and "\n" not in str(caught.value)

@@ -27,8 +27,8 @@ def predict(scene, window):
     return (0.7 * seen + 0.2 * place + 0.3 * seen.mean(dtype=np.float32)).astype(np.float32)
 
 
-def regions_of(scene, grid, threshold=0.55):
-    mosaic, polygons = ChangeMosaic(grid), Polygonizer(threshold, min_area_px=5)
+def regions_of(scene, grid, threshold=0.55, predict=predict, min_area_px=5):
+    mosaic, polygons = ChangeMosaic(grid), Polygonizer(threshold, min_area_px=min_area_px)
     valid = np.ones((grid.tile, grid.tile), bool)
     for tile in grid:
         for band in mosaic.add(tile, predict(scene, tile.window), valid):
@@ -40,12 +40,12 @@ def regions_of(scene, grid, threshold=0.55):
 
 def keyed(regions, inside, cols=0, rows=0):
     """The regions inside a box of the whole scene, moved by columns and rows, as comparable values."""
-    found = set()
+    keys = set()
     for region in regions:
         outline = affinity.translate(region.pixel_polygon, cols, rows)
         if inside.contains_properly(outline):
-            found.add((shapely.normalize(outline).wkb, region.mean_probability, region.area_px))
-    return found
+            keys.add((shapely.normalize(outline).wkb, region.mean_probability, region.area_px))
+    return keys
 
 
 @pytest.fixture(scope="module")
@@ -69,9 +69,9 @@ def test_the_network_of_these_tests_sees_the_tiling(scene, regions):
 @given(st.sampled_from([0, 1, 13, 17, 29, 53]), st.sampled_from([0, 1, 7, 19, 23, 47]))
 def test_a_scene_cut_by_a_prime_number_has_the_same_polygons_away_from_the_cut(scene, regions, cols, rows):
     part = TileGrid(170 - cols, 150 - rows, TILE, OVERLAP, anchor=(1000 + cols, 77 + rows))
-    again = regions_of(scene[rows:, cols:], part)
+    part_regions = regions_of(scene[rows:, cols:], part)
     away = box(cols + TILE if cols else -1, rows + TILE if rows else -1, 171, 151)
-    assert keyed(again, away, cols, rows) == keyed(regions, away)
+    assert keyed(part_regions, away, cols, rows) == keyed(regions, away)
     assert len(keyed(regions, away)) >= 3
 
 
@@ -81,7 +81,7 @@ def test_the_quarters_have_the_polygons_of_the_whole(scene, regions, col, row):
     """Each quarter is looked at with a tile around it, and reports what touches it."""
     quarter = Window(col, row, 85, 75)
     area = Window(col - TILE, row - TILE, 85 + 2 * TILE, 75 + 2 * TILE)
-    found = regions_of(scene, TileGrid(170, 150, TILE, OVERLAP, anchor=(1000, 77), area=area))
+    of_area = regions_of(scene, TileGrid(170, 150, TILE, OVERLAP, anchor=(1000, 77), area=area))
     corner = box(quarter.col_off, quarter.row_off, quarter.col_end, quarter.row_end)
     # Regions that reach beyond the halo are known only in part.
     seen = Window(0, 0, 170, 150).intersection(area)
@@ -90,7 +90,7 @@ def test_the_quarters_have_the_polygons_of_the_whole(scene, regions, col, row):
         *(seen.col_end + (seen.col_end == 170), seen.row_end + (seen.row_end == 150)),
     )
     expected = [region for region in regions if region.pixel_polygon.intersects(corner)]
-    reported = [region for region in found if region.pixel_polygon.intersects(corner)]
+    reported = [region for region in of_area if region.pixel_polygon.intersects(corner)]
     assert keyed(reported, edges) == keyed(expected, edges)
     assert len(keyed(expected, edges)) >= 3
 
@@ -111,11 +111,6 @@ def test_a_probability_at_the_threshold_is_change_however_tiles_are_blended(
         (np.float32(threshold), [61 * 47]),
         (np.nextafter(np.float32(threshold), np.float32(0)), []),
     ):
-        mosaic, polygons = ChangeMosaic(grid), Polygonizer(threshold)
         flat = np.full((tile, tile), value, np.float32)
-        for part in grid:
-            for band in mosaic.add(part, flat, flat > 0):
-                polygons.add(band)
-        for band in mosaic.finish():
-            polygons.add(band)
-        assert [region.area_px for region in polygons.finish()] == areas
+        regions = regions_of(None, grid, threshold, lambda scene, window, flat=flat: flat, 0)
+        assert [region.area_px for region in regions] == areas

@@ -36,9 +36,8 @@ from workflows.errors import DateInvalid
     ],
 )
 def test_dates_in_file_names(name, date):
-    found = scene_date(name, {})
-    assert found.value == date
-    assert found.source == (None if date is None else "file name")
+    taken = scene_date(name, {})
+    assert (taken.value, taken.source) == (date, None if date is None else "file name")
 
 
 @pytest.mark.parametrize(

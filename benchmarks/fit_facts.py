@@ -1,0 +1,60 @@
+"""Teaches a model folder to tell facts: heads on its trunk, their calibration, and what people say.
+
+    python benchmarks/fit_facts.py MODEL --data DATA/levir_cc --output FOLDER
+
+Reads the training pairs alone. The captioner stays as it is. Prints, for
+each fact that there are pairs enough to learn from, how well it is known at places that the heads did not
+learn from (held out in turn): area under the ROC curve and F1 among changed pairs.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from rscc.captioner import fast_bf16
+from rscc.data.benchmarks.levir_cc import LevirCC
+from rscc.devices import pick_device
+from rscc.model_folder import find_model, load_model, open_model_folder, save_model_folder
+from rscc.training.card import FACTS_HEADING, facts_text
+from rscc.training.facts import fit_facts
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Run the script."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("model", help="name or folder")
+    parser.add_argument("--data", type=Path, required=True, help="folder in LEVIR-CC's layout")
+    parser.add_argument("--output", type=Path, required=True, help="model folder to write")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args(words)
+    folder = open_model_folder(find_model(options.model), check_hashes=True)
+    model = load_model(folder)
+    facts = fit_facts(
+        model,
+        LevirCC(options.data, "train").records,
+        size=folder.card.tile_size,
+        threshold=folder.card.threshold,
+        bf16=fast_bf16(pick_device("cpu")),
+        seed=options.seed,
+        report=lambda line: print(line, flush=True),
+    )
+    if facts is None:
+        raise SystemExit(f"{options.data}: too few changed pairs with captions to learn facts from")
+    told = facts_text(facts.rules)
+    print(told)
+    card = (folder.path / "CARD.md").read_text(encoding="utf-8").partition(f"\n{FACTS_HEADING}\n")[0]
+    save_model_folder(
+        options.output,
+        model,
+        card=folder.card,
+        card_text=f"{card.rstrip()}\n\n{told}",
+        no_change_prefixes=folder.no_change_prefixes,
+        no_change_runs=folder.no_change_runs,
+        facts=facts,
+    )
+
+
+if __name__ == "__main__":
+    main()

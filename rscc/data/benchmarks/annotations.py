@@ -1,0 +1,116 @@
+"""What the readers of all benchmarks share: JSON files, captions, and the data set of one split."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar
+
+from rscc.data.pairs import PairList, PairRecord
+from rscc.errors import DatasetLayoutInvalid
+from rscc.text.no_change import is_no_change
+
+SPLITS = ("train", "val", "test")
+
+
+class PairDataset(PairList, ABC):
+    """Pairs of one split, in the order of the annotation file.
+
+    Attributes:
+        title: name of the data set for messages.
+    """
+
+    title: ClassVar[str]
+
+    def __init__(self, root: str | Path, split: str = "train", *, trust: tuple[str, ...] = ()):
+        """Read the annotations; images are read on access.
+
+        Args:
+            root: folder of the data set, see the module of each reader for its layout.
+            split: ``train``, ``val`` or ``test``.
+            trust: keep only pairs whose ``trust`` field is one of these; pairs without it always stay.
+
+        Raises:
+            DatasetLayoutInvalid: a file of annotations is missing or another one, the split is unknown
+                or empty.
+        """
+        self.root, self.split = Path(root), split
+        if split not in SPLITS:
+            raise DatasetLayoutInvalid(f"{self.title} has no split {split!r}; use one of {', '.join(SPLITS)}")
+        self.records = self.read_records(trust)
+        if not self.records:
+            raise DatasetLayoutInvalid(
+                f"{self.root}: no pair of split {split!r}; check that {self.title} is complete"
+            )
+
+    @abstractmethod
+    def read_records(self, trust: tuple[str, ...]) -> list[PairRecord]:
+        """Read the records of the split from the annotation files."""
+
+
+@contextmanager
+def read_annotations(path: Path, title: str) -> Iterator[Any]:
+    """Give what a JSON file holds; whatever the block misses in it is reported as a fault of the file.
+
+    Args:
+        path: the file.
+        title: name of the data set.
+
+    Raises:
+        DatasetLayoutInvalid: the file is missing, no JSON, or lacks what the block looks for.
+    """
+    if not path.is_file():
+        raise DatasetLayoutInvalid(
+            f"{path.parent}: no {path.name} there; give the folder of {title} that holds it"
+        )
+    try:
+        yield json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise DatasetLayoutInvalid(
+            f"{path}: not a {title} captions file ({error!r}); take the one of the official release"
+        ) from error
+
+
+def list_of(value: Any, kind: type) -> list[Any]:
+    """Return a list of which every item is a ``kind``.
+
+    Raises:
+        TypeError: it is something else.
+    """
+    if not isinstance(value, list) or not all(isinstance(item, kind) for item in value):
+        raise TypeError(f"expected a list of {kind.__name__}")
+    return value
+
+
+def clean_captions(sentences: Any) -> tuple[str, ...]:
+    """Return sentences in lower case without surplus space; empty ones are left out.
+
+    Raises:
+        TypeError: it is no list of texts.
+    """
+    cleaned = (" ".join(sentence.lower().split()) for sentence in list_of(sentences, str))
+    return tuple(sentence for sentence in cleaned if sentence)
+
+
+def file_name(value: Any) -> str:
+    """Return the name of a file inside its folder.
+
+    Raises:
+        ValueError: it leads to another folder, or is no name.
+    """
+    if not isinstance(value, str) or not value or value in (".", "..") or set(value) & {"/", "\\", "\0"}:
+        raise ValueError(f"{value!r} is no file name")
+    return value
+
+
+def folder_of(root: Path, *names: str) -> Path:
+    """Return the first of these folders in ``root`` that exists; without any the first."""
+    return next((root / name for name in names if (root / name).is_dir()), root / names[0])
+
+
+def speaks_of_change(captions: tuple[str, ...]) -> bool | None:
+    """Return whether a pair changed by its captions: one sentence on a change is enough; None without any."""
+    return not all(map(is_no_change, captions)) if captions else None

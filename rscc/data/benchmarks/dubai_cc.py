@@ -1,0 +1,49 @@
+"""Dubai-CC (Hoxha et al., TGRS 2022) in its official layout: 500 tiles of 50 x 50 px, Landsat 7, 30 m.
+
+``description_jsontr_te_val/{Train,Validation,Test}_Dubai_CC.json`` (also read when they lie in the root
+itself) and ``imgs_tiles/RGB/{500_2000,500_2010}/<tile>.tif``. The JSON is that of LEVIR-CC without folders
+and flags: a pair counts as changed when one of its five sentences speaks of a change. The split lists
+``train.txt``, ``val.txt`` and ``test.txt`` of later projects say the same and are not read.
+"""
+
+from __future__ import annotations
+
+from rscc.data.benchmarks.annotations import (
+    PairDataset,
+    clean_captions,
+    file_name,
+    folder_of,
+    list_of,
+    read_annotations,
+    speaks_of_change,
+)
+from rscc.data.pairs import PairRecord
+
+_FILES = {"train": "Train_Dubai_CC.json", "val": "Validation_Dubai_CC.json", "test": "Test_Dubai_CC.json"}
+
+
+class DubaiCC(PairDataset):
+    """Pairs of one split of Dubai-CC."""
+
+    title = "Dubai-CC"
+
+    def read_records(self, trust: tuple[str, ...]) -> list[PairRecord]:
+        """Read the tiles of the split's file."""
+        tiles = self.root / "imgs_tiles" / "RGB"
+        records = []
+        folder = folder_of(self.root, "description_jsontr_te_val", ".")
+        with read_annotations(folder / _FILES[self.split], self.title) as content:
+            for entry in list_of(content["images"], dict):
+                name = file_name(entry["filename"])
+                captions = clean_captions([sentence["raw"] for sentence in entry["sentences"]])
+                records.append(
+                    PairRecord(
+                        id=name,
+                        before=tiles / "500_2000" / name,
+                        after=tiles / "500_2010" / name,
+                        captions=captions,
+                        changed=speaks_of_change(captions),
+                        gsd=30.0,
+                    )
+                )
+        return records

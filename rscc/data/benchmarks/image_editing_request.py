@@ -1,0 +1,35 @@
+"""Image Editing Request (Tan et al., ACL 2019) in its official layout.
+
+``train.json``, ``valid.json`` and ``test.json`` list ``img0``, ``img1``, ``sents`` and ``uid``; ``images/``
+holds the files. Training pairs have one request, the others three. Every pair was edited. The two images
+may differ in size: the edited one is then resized to the other.
+"""
+
+from __future__ import annotations
+
+from rscc.data.benchmarks.annotations import PairDataset, clean_captions, file_name, list_of, read_annotations
+from rscc.data.pairs import PairRecord
+
+_FILES = {"train": "train.json", "val": "valid.json", "test": "test.json"}
+
+
+class ImageEditingRequest(PairDataset):
+    """Pairs of one split of Image Editing Request."""
+
+    title = "Image Editing Request"
+
+    def read_records(self, trust: tuple[str, ...]) -> list[PairRecord]:
+        """Read the entries of the split's file."""
+        images = self.root / "images"
+        with read_annotations(self.root / _FILES[self.split], self.title) as content:
+            return [
+                PairRecord(
+                    id=str(entry["uid"]),
+                    before=images / file_name(entry["img0"]),
+                    after=images / file_name(entry["img1"]),
+                    captions=clean_captions(entry["sents"]),
+                    changed=True,
+                    resize_after=True,
+                )
+                for entry in list_of(content, dict)
+            ]

@@ -1,0 +1,219 @@
+"""Writes made pairs as a folder in the layout of LEVIR-CC, whole or not at all."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from rscc.data.benchmarks.annotations import SPLITS
+from rscc.data.benchmarks.change_masks import ChangeMasks
+from rscc.data.pairs import PairSample, read_pair
+from rscc.data.synthesis import medium
+from rscc.data.synthesis.medium import City, MediumPair
+from rscc.data.synthesis.synthesis import GSD, MadePair, SynthesisOptions
+from rscc.errors import DatasetLayoutInvalid, OutputExists
+from rscc.files import atomic_write
+
+
+@dataclass(frozen=True)
+class SynthesisSummary:
+    """What was written.
+
+    Attributes:
+        folder: where.
+        kinds: kind to number of pairs.
+        changed: number of pairs that changed.
+        examples: kind to the first caption of its first pair.
+    """
+
+    folder: Path
+    kinds: dict[str, int]
+    changed: int
+    examples: dict[str, str]
+
+    def as_text(self) -> str:
+        """Return a few lines to print."""
+        lines = [f"{self.kinds[kind]:6d}  {kind:14s} {self.examples[kind]}" for kind in self.kinds]
+        total = sum(self.kinds.values())
+        return "\n".join([*lines, f"{total:6d}  pairs, {self.changed} of them changed, in {self.folder}"])
+
+
+def write_synthesis(
+    pairs: Iterable[MadePair],
+    folder: Path,
+    options: SynthesisOptions,
+    *,
+    sources: dict[str, str],
+    command: str = "",
+) -> SynthesisSummary:
+    """Write pairs to a new folder; it appears under its name only when it is complete.
+
+    Args:
+        pairs: what to write; images of 256 x 256 pixels.
+        folder: must not exist.
+        options: for the record.
+        sources: name of each input to its folder, for the record.
+        command: the command line, for the record.
+
+    Raises:
+        OutputExists: the folder is there already.
+    """
+    with new_folder(folder) as partial:
+        entries, kinds, examples = _write_pairs(pairs, partial)
+        changed = sum(entry["changeflag"] for entry in entries)
+        record: dict[str, Any] = {
+            "command": command,
+            "options": asdict(options),
+            "sources": sources,
+            "pairs": dict(kinds),
+            "changed": changed,
+        }
+        _write_annotations(partial, {"dataset": "synthesis", "images": entries}, record)
+        (partial / "README.md").write_text(_readme(record), encoding="utf-8")
+    return SynthesisSummary(folder, dict(kinds), changed, examples)
+
+
+def _write_pairs(
+    pairs: Iterable[MadePair], folder: Path
+) -> tuple[list[dict[str, Any]], Counter[str], dict[str, str]]:
+    """Write the images; return the entries of the captions file, the count and first caption of each kind."""
+    make_split(folder, "train")
+    entries: list[dict[str, Any]] = []
+    kinds: Counter[str] = Counter()
+    examples: dict[str, str] = {}
+    for pair in pairs:
+        sample = pair.sample
+        assert sample.captions
+        name = f"{pair.kind}_{kinds[pair.kind]:06d}.png"
+        kinds[pair.kind] += 1
+        examples.setdefault(pair.kind, sample.captions[0])
+        entry = write_pair(folder, sample, name, split="train", kind=pair.kind, gsd=GSD)
+        entries.append(entry | {"made_from": list(pair.sources)})
+    return entries, kinds, examples
+
+
+def _readme(record: dict[str, Any]) -> str:
+    rows = "".join(f"| {kind} | {number} |\n" for kind, number in record["pairs"].items())
+    sources = "".join(f"- {name}: {folder}\n" for name, folder in record["sources"].items())
+    return (
+        "# Made-up pairs with captions\n\n"
+        "Written by `rscc synthesize` in the layout of LEVIR-CC, split train only; "
+        "read with `rscc train --also`.\n"
+        "The images are cut from those of the sources and keep their licence; the captions come from a "
+        "grammar.\n\n"
+        f"| kind | pairs |\n|---|---|\n{rows}\n"
+        f"Sources\n\n{sources}\n"
+        f"Seed {record['options']['seed']}; `{record['command']}`\n"
+    )
+
+
+PARTS = ("A", "B", "label")
+
+
+@contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """Give a partial folder beside ``folder`` that takes its name at the end, or is removed on any error.
+
+    Raises:
+        OutputExists: the folder is there already.
+    """
+    if folder.exists():
+        raise OutputExists(f"{folder} exists already; remove it or choose another --output")
+    with atomic_write(folder, alone=True) as (draft,):
+        yield draft
+
+
+def _write_annotations(folder: Path, content: dict[str, Any], record: dict[str, Any]) -> None:
+    for name, values, indent in (("LevirCCcaptions.json", content, None), ("record.json", record, 1)):
+        (folder / name).write_text(json.dumps(values, indent=indent) + "\n", encoding="utf-8")
+
+
+def make_split(folder: Path, split: str) -> None:
+    """Make the image folders of a split."""
+    for part in PARTS:
+        (folder / "images" / split / part).mkdir(parents=True)
+
+
+def write_pair(
+    folder: Path, sample: PairSample, name: str, *, split: str, kind: str, gsd: float
+) -> dict[str, Any]:
+    """Write the images and the mask of a pair; return its entry in the captions file.
+
+    Args:
+        folder: with the folders of :func:`make_split`.
+        sample: the pair, with a mask.
+        name: of the three files.
+        split, kind, gsd: of the entry.
+    """
+    assert sample.mask is not None
+    arrays = (
+        sample.before.transpose(1, 2, 0),
+        sample.after.transpose(1, 2, 0),
+        sample.mask.astype(np.uint8) * 255,
+    )
+    for part, array in zip(PARTS, arrays, strict=True):
+        Image.fromarray(np.ascontiguousarray(array)).save(folder / "images" / split / part / name)
+    return {
+        "filename": name,
+        "filepath": split,
+        "split": split,
+        "changeflag": int(bool(sample.changed)),
+        "sentences": [{"tokens": text.split(), "raw": text} for text in sample.captions],
+        "kind": kind,
+        "gsd": gsd,
+    }
+
+
+def read_cities(root: Path) -> list[City]:
+    """Read a folder of city pairs with change masks, see ``ChangeMasks``.
+
+    Raises:
+        DatasetLayoutInvalid: files are missing or of different sizes.
+    """
+    cities = []
+    for record in ChangeMasks(root).records:
+        sample = read_pair(record)
+        assert sample.mask is not None
+        cities.append(City(Path(record.id).stem, sample.before, sample.after, sample.mask))
+    return cities
+
+
+def write_medium(pairs: Iterable[MediumPair], folder: Path, *, command: str) -> dict[str, dict[str, int]]:
+    """Write tiles to a new folder; it appears under its name only when it is complete.
+
+    Returns:
+        split to place to number of tiles; ``changed`` counts those of the split that changed.
+
+    Raises:
+        OutputExists: the folder is there already.
+        DatasetLayoutInvalid: a split got no tile.
+    """
+    with new_folder(folder) as partial:
+        for split in SPLITS:
+            make_split(partial, split)
+        counts: dict[str, Counter[str]] = {split: Counter() for split in SPLITS}
+        entries = [_write(pair, partial, counts[pair.split]) for pair in pairs]
+        empty = [split for split in SPLITS if not counts[split]]
+        if empty:
+            raise DatasetLayoutInvalid(
+                f"{folder}: no place is in the split {', '.join(empty)}; give the folder with all cities"
+            )
+        summary = {split: dict(counts[split]) for split in SPLITS}
+        content = {"dataset": "medium", "gsd": medium.GSD, "images": entries}
+        _write_annotations(partial, content, {"command": command, "tiles": summary})
+    return summary
+
+
+def _write(pair: MediumPair, folder: Path, counts: Counter[str]) -> dict[str, Any]:
+    name = f"{pair.place}_{counts[pair.place]:04d}.png"
+    counts[pair.place] += 1
+    counts["changed"] += bool(pair.sample.changed)
+    return write_pair(folder, pair.sample, name, split=pair.split, kind=pair.place, gsd=round(pair.gsd, 2))

@@ -1,0 +1,156 @@
+"""What changed at medium resolution as far as pixels show it: masks by kind, from indices and city masks.
+
+The kinds are the keys of :data:`rscc.data.synthesis.medium_captions.PHRASES`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import ndimage
+
+# Smaller patches, in pixels of the source, are taken for noise and dropped from the masks.
+SMALLEST = 8
+
+
+@dataclass(frozen=True)
+class SeriesLayout:
+    """What the bands of a series are.
+
+    Attributes:
+        name: of the folder.
+        gsd: metres per pixel.
+        green, red, nir: bands from 0.
+        swir: short-wave infrared, from 0; None where there is none: then only water is told from land.
+        shown: bands shown as red, green and blue.
+    """
+
+    name: str
+    gsd: float
+    green: int
+    red: int
+    nir: int
+    swir: int | None
+    shown: tuple[int, int, int] = (0, 1, 2)
+
+
+# Landsat as short-wave infrared, near infrared and red, in which plants are green and bare ground is brown.
+SERIES = (
+    SeriesLayout("pucallpa_landsat", gsd=90, green=3, red=2, nir=1, swir=0),
+    SeriesLayout("naip_4709963", gsd=5, green=1, red=0, nir=3, swir=None),
+)
+
+
+def normalised(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Return the normalised difference (a - b) / (a + b) of two bands, -1..1."""
+    a, b = a.astype(np.float32), b.astype(np.float32)
+    return (a - b) / np.maximum(a + b, 1)
+
+
+def series_classes(image: np.ndarray, layout: SeriesLayout) -> np.ndarray:
+    """Class of every pixel of (bands, H, W): 1 water, 2 vegetation, 3 bare ground, 4 land, 0 undecided.
+
+    Water by the normalised difference of green and short-wave infrared (Xu 2006; of green and near infrared,
+    McFeeters 1996, where there is none), vegetation by that of near and short-wave infrared. Values between
+    the classes are undecided, so that noise is no change. Without short-wave infrared all ground is "land":
+    fields change their colour with every season.
+    """
+    green, nir = image[layout.green], image[layout.nir]
+    classes = np.zeros(image.shape[1:], np.uint8)
+    if layout.swir is None:
+        water = normalised(green, nir)
+        classes[water > 0.1] = 1
+        classes[water < -0.05] = 4
+        return classes
+    swir = image[layout.swir]
+    water, plants = normalised(green, swir), normalised(nir, swir)
+    classes[plants > 0.25] = 2
+    classes[plants < 0.12] = 3
+    classes[water > -0.3] = 0
+    classes[water > 0.05] = 1
+    return classes
+
+
+_TRANSITIONS = {
+    (2, 3): "cleared", (3, 2): "overgrown", (2, 1): "flooded", (3, 1): "flooded", (4, 1): "flooded",
+    (1, 2): "dried", (1, 3): "dried", (1, 4): "dried",
+}  # fmt: skip
+
+
+def series_facts(before: np.ndarray, after: np.ndarray, layout: SeriesLayout) -> dict[str, np.ndarray]:
+    """Return where two dates (bands, H, W) of a series have different classes, by kind of change."""
+    first, second = series_classes(before, layout), series_classes(after, layout)
+    facts: dict[str, np.ndarray] = {}
+    for (old, new), kind in _TRANSITIONS.items():
+        changed = (first == old) & (second == new)
+        facts[kind] = facts[kind] | changed if kind in facts else changed
+    return without_specks({kind: _without_lines(part) for kind, part in facts.items()})
+
+
+def _without_lines(mask: np.ndarray) -> np.ndarray:
+    """Take away what is one pixel wide: a pixel of shift makes such lines along every shore and field."""
+    return ndimage.binary_opening(np.pad(mask, 1, mode="edge"), np.ones((2, 2)))[1:-1, 1:-1]
+
+
+def city_facts(before: np.ndarray, after: np.ndarray, mask: np.ndarray) -> dict[str, np.ndarray]:
+    """Say of every patch of a city's mask (H, W) what can be seen of it in red, green and blue.
+
+    The dates (3, H, W) are first brought to one light by what did not change. A patch that was green and is
+    no longer is "built over" (the mask is of construction), the reverse "greened"; else it is "brightened" or
+    "darkened" when its brightness moved by half of the city's spread, and "rebuilt" when nothing stands out.
+    """
+    first = before.astype(np.float32)
+    second = _in_the_light_of(after.astype(np.float32), first, ~mask)
+    dark = np.percentile(first[:, ~mask], 1, axis=1)[:, None, None]
+    green = [_greenness(image - dark) for image in (first, second)]
+    spread = float(first.mean(0)[~mask].std())
+    labels, count = ndimage.label(mask, np.ones((3, 3)))
+    every = np.arange(1, count + 1)
+    plants = [ndimage.mean(values, labels, every) for values in green]
+    brighter = (
+        ndimage.mean(second.mean(0), labels, every) - ndimage.mean(first.mean(0), labels, every)
+    ) / spread
+    facts = {}
+    for kind, chosen in _patch_kinds(
+        np.asarray(plants[0]), np.asarray(plants[1]), np.asarray(brighter)
+    ).items():
+        facts[kind] = np.isin(labels, every[chosen])
+    return without_specks(facts)
+
+
+def _patch_kinds(old: np.ndarray, new: np.ndarray, brighter: np.ndarray) -> dict[str, np.ndarray]:
+    built, greened = (old > 0.1) & (old - new > 0.08), (new > 0.1) & (new - old > 0.08)
+    rest = ~(built | greened)
+    return {
+        "built over": built,
+        "greened": greened,
+        "brightened": rest & (brighter > 0.5),
+        "darkened": rest & (brighter < -0.5),
+        "rebuilt": rest & (np.abs(brighter) <= 0.5),
+    }
+
+
+def _greenness(image: np.ndarray) -> np.ndarray:
+    """Excess green of (3, H, W), divided by the sum of the bands."""
+    red, green, blue = np.maximum(image, 0)
+    return (2 * green - red - blue) / np.maximum(red + green + blue, 8)
+
+
+def _in_the_light_of(image: np.ndarray, other: np.ndarray, where: np.ndarray) -> np.ndarray:
+    """Give every band of ``image`` the median and quartile range that ``other`` has at ``where``."""
+    low, middle, high = np.percentile(image[:, where], (25, 50, 75), axis=1)[:, :, None, None]
+    low2, middle2, high2 = np.percentile(other[:, where], (25, 50, 75), axis=1)[:, :, None, None]
+    return (image - middle) * (high2 - low2) / np.maximum(high - low, 1) + middle2
+
+
+def without_specks(facts: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Drop the patches below :data:`SMALLEST` pixels, and the kinds that have nothing left."""
+    cleaned = {}
+    for kind, mask in facts.items():
+        labels, _ = ndimage.label(mask, np.ones((3, 3)))
+        large = np.bincount(labels.ravel()) >= SMALLEST
+        large[0] = False
+        if large.any():
+            cleaned[kind] = large[labels]
+    return cleaned

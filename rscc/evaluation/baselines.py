@@ -1,0 +1,107 @@
+"""Captioners that do not look, or hardly look, or only count: what a model's words must beat."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+from scipy import ndimage
+
+from rscc.data.pairs import PairRecord
+from rscc.errors import DatasetLayoutInvalid
+from rscc.text.no_change import NO_CHANGE_SENTENCES, is_no_change
+from rscc.text.statements import number_class
+
+ALWAYS_NO_CHANGE = "always no change"
+FREQUENT_CHANGE = "most frequent change caption"
+NEAREST_PAIR = "nearest training pair"
+TEMPLATE_BY_COUNT = "template by count"
+
+LEAST_OUTLINE = 60
+"""Pixels from which a patch of a predicted mask is counted as a building."""
+_TEMPLATES = {
+    "one": "a house is built",
+    "two": "two houses are built",
+    "some": "some houses are built along the road",
+    "many": "many houses are built along the road",
+}
+
+
+def template_caption(mask: np.ndarray) -> str:
+    """Return one of five fixed sentences, by the number of patches in a predicted mask (H, W) bool.
+
+    Counted are patches of at least :data:`LEAST_OUTLINE` pixels; pixels that touch at a corner are one patch.
+    """
+    labels, _ = ndimage.label(mask, np.ones((3, 3)))
+    count = int((np.bincount(labels.ravel())[1:] >= LEAST_OUTLINE).sum())
+    return _TEMPLATES[number_class(count)] if count else NO_CHANGE_SENTENCES[0]
+
+
+def most_frequent_change_caption(train: Sequence[PairRecord]) -> str:
+    """Return the sentence that the changed training pairs carry most often; ties go by the alphabet.
+
+    Raises:
+        DatasetLayoutInvalid: no training pair has a caption that speaks of change.
+    """
+    counts = Counter(caption for record in train for caption in record.captions if not is_no_change(caption))
+    if not counts:
+        raise DatasetLayoutInvalid("no training caption speaks of change; check the training split")
+    return min(counts, key=lambda caption: (-counts[caption], caption))
+
+
+def nearest_captions(
+    train: Sequence[PairRecord], train_features: np.ndarray, features: np.ndarray
+) -> list[str]:
+    """Return, for each pair, the first caption of the training pair that looks most like it.
+
+    Pairs are compared by the Euclidean distance of the vectors [before, after, after - before], every
+    dimension brought to mean 0 and deviation 1 over the training pairs.
+
+    Args:
+        train: N training pairs with captions.
+        train_features: (N, 2, C) pooled trunk features of both dates.
+        features: (M, 2, C) the same of the pairs to be captioned.
+
+    Raises:
+        DatasetLayoutInvalid: shapes do not fit, or there is no training pair.
+    """
+    if not len(train) or len(train) != len(train_features) or train_features.shape[1:] != features.shape[1:]:
+        raise DatasetLayoutInvalid(
+            f"{len(train)} training pairs with features {train_features.shape} cannot serve pairs with "
+            f"features {features.shape}; compute both with one trunk"
+        )
+    references, queries = _describe(train_features), _describe(features)
+    mean, deviation = references.mean(0), references.std(0) + 1e-6
+    references, queries = (references - mean) / deviation, (queries - mean) / deviation
+    distance = (references**2).sum(
+        1
+    ) - 2 * queries @ references.T  # (M, N), without the asked vector's own length
+    return [train[index].captions[0] for index in distance.argmin(1)]
+
+
+def _describe(features: np.ndarray) -> np.ndarray:
+    before, after = features[:, 0].astype(np.float64), features[:, 1].astype(np.float64)
+    return np.concatenate([before, after, after - before], axis=1)
+
+
+def baseline_captions(
+    train: Sequence[PairRecord],
+    count: int,
+    *,
+    train_features: np.ndarray | None = None,
+    features: np.ndarray | None = None,
+) -> dict[str, list[str]]:
+    """Return the captions of every baseline for ``count`` pairs, by the baseline's name.
+
+    Without training pairs only "always no change" is left; without features there is no nearest pair.
+
+    Raises:
+        DatasetLayoutInvalid: see :func:`nearest_captions` and :func:`most_frequent_change_caption`.
+    """
+    captions = {ALWAYS_NO_CHANGE: [NO_CHANGE_SENTENCES[0]] * count}
+    if train:
+        captions[FREQUENT_CHANGE] = [most_frequent_change_caption(train)] * count
+    if train and train_features is not None and features is not None:
+        captions[NEAREST_PAIR] = nearest_captions(train, train_features, features)
+    return captions

@@ -1,0 +1,149 @@
+"""How sure scores over pairs are: 95 percent intervals by the bootstrap over pairs.
+
+Pairs are drawn with replacement, as many as there are, and every score is computed anew from what was counted
+of the pairs that were drawn: BLEU from their n-grams and lengths, METEOR from their matches and chunks, a
+mask's F1 from their pixels. The 2.5th and the 97.5th percentile of 1,000 such scores are the interval.
+All captioners of an evaluation get the same draws. CIDEr's document frequencies stay those of all references
+that are scored: what is drawn anew is the pairs' scores, not the weights of the words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from rscc.errors import DatasetLayoutInvalid
+
+SAMPLES = 1000
+Interval = tuple[float, float]
+
+# METEOR 1.5 for English (Denkowski and Lavie 2014, Table 1: "ranking"); the weights are those of exact, stem,
+# synonym and paraphrase matches.
+_ALPHA, _BETA, _GAMMA, _DELTA = 0.85, 0.2, 0.6, 0.75
+_MATCHES = np.array([1.0, 0.6, 0.8, 0.6])
+
+
+class Resamples:
+    """Draws of pairs with replacement.
+
+    Attributes:
+        weights: (samples, N) float64, how often each draw holds each pair.
+    """
+
+    def __init__(self, pairs: int, *, samples: int = SAMPLES, seed: int = 1):
+        """Draw; the same seed gives the same draws.
+
+        Raises:
+            DatasetLayoutInvalid: there is no pair.
+        """
+        if not pairs:
+            raise DatasetLayoutInvalid("there is no score to resample; check the split")
+        rng = np.random.default_rng(seed)
+        self.weights = rng.multinomial(pairs, np.full(pairs, 1 / pairs), size=samples).astype(np.float64)
+
+    def totals(self, values: np.ndarray) -> np.ndarray:
+        """Sum per-pair values (N,) or (N, K) over each draw: (samples,) or (samples, K)."""
+        return self.weights @ np.asarray(values, dtype=np.float64)
+
+    def means(self, values: np.ndarray) -> np.ndarray:
+        """Return each draw's mean of per-pair values (N,)."""
+        return self.totals(values) / self.weights.shape[1]
+
+    def shares(self, part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+        """Return each draw's sum of ``part`` by its sum of ``whole``; NaN where the latter is 0."""
+        parts, wholes = self.totals(part), self.totals(whole)
+        return np.divide(parts, wholes, out=np.full_like(parts, np.nan), where=wholes != 0)
+
+
+def percentile_interval(scores: np.ndarray, level: float = 0.95) -> Interval | None:
+    """Return the interval that holds ``level`` of the draws' scores; None when one in ten is undefined."""
+    defined = scores[~np.isnan(scores)]
+    if defined.size < 0.9 * scores.size:
+        return None
+    low, high = np.quantile(defined, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
+
+
+def bleu_of_counts(counts: np.ndarray) -> np.ndarray:
+    """Return BLEU-1 to BLEU-4 in 0..1 of summed counts, as pycocoevalcap computes it of a corpus.
+
+    Args:
+        counts: (..., 10): words said, words of the references of the closest length, n-grams said (n from 1
+            to 4), n-grams right.
+
+    Returns:
+        (..., 4).
+    """
+    words, reference_words = counts[..., 0], counts[..., 1]
+    guessed, right = counts[..., 2:6], counts[..., 6:10]
+    precision = np.cumprod((right + 1e-15) / (guessed + 1e-9), axis=-1) ** (1 / np.arange(1, 5))
+    ratio = (words + 1e-15) / (reference_words + 1e-9)
+    with np.errstate(over="ignore"):
+        brevity = np.where(ratio < 1, np.exp(1 - 1 / np.maximum(ratio, 1e-300)), 1.0)
+    return precision * brevity[..., None]
+
+
+def meteor_of_counts(counts: np.ndarray) -> np.ndarray:
+    """Return METEOR in 0..1 of summed counts (Denkowski and Lavie 2014, Eq. 1 to 5).
+
+    Args:
+        counts: (..., 23) in the order of METEOR's own statistics: words said and true, function words of
+            both; per kind of match content words said and true, function words said and true; chunks; words
+            matched of both. A sentence that is matched as a whole counts no chunk.
+    """
+    words, reference_words, function_words, reference_function_words = np.moveaxis(counts[..., :4], -1, 0)
+    kinds = counts[..., 4:20].reshape(*counts.shape[:-1], 4, 4)
+    content, reference_content, function, reference_function = np.moveaxis(
+        np.einsum("...mk,m->...k", kinds, _MATCHES), -1, 0
+    )
+    chunks, matched = counts[..., 20], counts[..., 21:23].mean(axis=-1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        precision = (_DELTA * content + (1 - _DELTA) * function) / (
+            _DELTA * (words - function_words) + (1 - _DELTA) * function_words
+        )
+        recall = (_DELTA * reference_content + (1 - _DELTA) * reference_function) / (
+            _DELTA * (reference_words - reference_function_words) + (1 - _DELTA) * reference_function_words
+        )
+        mean = precision * recall / (_ALPHA * precision + (1 - _ALPHA) * recall)
+        score = mean * (1 - _GAMMA * (chunks / matched) ** _BETA)
+    return np.nan_to_num(score)
+
+
+def caption_intervals(
+    counts: Mapping[str, np.ndarray], per_pair: Mapping[str, Mapping[str, float]], resamples: Resamples
+) -> dict[str, Interval]:
+    """Return the intervals of caption scores in percent, by the names of their scores.
+
+    Args:
+        counts: per pair, ``bleu`` (N, 10) and ``meteor`` (N, 23), see the functions above; a score without
+            counts gets no interval.
+        per_pair: of the scores that are means over pairs, ``rouge_l`` and ``cider``, in percent.
+        resamples: of the N pairs.
+    """
+    draws: dict[str, np.ndarray] = {}
+    if "bleu" in counts:
+        bleus = 100 * bleu_of_counts(resamples.totals(counts["bleu"]))
+        draws |= {f"bleu{n + 1}": bleus[:, n] for n in range(4)}
+    if "meteor" in counts:
+        draws["meteor"] = 100 * meteor_of_counts(resamples.totals(counts["meteor"]))
+    for name in ("rouge_l", "cider"):
+        if name in per_pair:
+            draws[name] = resamples.means(np.array(list(per_pair[name].values())))
+    parts = ("bleu4", "meteor", "rouge_l", "cider")
+    if all(name in draws for name in parts):
+        draws["s_m"] = np.mean([draws[name] for name in parts], axis=0)
+    return {name: interval for name, values in draws.items() if (interval := percentile_interval(values))}
+
+
+def wilson_interval(part: int, whole: int, z: float = 1.959964) -> Interval | None:
+    """Return Wilson's interval of a share, which also holds at 0 and 1; None of nothing.
+
+    Equation 4 of Brown, Cai and DasGupta 2001, Interval estimation for a binomial proportion.
+    """
+    if not whole:
+        return None
+    share, square = part / whole, z * z
+    middle = (share + square / (2 * whole)) / (1 + square / whole)
+    half = z / (1 + square / whole) * (share * (1 - share) / whole + square / (4 * whole**2)) ** 0.5
+    return max(0.0, middle - half), min(1.0, middle + half)

@@ -1,0 +1,330 @@
+"""Caption scores as the papers compute them (pycocoevalcap).
+
+All caption scores are in percent, as the papers print them. ``S*m`` is the mean of BLEU-4, METEOR,
+ROUGE-L and CIDEr. pycocoevalcap's CIDEr is the variant called CIDEr-D; its document frequencies come from
+the references that are scored, so a subset's CIDEr is not an average of the whole set's. Where all pairs
+share the same references, as the unchanged pairs of LEVIR-CC do, it would always be 0; it is None there.
+
+PTB tokenisation and METEOR run Java. Without Java METEOR is None and captions are cut into words by
+:func:`rscc.text.vocabulary.tokenize`, which gives the same words as long as the captions hold no
+contractions, possessives or British spellings. Every such departure stands in ``CaptionScores.notes``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rscc.errors import DatasetLayoutInvalid, ExtraNotInstalled
+from rscc.text.vocabulary import tokenize
+
+_PTB_CLASS = "edu.stanford.nlp.process.PTBTokenizer"
+_SPICE_JARS = ("stanford-corenlp-3.6.0.jar", "stanford-corenlp-3.6.0-models.jar")
+
+NO_JAVA = "no Java found: METEOR and S*m are not computed; install a Java runtime for them"
+ALIKE = "all pairs share the same references: CIDEr would be 0 whatever is said and is left out"
+SPICE_ABSENT = (
+    "SPICE is not computed: its parser models are not in pycocoevalcap's spice/lib, and are not fetched"
+)
+
+
+@dataclass(frozen=True)
+class CaptionScores:
+    """Scores of a set of captions, in percent.
+
+    Attributes:
+        count: number of captions.
+        bleu1, bleu2, bleu3, bleu4, rouge_l: always there.
+        cider: None where all pairs share the same references.
+        meteor: None without Java.
+        spice: None unless SPICE's files are installed.
+        per_pair: metric name (``bleu4``, ``meteor``, ``rouge_l``, ``cider``) to one score per pair, by id.
+        notes: what could not be computed as the papers do, and why.
+        counts: what BLEU and METEOR counted of each pair, in the order of ``per_pair``, for
+            :mod:`rscc.evaluation.bootstrap`.
+    """
+
+    count: int
+    bleu1: float
+    bleu2: float
+    bleu3: float
+    bleu4: float
+    meteor: float | None
+    rouge_l: float
+    cider: float | None
+    spice: float | None
+    per_pair: dict[str, dict[str, float]]
+    notes: tuple[str, ...] = ()
+    counts: dict[str, np.ndarray] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def s_m(self) -> float | None:
+        """Mean of BLEU-4, METEOR, ROUGE-L and CIDEr; None when one of them is."""
+        if self.meteor is None or self.cider is None:
+            return None
+        return (self.bleu4 + self.meteor + self.rouge_l + self.cider) / 4
+
+    def as_dict(self) -> dict[str, float | int | None]:
+        """Return the scores by name, without notes and single pairs."""
+        names = ("count", "bleu1", "bleu2", "bleu3", "bleu4", "meteor", "rouge_l", "cider", "s_m", "spice")
+        return {name: getattr(self, name) for name in names}
+
+
+class CaptionScorer:
+    """Scores many sets of captions with one Java process; use it as a context manager.
+
+    Leaving the context ends the process. With ``java`` False, or where there is none, it does without.
+    """
+
+    def __init__(self, *, java: bool = True):
+        self._java = shutil.which("java") if java else None
+        self._why_not = NO_JAVA
+        self._meteor: Any = None
+        self._words: dict[str, str] = {}
+
+    def __enter__(self) -> CaptionScorer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the METEOR process and close its pipes."""
+        if self._meteor is None:
+            return
+        meteor, self._meteor = self._meteor, None
+        if meteor.lock.locked():  # left so by a call that failed; its destructor would wait for it for ever
+            meteor.lock.release()
+        process = meteor.meteor_p
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            with contextlib.suppress(BrokenPipeError):  # a last line may be left for a process that is gone
+                pipe.close()
+
+    def tokenize(self, captions: Iterable[str]) -> list[str]:
+        """Return the captions as PTB words without punctuation, joined by spaces (own rule without Java)."""
+        captions = [" ".join(caption.split()) for caption in captions]
+        new = [caption for caption in dict.fromkeys(captions) if caption not in self._words]
+        if new and self._java:
+            try:
+                self._words.update(zip(new, _ptb(self._java, new), strict=True))
+            except (OSError, ValueError, subprocess.CalledProcessError) as error:
+                self._java = None
+                self._why_not = f"Java does not run here, so that METEOR and S*m are not computed ({error})"
+                self._words.clear()  # all captions are to be cut by one rule
+                new = list(dict.fromkeys(captions))
+        if not self._java:
+            self._words.update((caption, " ".join(tokenize(caption))) for caption in new)
+        return [self._words[caption] for caption in captions]
+
+    def score(self, hypotheses: Mapping[str, str], references: Mapping[str, Sequence[str]]) -> CaptionScores:
+        """Score one caption per pair against its references.
+
+        Args:
+            hypotheses: pair id to caption.
+            references: pair id to reference sentences; the same ids.
+
+        Raises:
+            DatasetLayoutInvalid: the ids differ, a pair has no reference, or there is no pair.
+            ExtraNotInstalled: pycocoevalcap is not installed.
+        """
+        bleu, rouge, cider_class = _scorers()
+        _check_ids(hypotheses, references)
+        ids = list(hypotheses)
+        self.tokenize([*hypotheses.values(), *(one for i in ids for one in references[i])])  # Java runs once
+        candidates = {i: self.tokenize([hypotheses[i]]) for i in ids}
+        truth = {i: self.tokenize(references[i]) for i in ids}
+        notes = [] if self._java else [self._why_not, _fallback_note(hypotheses, references)]
+        bleus, bleu_pairs, counts = _bleu(bleu, truth, candidates)
+        rouge_l, rouge_pairs = rouge.Rouge().compute_score(truth, candidates)
+        pairs = {"bleu4": bleu_pairs[3], "rouge_l": rouge_pairs}
+        cider_all = None
+        if len({tuple(sorted(sentences)) for sentences in truth.values()}) > 1:
+            mean, pairs["cider"] = cider_class.Cider().compute_score(truth, candidates)
+            cider_all = 100 * float(mean)
+        else:
+            notes.append(ALIKE)
+        meteor, meteor_pairs, matches = self._score_meteor(truth, candidates, notes)
+        if meteor is not None:
+            pairs["meteor"] = meteor_pairs
+        return CaptionScores(
+            count=len(ids),
+            bleu1=100 * float(bleus[0]),
+            bleu2=100 * float(bleus[1]),
+            bleu3=100 * float(bleus[2]),
+            bleu4=100 * float(bleus[3]),
+            meteor=meteor,
+            rouge_l=100 * float(rouge_l),
+            cider=cider_all,
+            spice=_score_spice(truth, candidates, notes),
+            per_pair={
+                name: {i: 100 * float(one) for i, one in zip(ids, values, strict=True)}
+                for name, values in pairs.items()
+            },
+            notes=tuple(notes),
+            counts={"bleu": counts} | ({} if meteor is None else {"meteor": matches}),
+        )
+
+    def _score_meteor(
+        self, truth: dict[str, list[str]], candidates: dict[str, list[str]], notes: list[str]
+    ) -> tuple[float | None, list[float], np.ndarray]:
+        """Return METEOR in percent, per pair in 0..1, and (N, 23) what it counted."""
+        nothing = np.empty((0, 23))
+        if not self._java:
+            return None, [], nothing
+        try:
+            if self._meteor is None:
+                self._meteor = _meteor()
+            score, pairs = self._meteor.compute_score(truth, candidates)
+            counts = _meteor_counts(self._meteor.take_counts())
+        except (OSError, ValueError) as error:
+            self.close()
+            notes.append(f"METEOR is not computed: its Java process failed ({error})")
+            return None, [], nothing
+        return 100 * score, pairs, counts
+
+
+def cider(hypotheses: Mapping[str, str], references: Mapping[str, Sequence[str]]) -> float:
+    """Return CIDEr in percent without starting Java, quick enough for every epoch.
+
+    Raises:
+        DatasetLayoutInvalid: the ids differ, a pair has no reference, or there is no pair.
+        ExtraNotInstalled: pycocoevalcap is not installed.
+    """
+    return 100 * float(_cider(hypotheses, references)[0])
+
+
+def cider_per_pair(
+    hypotheses: Mapping[str, str], references: Mapping[str, Sequence[str]]
+) -> dict[str, float]:
+    """Return CIDEr in percent of every pair, in the order of ``hypotheses``; see :func:`cider`."""
+    scores = _cider(hypotheses, references)[1]
+    return {i: 100 * float(score) for i, score in zip(hypotheses, scores, strict=True)}
+
+
+def _cider(
+    hypotheses: Mapping[str, str], references: Mapping[str, Sequence[str]]
+) -> tuple[float, Iterable[float]]:
+    _, _, cider_class = _scorers()
+    _check_ids(hypotheses, references)
+    candidates = {i: [" ".join(tokenize(caption))] for i, caption in hypotheses.items()}
+    truth = {i: [" ".join(tokenize(one)) for one in references[i]] for i in candidates}
+    return cider_class.Cider().compute_score(truth, candidates)
+
+
+def _scorers() -> tuple[Any, Any, Any]:
+    try:
+        from pycocoevalcap.bleu import bleu
+        from pycocoevalcap.cider import cider as cider_module
+        from pycocoevalcap.rouge import rouge
+    except ImportError as error:
+        raise ExtraNotInstalled(
+            "caption scores need pycocoevalcap; install it with: pip install 'rscc[train]'"
+        ) from error
+    return bleu, rouge, cider_module
+
+
+def _bleu(
+    module: Any, truth: dict[str, list[str]], candidates: dict[str, list[str]]
+) -> tuple[list[float], list[list[float]], np.ndarray]:
+    """Return BLEU-1 to 4 in 0..1, the same per pair, and (N, 10) what was counted of each pair."""
+    scorer = module.BleuScorer(n=4)
+    for name, words in candidates.items():
+        scorer += (words[0], truth[name])
+    scores, pairs = scorer.compute_score(option="closest", verbose=0)
+    counts = [
+        (
+            one["testlen"],
+            min((abs(length - one["testlen"]), length) for length in one["reflen"])[1],
+            *one["guess"],
+            *one["correct"],
+        )
+        for one in scorer.ctest
+    ]
+    return scores, pairs, np.array(counts, dtype=np.float64)
+
+
+def _meteor() -> Any:
+    """Start a METEOR that keeps what it counts."""
+    from pycocoevalcap.meteor.meteor import Meteor
+
+    class CountingMeteor(Meteor):
+        def __init__(self) -> None:
+            super().__init__()
+            self._counts: list[str] = []
+
+        def _stat(self, hypothesis_str: str, reference_list: list[str]) -> str:
+            self._counts.append(super()._stat(hypothesis_str, reference_list))
+            return self._counts[-1]
+
+        def take_counts(self) -> list[str]:
+            counts, self._counts = self._counts, []
+            return counts
+
+    return CountingMeteor()
+
+
+def _meteor_counts(lines: Sequence[str]) -> np.ndarray:
+    """Read METEOR's counts, (N, 23); a sentence that is matched as a whole has no chunk, as METEOR has it."""
+    counts = np.array([[float(value) for value in line.split()] for line in lines])
+    whole = (counts[:, 20] == 1) & (counts[:, 21] == counts[:, 0]) & (counts[:, 22] == counts[:, 1])
+    counts[whole, 20] = 0
+    return counts
+
+
+def _check_ids(hypotheses: Mapping[str, str], references: Mapping[str, Sequence[str]]) -> None:
+    if not hypotheses:
+        raise DatasetLayoutInvalid("there is no caption to score; check the split")
+    odd = sorted(set(hypotheses) ^ set(references)) or [i for i in hypotheses if not references[i]]
+    if odd:
+        raise DatasetLayoutInvalid(f"pair {odd[0]!r} lacks a caption or a reference; give one for every pair")
+
+
+def _fallback_note(hypotheses: Mapping[str, str], references: Mapping[str, Sequence[str]]) -> str:
+    sentences = [*hypotheses.values(), *(one for several in references.values() for one in several)]
+    doubtful = sum("'" in one or "’" in one for one in sentences)
+    rule = "captions were cut into words without the PTB tokenizer, which splits contractions"
+    return f"{rule} and spells American; {doubtful} of {len(sentences)} sentences hold an apostrophe"
+
+
+def _package_folder(part: str) -> Path:
+    import pycocoevalcap
+
+    return Path(next(iter(pycocoevalcap.__path__))) / part
+
+
+def _ptb(java: str, sentences: list[str]) -> list[str]:
+    """Run the tokenizer that pycocoevalcap runs, through pipes instead of a file in its own folder."""
+    from pycocoevalcap.tokenizer import ptbtokenizer
+
+    jar = _package_folder("tokenizer") / ptbtokenizer.STANFORD_CORENLP_3_4_1_JAR
+    command = [java, "-Dfile.encoding=UTF-8", "-cp", str(jar), _PTB_CLASS, "-preserveLines", "-lowerCase"]
+    text = "".join(f"{sentence}\n" for sentence in sentences)
+    done = subprocess.run(command, input=text.encode(), capture_output=True, check=True)
+    lines = done.stdout.decode().splitlines()
+    dropped = set(ptbtokenizer.PUNCTUATIONS)
+    return [" ".join(word for word in line.split(" ") if word not in dropped) for line in lines]
+
+
+def _score_spice(
+    truth: dict[str, list[str]], candidates: dict[str, list[str]], notes: list[str]
+) -> float | None:
+    folder = _package_folder("spice") / "lib"
+    if not all((folder / jar).is_file() for jar in _SPICE_JARS):
+        notes.append(SPICE_ABSENT)
+        return None
+    from pycocoevalcap.spice.spice import Spice
+
+    try:
+        return 100 * float(Spice().compute_score(truth, candidates)[0])
+    except (OSError, subprocess.CalledProcessError) as error:
+        notes.append(f"SPICE is not computed: its Java process failed ({error})")
+        return None

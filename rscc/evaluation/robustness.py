@@ -1,0 +1,201 @@
+"""What a captioner says of pairs made from real ones: shown backwards, of one image, of one image disturbed.
+
+Backwards: a changed pair whose references speak of construction is shown with its dates swapped. What was
+built is then gone, and the caption must say so. Nothing changed: each image beside itself, and beside itself
+with one disturbance of moderate strength (:data:`STRENGTH`) must be called unchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+import numpy as np
+
+from rscc.data.augmentation import blur, haze, jpeg, tint
+from rscc.data.pairs import PairRecord, read_pair, truly_changed
+from rscc.evaluation.bootstrap import Interval, wilson_interval
+from rscc.evaluation.predictions import PairCaptioner
+from rscc.images import resize
+from rscc.text.reversal import describes_removal, reverse_captions
+
+STRENGTH = 0.5
+"""Of the disturbances, in 0..1: a veil of 5 to 35 percent, JPEG of quality 60 to 84, a blur of 0.2 to 0.75
+pixels, a tint of at most a fifth of a channel."""
+
+IDENTICAL = "identical"
+
+_SEED = 1
+_BATCH = 16
+
+
+def shift_by_one(image: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Move an image (3, H, W) by one pixel in one of the eight directions, edges repeated."""
+    dy, dx = divmod((int(rng.integers(8)) + 5) % 9, 3)  # 4, which is no move, is left out
+    padded = np.pad(image, ((0, 0), (1, 1), (1, 1)), mode="edge")
+    height, width = image.shape[1:]
+    return np.ascontiguousarray(padded[:, dy : dy + height, dx : dx + width])
+
+
+Disturbance = Callable[[np.ndarray, np.random.Generator], np.ndarray]
+
+DISTURBANCES: Mapping[str, Disturbance] = {
+    IDENTICAL: lambda image, rng: image,
+    "haze": lambda image, rng: haze(image, rng, STRENGTH),
+    "tint": lambda image, rng: tint(image, rng, STRENGTH),
+    "blur": lambda image, rng: blur(image, rng, STRENGTH),
+    "jpeg": lambda image, rng: jpeg(image, rng, STRENGTH),
+    "shift by 1 pixel": shift_by_one,
+}
+"""What is done to an image (3, H, W) uint8 to make the second date of an unchanged pair."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """How many of some pairs came out right.
+
+    Attributes:
+        right, pairs: counts.
+    """
+
+    right: int
+    pairs: int
+
+    @property
+    def value(self) -> float | None:
+        """The share in 0..1; None without pairs."""
+        return self.right / self.pairs if self.pairs else None
+
+    @property
+    def interval(self) -> Interval | None:
+        """Wilson's 95 percent interval of the share; None without pairs."""
+        return wilson_interval(self.right, self.pairs)
+
+    def as_dict(self) -> dict[str, object]:
+        """Return plain values for JSON."""
+        return {"right": self.right, "pairs": self.pairs, "share": self.value, "interval": self.interval}
+
+
+@dataclass(frozen=True)
+class Robustness:
+    """What :func:`measure_robustness` found.
+
+    Attributes:
+        removal: of pairs shown backwards, those whose caption says that something built is gone.
+        still_changed: of the same pairs, those called changed.
+        unchanged: by disturbance, the pairs called unchanged.
+    """
+
+    removal: Share
+    still_changed: Share
+    unchanged: Mapping[str, Share]
+
+    @property
+    def all_unchanged(self) -> Share:
+        """The pairs of all disturbances together."""
+        shares = self.unchanged.values()
+        return Share(sum(one.right for one in shares), sum(one.pairs for one in shares))
+
+    def as_dict(self) -> dict[str, object]:
+        """Return plain values for JSON."""
+        return {
+            "backwards": {
+                "describes_removal": self.removal.as_dict(),
+                "called_changed": self.still_changed.as_dict(),
+            },
+            "called_unchanged": {
+                **{name: share.as_dict() for name, share in self.unchanged.items()},
+                "all": self.all_unchanged.as_dict(),
+            },
+            "strength": STRENGTH,
+        }
+
+
+def speaks_of_construction(captions: Sequence[str]) -> bool:
+    """Return whether references speak of construction only, so that backwards something built is gone.
+
+    No reference says that something built went away, and of those whose reversal is known more than half say
+    backwards that something built is gone.
+    """
+    if any(map(describes_removal, captions)):
+        return False
+    backwards = reverse_captions(captions)
+    return 2 * sum(map(describes_removal, backwards)) > len(backwards)
+
+
+def swapped(record: PairRecord) -> PairRecord:
+    """Return a pair with its dates swapped, without mask and references."""
+    return replace(record, before=record.after, after=record.before, mask=None, captions=())
+
+
+def measure_robustness(
+    captioner: PairCaptioner,
+    records: Sequence[PairRecord],
+    *,
+    beams: int = 3,
+    batch_size: int = _BATCH,
+    disturbances: Mapping[str, Disturbance] = DISTURBANCES,
+) -> Robustness:
+    """Show a captioner pairs backwards, and every image beside itself and its disturbed selves.
+
+    Args:
+        captioner: the model; it sees the pairs at its tile size.
+        records: pairs; their references say which are shown backwards.
+        beams: width of the caption search.
+
+    Raises:
+        DatasetLayoutInvalid: an image is missing.
+    """
+    built = [one for one in records if truly_changed(one) and speaks_of_construction(one.captions)]
+    removed = changed = 0
+    for before, after in _batches((_read(swapped(one), captioner) for one in built), batch_size):
+        for caption in captioner.caption(before, after, beams=beams):
+            removed += caption.changed and describes_removal(caption.text)
+            changed += caption.changed
+    return Robustness(
+        removal=Share(removed, len(built)),
+        still_changed=Share(changed, len(built)),
+        unchanged={
+            name: _unchanged(captioner, records, number, change, batch_size)
+            for number, (name, change) in enumerate(disturbances.items())
+        },
+    )
+
+
+def _unchanged(
+    captioner: PairCaptioner,
+    records: Sequence[PairRecord],
+    number: int,
+    change: Disturbance,
+    batch_size: int,
+) -> Share:
+    def pairs() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        for place, record in enumerate(records):
+            for date, image in enumerate(_read(record, captioner)):
+                yield image, change(image, np.random.default_rng((_SEED, number, place, date)))
+
+    flags = [flag for batch in _batches(pairs(), batch_size) for flag in called_changed(captioner, *batch)]
+    return Share(flags.count(False), len(flags))
+
+
+def called_changed(captioner: PairCaptioner, before: np.ndarray, after: np.ndarray) -> list[bool]:
+    """Return which pairs of (B, 3, H, W) uint8 images are called changed, without captions if possible."""
+    threshold = captioner.card.changed_threshold
+    if threshold > 0:
+        return [bool(p >= threshold) for p in captioner.predict_change(before, after).changed_probability]
+    return [caption.changed for caption in captioner.caption(before, after, beams=1)]
+
+
+def _read(record: PairRecord, captioner: PairCaptioner) -> tuple[np.ndarray, np.ndarray]:
+    sample, side = read_pair(record), captioner.card.tile_size
+    return resize(sample.before, (side, side)), resize(sample.after, (side, side))
+
+
+def _batches(
+    pairs: Iterator[tuple[np.ndarray, np.ndarray]], size: int
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Stack pairs of (3, H, W) images into batches of at most ``size``."""
+    while part := list(islice(pairs, size)):
+        before, after = zip(*part, strict=True)
+        yield np.stack(before), np.stack(after)

@@ -1,0 +1,306 @@
+"""Scores a captioner on a captioned data set beside baselines, and on pairs made from its images.
+
+What is scored on which subset of the pairs: :mod:`rscc.evaluation.scoring`; what captions state:
+:mod:`rscc.evaluation.facts`; the pairs that are made: :mod:`rscc.evaluation.robustness`.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from rscc.data.pairs import PairRecord, truly_changed
+from rscc.errors import ConfigInvalid, DatasetLayoutInvalid, ExtraNotInstalled, WeightsNotFound
+from rscc.evaluation.baselines import TEMPLATE_BY_COUNT, baseline_captions, template_caption
+from rscc.evaluation.facts import FactScorer
+from rscc.evaluation.metrics import CaptionScorer
+from rscc.evaluation.papers import paper_tables
+from rscc.evaluation.predictions import (
+    PairCaptioner,
+    PairPrediction,
+    caption_predictions,
+    captioner_predictions,
+    masks_count,
+)
+from rscc.evaluation.report import EvaluationReport, run_record
+from rscc.evaluation.robustness import measure_robustness
+from rscc.evaluation.rows import SUBSETS, EvaluationRow, FactScores
+from rscc.evaluation.scoring import kinds_named, kinds_read, score_predictions, subsets
+from rscc.text.parsing import load_parser
+
+MOST_NEIGHBOURS = 20_000
+"""Training pairs up to which the nearest-pair baseline is made: the trunk has to see all of them."""
+
+OVERHEAD = ("levir_cc", "dubai_cc")
+"""Data sets whose captions are about the objects of :mod:`rscc.text.object_classes`."""
+
+_MASKS_UNSCORED = "change masks are not scored, because this model has no trained change head"
+
+
+def score_model(
+    model: str | Path,
+    records: Sequence[PairRecord],
+    *,
+    beams: int = 3,
+    java: bool = True,
+    device: str = "auto",
+) -> list[EvaluationRow]:
+    """Score a model folder, or a shipped model by name, on pairs, without baselines.
+
+    Args:
+        records: pairs to score; those without references are left out.
+        beams: width of the caption search.
+        java: run METEOR and the PTB tokenizer.
+
+    Returns:
+        One row per subset, see :func:`subsets`.
+
+    Raises:
+        ModelNotFound: no such model. ModelFolderInvalid: a damaged one.
+        DatasetLayoutInvalid: no pair has references, or an image is missing.
+        DeviceUnavailable: this machine has no such device.
+    """
+    from rscc.captioner import Captioner
+
+    scored = _with_references(records)
+    captioner = Captioner.load(model, device=device)
+    predictions = captioner_predictions(captioner, scored, beams=beams)
+    with CaptionScorer(java=java) as scorer:
+        return score_predictions(captioner.card.name, scored, predictions, scorer)
+
+
+def _with_references(records: Sequence[PairRecord]) -> list[PairRecord]:
+    scored = [record for record in records if record.captions]
+    if not scored:
+        raise DatasetLayoutInvalid("no pair of this split has captions to compare with; choose another split")
+    return scored
+
+
+@dataclass(frozen=True)
+class EvaluationOptions:
+    """What an evaluation does besides scoring the model's captions, flags and masks.
+
+    Attributes:
+        baselines: score the baselines too; the nearest training pair makes the trunk see all of them.
+        kinds: read kinds of change from the references where the data set names none.
+        robustness: show pairs backwards, and images beside themselves.
+    """
+
+    baselines: bool = True
+    kinds: bool = False
+    robustness: bool = False
+
+
+def evaluate_records(
+    captioner: PairCaptioner,
+    records: Sequence[PairRecord],
+    train: Sequence[PairRecord],
+    *,
+    run: dict[str, object],
+    dataset: str = "levir_cc",
+    beams: int = 3,
+    features: Callable[[Sequence[PairRecord]], np.ndarray] | None = None,
+    java: bool = True,
+    options: EvaluationOptions = EvaluationOptions(),
+    observe: Callable[[PairRecord, PairPrediction], None] | None = None,
+) -> EvaluationReport:
+    """Score a captioner and the baselines.
+
+    Args:
+        records: pairs to score; those without references are left out.
+        train: training pairs, for the baselines; may be empty.
+        run: what else the report's record holds (command, data, split ...).
+        dataset: whose papers' rows stand beside.
+        beams: width of the caption search.
+        features: gives (N, 2, C) pooled features of pairs, for the nearest-pair baseline.
+        java: run METEOR and the PTB tokenizer.
+        options: what else is measured.
+        observe: called with every pair and its prediction, in order.
+
+    Raises:
+        DatasetLayoutInvalid: no pair has references.
+        ExtraNotInstalled, WeightsNotFound: kinds are asked for, and spaCy or its parser is not installed.
+    """
+    scored = _with_references(records)
+    train = [record for record in train if record.captions]
+    baselines = _baselines(scored, train, features) if options.baselines else {}
+    kinds = kinds_named(scored)
+    if options.kinds and not kinds:
+        kinds = kinds_read(scored)
+    objects, notes = dataset in OVERHEAD, []
+    if objects and (reason := _no_parser()):
+        objects, notes = False, [f"objects that no reference names are not counted: {reason}"]
+    said = _Said(observe)
+    predictions = said.watched(scored, captioner_predictions(captioner, scored, beams=beams))
+    with CaptionScorer(java=java) as scorer:
+        rows = score_predictions(
+            captioner.card.name, scored, predictions, scorer, kinds=kinds, objects=objects
+        )
+        if options.baselines and dataset in OVERHEAD and len(said.counted) == len(scored):
+            baselines = {TEMPLATE_BY_COUNT: said.counted, **baselines}
+        for name, captions in baselines.items():
+            rows += score_predictions(
+                name, scored, caption_predictions(captions), scorer, kinds=kinds, objects=objects
+            )
+    card = captioner.card
+    counts = dict.fromkeys(SUBSETS, 0) | {k: len(members) for k, members in subsets(scored, kinds).items()}
+    counts["changed"] = sum(truly_changed(record) for record in scored)
+    record = {
+        **run,
+        "dataset": dataset,
+        "counts": counts | {"unchanged": len(scored) - counts["changed"]},
+        "training_pairs_of_baselines": len(train),
+        "model": {
+            "name": card.name,
+            "version": card.version,
+            "weights_sha256": card.weights_sha256,
+            "facts_sha256": card.facts_sha256,
+            "trained_on": card.data,
+        },
+        "beams": beams,
+    }
+    if not masks_count(card) and any(one.mask is not None for one in scored):
+        notes.append(_MASKS_UNSCORED)
+    return EvaluationReport(
+        rows=rows,
+        run=record,
+        papers=paper_tables(dataset),
+        notes=notes,
+        facts=_facts(scored, {card.name: said.captions, **baselines}, objects) if dataset in OVERHEAD else (),
+        robustness=measure_robustness(captioner, scored, beams=beams) if options.robustness else None,
+    )
+
+
+def _baselines(
+    records: Sequence[PairRecord],
+    train: Sequence[PairRecord],
+    features: Callable[[Sequence[PairRecord]], np.ndarray] | None,
+) -> dict[str, list[str]]:
+    if features is None or not train:
+        return baseline_captions(train, len(records))
+    return baseline_captions(train, len(records), train_features=features(train), features=features(records))
+
+
+def _no_parser() -> str:
+    """Say why captions cannot be parsed; empty when they can."""
+    try:
+        load_parser()
+    except (ExtraNotInstalled, WeightsNotFound) as error:
+        return str(error)
+    return ""
+
+
+@dataclass
+class _Said:
+    """Keeps what a captioner says as its predictions go by.
+
+    Attributes:
+        observe: called with every pair and its prediction, in order.
+        captions: the captions.
+        counted: the sentences that counting its masks gives; fewer when some pair has no mask.
+    """
+
+    observe: Callable[[PairRecord, PairPrediction], None] | None
+    captions: list[str] = field(default_factory=list)
+    counted: list[str] = field(default_factory=list)
+
+    def watched(
+        self, records: Sequence[PairRecord], predictions: Iterable[PairPrediction]
+    ) -> Iterator[PairPrediction]:
+        """Yield the predictions."""
+        for record, prediction in zip(records, predictions, strict=True):
+            if self.observe is not None:
+                self.observe(record, prediction)
+            self.captions.append(prediction.caption)
+            if prediction.mask is not None:
+                self.counted.append(template_caption(prediction.mask))
+            yield prediction
+
+
+def _facts(
+    records: Sequence[PairRecord], captions: Mapping[str, Sequence[str]], objects: bool
+) -> list[FactScores]:
+    """Score what captions state, by captioner, the model first, people next; nothing when no pair changed."""
+    if not any(map(truly_changed, records)):
+        return []
+    scorer = FactScorer(records, objects=objects)
+    model, *baselines = (scorer.score(name, said) for name, said in captions.items())
+    return [model, scorer.people(), *baselines]
+
+
+def evaluate(
+    model: str | Path,
+    data: str | Path,
+    *,
+    dataset: str = "levir_cc",
+    split: str = "test",
+    beams: int = 3,
+    device: str = "auto",
+    ground: bool = True,
+    options: EvaluationOptions = EvaluationOptions(),
+    observe: Callable[[PairRecord, PairPrediction], None] | None = None,
+) -> EvaluationReport:
+    """Score a model folder, or a shipped model by name, on a captioned data set.
+
+    Args:
+        data: root folder of the data set.
+        dataset: its layout, a key of :data:`rscc.data.benchmarks.registry.DATASETS`.
+        split: as the data set names it.
+        beams: width of the caption search.
+        ground: make sentences of measured facts where the model tells them.
+        options, observe: see :func:`evaluate_records`.
+
+    Raises:
+        ConfigInvalid: the layout is unknown.
+        ModelNotFound: no such model. ModelFolderInvalid: a damaged one.
+        DatasetLayoutInvalid: the folder is not in that layout, or the split is empty.
+        DeviceUnavailable: this machine has no such device.
+        ExtraNotInstalled: the libraries of the extra ``train`` are not installed.
+    """
+    from rscc.captioner import Captioner
+    from rscc.data.benchmarks.registry import DATASETS
+    from rscc.data.caches import pooled_features
+    from rscc.model_folder import find_model, load_model, open_model_folder
+
+    if dataset not in DATASETS:
+        raise ConfigInvalid(f"data set {dataset!r} is not known; use one of {', '.join(DATASETS)}")
+    records = DATASETS[dataset](data, split).records
+    try:
+        train = DATASETS[dataset](data, "train").records
+    except DatasetLayoutInvalid:
+        train = []  # a test split alone may be scored; the report says how many training pairs there were
+    folder = open_model_folder(find_model(model), check_hashes=True)
+    network = load_model(folder)
+    captioner = Captioner(network, folder, device=device, ground=ground)
+
+    def features(pairs: Sequence[PairRecord]) -> np.ndarray:
+        return pooled_features(network.backbone, pairs, size=captioner.card.tile_size, bf16=captioner.bf16)
+
+    run = {
+        **run_record(shlex.join(["rscc", *sys.argv[1:]])),
+        "data": str(data),
+        "split": split,
+        "device": str(captioner.device),
+        "grounded": captioner.facts is not None,
+    }
+    few = len(train) <= MOST_NEIGHBOURS or not options.baselines
+    report = evaluate_records(
+        captioner,
+        records,
+        train,
+        run=run,
+        dataset=dataset,
+        beams=beams,
+        features=features if few else None,
+        options=options,
+        observe=observe,
+    )
+    if few:
+        return report
+    note = f"no nearest training pair is looked for among more than {MOST_NEIGHBOURS:,} training pairs"
+    return replace(report, notes=[*report.notes, note])

@@ -1,0 +1,204 @@
+"""A picture sheet of what a captioner says of a split, for a person who counts right, partly right, wrong.
+
+Pairs are taken unselected: every k-th of the changed and every k-th of the unchanged ones, in the order of
+the data set. Beside the sheet goes a table with an empty column for the verdicts.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageDraw, ImageFilter
+
+from rscc.data.pairs import PairRecord, read_mask, read_pair, truly_changed
+from rscc.errors import ConfigInvalid
+from rscc.evaluation.drawing import INK, PAPER, drawn_lines, wrapped
+from rscc.evaluation.predictions import PairPrediction
+from rscc.sequences import evenly
+
+CHANGED, UNCHANGED = 60, 40
+"""Most pairs of either kind that a sheet shows."""
+
+FORMATS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEBP"}
+PAGE = "{page}"
+ON_PAGE = 10
+
+TABLE_HEAD = (
+    "number",
+    "id",
+    "truly_changed",
+    "called_changed",
+    "p_changed",
+    "caption",
+    "references",
+    "verdict",
+)
+
+_SIDE, _TEXT, _GAP, _MARGIN = 256, 620, 12, 16
+_FAINT, _RULE = (105, 105, 105), (210, 210, 210)
+_PREDICTED, _TRUE = (255, 60, 40), (60, 225, 255)
+_TALLEST = 60_000  # a JPEG ends at 65,535 pixels
+
+
+Described = tuple[PairRecord, PairPrediction]
+"""A pair and what a captioner predicts of it."""
+
+
+def chosen(pairs: Sequence[Described]) -> list[Described]:
+    """Return the pairs that a sheet shows, in their order: :data:`CHANGED` and :data:`UNCHANGED`, or all.
+
+    They lie evenly among those of their kind, see :func:`rscc.sequences.evenly`.
+    """
+    places: list[int] = []
+    for kind, most in ((True, CHANGED), (False, UNCHANGED)):
+        members = [place for place, (record, _) in enumerate(pairs) if truly_changed(record) == kind]
+        places += evenly(members, most)
+    return [pairs[place] for place in sorted(places)]
+
+
+class Sheet:
+    """Collects the predictions for a split's pairs, and draws those that are shown."""
+
+    def __init__(self) -> None:
+        self._pairs: list[Described] = []
+
+    def add(self, record: PairRecord, prediction: PairPrediction) -> None:
+        """Take a pair."""
+        self._pairs.append((record, prediction))
+
+    def files(self, path: Path, title: str) -> dict[Path, bytes]:
+        """Return the content of every file by its path, the table last.
+
+        Args:
+            title: first line of every page.
+            path: of the picture. With ``{page}`` in its name there is a picture for every :data:`ON_PAGE`
+                pairs, ``{page}`` replaced by 1, 2 ...; else one tall picture holds all pairs.
+
+        Raises:
+            ConfigInvalid: another suffix than those of :data:`FORMATS`, or too many pairs for one picture.
+            DatasetLayoutInvalid: an image is missing.
+        """
+        check_sheet(path)
+        shown = chosen(self._pairs)
+        size = ON_PAGE if PAGE in path.name else max(1, len(shown))
+        pages = [shown[start : start + size] for start in range(0, len(shown), size)]
+        files: dict[Path, bytes] = {}
+        for number, pairs in enumerate(pages):
+            name = path.name.replace(PAGE, str(number + 1))
+            files[path.with_name(name)] = _encoded(_page(title, pairs, 1 + number * size), path)
+        return {**files, table_path(path): _table(shown).encode()}
+
+
+def check_sheet(path: Path) -> None:
+    """Make sure that a sheet can have this name.
+
+    Raises:
+        ConfigInvalid: another suffix than those of :data:`FORMATS`.
+    """
+    if path.suffix.lower() not in FORMATS:
+        raise ConfigInvalid(f"{path}: sheets are written as {', '.join(FORMATS)}; give the sheet such a name")
+
+
+def table_path(path: Path) -> Path:
+    """Return where the table of the sheet ``path`` goes: the same name without page, ending in .csv."""
+    stem = path.stem.replace(PAGE, "").rstrip("-_. ") or "sheet"
+    return path.with_name(f"{stem}.csv")
+
+
+def _table(pairs: Sequence[Described]) -> str:
+    """Return one line of CSV per pair, the references of a pair joined by " | "."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(TABLE_HEAD)
+    for number, (record, prediction) in enumerate(pairs, start=1):
+        p = "" if prediction.probability is None else f"{prediction.probability:.4f}"
+        flags = (int(truly_changed(record)), int(prediction.changed))
+        writer.writerow((number, record.id, *flags, p, prediction.caption, " | ".join(record.captions), ""))
+    return text.getvalue()
+
+
+def _page(title: str, pairs: Sequence[Described], first: int) -> Image.Image:
+    width = 2 * _SIDE + _TEXT + 2 * _GAP
+    head = drawn_lines(
+        [
+            (title, 18, INK),
+            (
+                "Left before, right after. Outlined in red: predicted change; in blue: true change "
+                "(as far as masks tell).",
+                14,
+                _FAINT,
+            ),
+        ],
+        width,
+    )
+    rows = [_row(first + place, record, prediction) for place, (record, prediction) in enumerate(pairs)]
+    parts = [head, *rows]
+    height = 2 * _MARGIN + sum(part.height + _GAP for part in parts)
+    if height > _TALLEST:
+        raise ConfigInvalid(f"{len(pairs)} pairs are too many for one picture; put {PAGE} into its name")
+    page = Image.new("RGB", (width + 2 * _MARGIN, height), PAPER)
+    pen, top = ImageDraw.Draw(page), _MARGIN
+    for part in parts:
+        page.paste(part, (_MARGIN, top))
+        top += part.height + _GAP // 2
+        pen.line([(_MARGIN, top), (_MARGIN + width, top)], fill=_RULE)
+        top += _GAP - _GAP // 2
+    return page
+
+
+def outline(mask: np.ndarray, side: int) -> Image.Image:
+    """Return the edge of a mask (H, W) bool as a gray picture of ``side`` x ``side``, two pixels wide."""
+    large = Image.fromarray(mask.astype(np.uint8) * 255).resize((side, side), Image.Resampling.NEAREST)
+    framed = Image.new("L", (side + 4, side + 4))  # a change that leaves the picture has an edge there too
+    framed.paste(large, (2, 2))
+    inner = framed.filter(ImageFilter.MinFilter(3)).filter(ImageFilter.MinFilter(3))
+    edge = np.asarray(framed).astype(np.int16) - np.asarray(inner)
+    return Image.fromarray(edge[2:-2, 2:-2].astype(np.uint8))
+
+
+def _row(number: int, record: PairRecord, prediction: PairPrediction) -> Image.Image:
+    sample = read_pair(record)
+    before, after = (_picture(image) for image in (sample.before, sample.after))
+    truth = read_mask(record.mask) if record.mask is not None else None
+    for mask, color in ((truth, _TRUE), (prediction.mask, _PREDICTED)):
+        if mask is not None:
+            after.paste(color, (0, 0), outline(mask, _SIDE))
+    true = truly_changed(record)
+    facts = [
+        f"called {_flag(prediction.changed)}",
+        *(() if prediction.probability is None else (f"P(changed) {prediction.probability:.2f}",)),
+        f"truly {_flag(true)}",
+        record.id,
+    ]
+    lines = [(line, 20, INK) for line in wrapped(f"{number}.  {prediction.caption}", 20, _TEXT)]
+    right = prediction.changed == true
+    lines += [(line, 14, _FAINT if right else _PREDICTED) for line in wrapped(" · ".join(facts), 14, _TEXT)]
+    for sentence in dict.fromkeys(record.captions):
+        lines += [(line, 15, _FAINT) for line in wrapped(f"- {sentence}", 15, _TEXT)]
+    text = drawn_lines(lines, _TEXT)
+    row = Image.new("RGB", (2 * _SIDE + 2 * _GAP + _TEXT, max(_SIDE, text.height)), PAPER)
+    row.paste(before, (0, 0))
+    row.paste(after, (_SIDE + _GAP // 2, 0))
+    row.paste(text, (2 * _SIDE + 2 * _GAP, 0))
+    return row
+
+
+def _flag(changed: bool) -> str:
+    return "changed" if changed else "unchanged"
+
+
+def _picture(pixels: np.ndarray) -> Image.Image:
+    image = Image.fromarray(np.ascontiguousarray(pixels.transpose(1, 2, 0)))
+    return image.resize((_SIDE, _SIDE), Image.Resampling.LANCZOS)
+
+
+def _encoded(picture: Image.Image, path: Path) -> bytes:
+    content = io.BytesIO()
+    kind = FORMATS[path.suffix.lower()]
+    options = {} if kind == "PNG" else {"quality": 88}
+    picture.save(content, kind, **options)
+    return content.getvalue()

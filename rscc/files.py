@@ -1,0 +1,47 @@
+"""Files and folders that have their names only once they are complete."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+
+@contextmanager
+def atomic_write(*targets: Path, alone: bool = False) -> Iterator[tuple[Path, ...]]:
+    """Yield a name to write each of some files or folders under, beside it; at the end they are renamed.
+
+    All are complete, the files on disk, before the first is renamed, in the order given: the last one there
+    means that all are. A folder that is there gives way. On any error, here or in the block, no target was
+    touched before the first renaming, and what was written is removed.
+
+    Args:
+        targets: what is to be written.
+        alone: no other process writes the same. What a killed one left behind is then taken away first.
+    """
+    marks = [".tmp" if alone else f".{secrets.token_hex(4)}.tmp" for _ in targets]
+    drafts = tuple(path.with_name(f".{path.name}{mark}") for path, mark in zip(targets, marks, strict=True))
+    try:
+        for draft in drafts:
+            _remove(draft)
+        yield drafts
+        for draft in drafts:
+            if draft.is_file():
+                with draft.open("rb+") as file:
+                    os.fsync(file.fileno())
+        for draft, target in zip(drafts, targets, strict=True):
+            if draft.is_dir():
+                shutil.rmtree(target, ignore_errors=True)
+            draft.replace(target)
+    finally:
+        for draft in drafts:
+            _remove(draft)
+
+
+def _remove(path: Path) -> None:
+    shutil.rmtree(path, ignore_errors=True)
+    with suppress(OSError):
+        path.unlink()

@@ -1,0 +1,1 @@
+"""What a finished model's numbers mean: calibration, where the words look, finer outlines."""

@@ -1,0 +1,113 @@
+"""Why a captioner says what it says of one pair: where each word looks, what was found, how sure it is.
+
+The maps are cross-attention of the caption decoder, run over the finished caption word by word: the mean over
+heads and layers (the papers draw theirs without saying which). The map of a word is that of the step that
+produced it, whose input is the word before. Attention says what a step read, not what made the word so: the
+memory's tokens have already seen each other in the encoder. Part of it may fall on memory that has no place
+on the ground (RDD's objects and actions, the entities of CHEERS), so a map sums to 1 at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from rscc.models.shared.captioner import ChangeCaptioner
+from rscc.structures import Caption, DifferenceFeatures
+
+
+@dataclass(frozen=True)
+class ExplainedWord:
+    """One word of the caption.
+
+    Attributes:
+        text: the word, or the piece of one that the vocabulary knows.
+        probability: of this word after those before it, 0..1.
+        ground: (h, w) float32, how much of the step's attention each position of the ground got; sums to 1 at
+            most. None when the decoder does not tell.
+    """
+
+    text: str
+    probability: float
+    ground: np.ndarray | None
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What a captioner made of one pair.
+
+    Attributes:
+        caption: the sentence, as :meth:`rscc.captioner.Captioner.caption` gives it.
+        changed_probability: P(anything changed), 0..1.
+        words: of the sentence, in order. The fixed sentence of an unchanged pair was not produced by the
+            decoder; its words are those of a decoder that is made to say it.
+        change: (H, W) float32, change probability per pixel.
+        difference: (h, w) float32 in 0..2, one minus the cosine of both dates' trunk features.
+        entities: names that the model retrieved for the pair; empty when it retrieves none.
+        attention: further maps (h, w) float32 by title, such as what the image encoder looked at.
+    """
+
+    caption: Caption
+    changed_probability: float
+    words: tuple[ExplainedWord, ...]
+    change: np.ndarray
+    difference: np.ndarray
+    entities: tuple[str, ...] = ()
+    attention: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+
+def explain_words(
+    model: ChangeCaptioner, features: DifferenceFeatures, text: str
+) -> tuple[ExplainedWord, ...]:
+    """Run the decoder over a sentence about one pair and return its words with their maps.
+
+    Args:
+        model: in evaluation mode.
+        features: of a batch of one pair.
+        text: the sentence; words outside the vocabulary are read as the unknown word.
+    """
+    # A sentence that found no end in time has max_words - 1 words: begin and end are put around them.
+    ids = model.vocabulary.encode(text, model.config.max_words + 1)
+    tokens = torch.tensor([ids[:-2]], device=features.tokens.device)  # without the last word and the end
+    spoken = ids[1:-1]
+    memory = model.memory(features)
+    probabilities = model.decoder(memory, tokens).logits.float().softmax(dim=-1)[0]  # (L, V)
+    attention = model.decoder.attention(memory, tokens)
+    maps = [None] * len(spoken)
+    if attention is not None:
+        maps = list(_array(model.on_ground(features, attention)[0].unflatten(-1, features.grid)))
+    return tuple(
+        ExplainedWord(model.vocabulary.decode([word]), float(row[word]), ground)
+        for word, row, ground in zip(spoken, probabilities, maps, strict=True)
+    )
+
+
+def explain_features(
+    model: ChangeCaptioner,
+    features: DifferenceFeatures,
+    caption: Caption,
+    *,
+    changed_probability: float,
+    change: np.ndarray,
+) -> Explanation:
+    """Put together what is known of one pair; :class:`Explanation` says what the arguments are."""
+    pair = features.pair
+    similarity = F.cosine_similarity(pair.maps_before.float(), pair.maps_after.float(), dim=1)
+    return Explanation(
+        caption=caption,
+        changed_probability=changed_probability,
+        words=explain_words(model, features, caption.text),
+        change=change,
+        difference=_array(1 - similarity[0]),
+        entities=model.entities(features)[0],
+        attention={title: _array(maps[0]) for title, maps in model.attention_maps(features).items()},
+    )
+
+
+def _array(values: Tensor) -> np.ndarray:
+    return values.float().cpu().numpy()

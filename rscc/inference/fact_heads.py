@@ -1,0 +1,166 @@
+"""Heads on a frozen trunk that tell what came, what is gone, and what stands around a change.
+
+For the trunk's last maps b and a of the two dates and the change head's probability c, a small network h
+gives one logit per position and object class::
+
+    came(x)  = h(b(x), a(x), c(x))         gone(x) = h(a(x), b(x), c(x))
+
+One network serves both: what is gone is what came when time runs backwards. A region R is a bag of positions
+(multiple-instance learning): its logit is a mean of theirs that leans to the largest::
+
+    logit(R) = log( sum_x R(x) exp(logit(x)) / sum_x R(x) )
+
+so that heads learnt from what people say of whole pairs answer for an outline of a map as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from scipy.special import expit
+from torch import Tensor, nn
+
+from rscc.text.facts import ChangeFacts
+
+CHANGING = ("building", "road", "parking lot", "trees")
+"""Object classes that come and go."""
+AROUND = ("building", "road", "trees", "grass", "bare ground", "water", "parking lot")
+"""Object classes that captions name, whether they changed or tell where the change is."""
+COVERS = ("trees", "bare ground", "grass", "water")
+"""Classes that cover the ground a change stands on."""
+ANSWERS = (
+    *(f"came {name}" for name in CHANGING),
+    *(f"gone {name}" for name in CHANGING),
+    *(f"around {name}" for name in AROUND),
+)
+"""What the pooled logits of a region stand for, in order."""
+
+SURE = 0.6
+"""Calibrated probability from which a fact is stated, chosen on held-out places."""
+LEAST_KNOWN = 0.05
+"""Probability that a building came or is gone, from which a change that is there for certain is either."""
+
+
+REDUCED = 128
+"""Channels of the trunk that the heads read, at most."""
+
+
+class FactHeads(nn.Module):
+    """The network h; its first layer brings the trunk's channels down and is not learnt by labels."""
+
+    def __init__(self, *, channels: int, reduced: int = REDUCED, width: int = 48, hidden: int = 64) -> None:
+        super().__init__()
+        self.sizes = {"channels": channels, "reduced": reduced, "width": width, "hidden": hidden}
+        self.reduce = nn.Linear(channels, reduced)
+        self.project = nn.Linear(reduced, width)
+        self.drop = nn.Dropout(0.3)
+        self.layers = nn.Sequential(
+            nn.LayerNorm(3 * width + 2),
+            nn.Linear(3 * width + 2, hidden),
+            nn.GELU(),
+            nn.Dropout(0.3),
+            nn.Linear(hidden, len(CHANGING) + len(AROUND)),
+        )
+
+    def positions(self, before: Tensor, after: Tensor, change: Tensor) -> Tensor:
+        """Return the logits of every position, (B, N, len(ANSWERS)).
+
+        Args:
+            before, after: (B, N, reduced), maps after :attr:`reduce`.
+            change: (B, N, 2), see :func:`change_cells`.
+        """
+        b, a = self.project(self.drop(before)), self.project(self.drop(after))
+        forward = self.layers(torch.cat([b, a, a - b, change], -1))
+        backward = self.layers(torch.cat([a, b, b - a, change], -1))
+        count = len(CHANGING)
+        return torch.cat([forward[..., :count], backward[..., :count], forward[..., count:]], -1)
+
+    def forward(self, before: Tensor, after: Tensor, change: Tensor, region: Tensor) -> Tensor:
+        """Return the logits of a region in each pair, (B, len(ANSWERS)).
+
+        Args:
+            before, after: (B, C, h, w), the trunk's last maps.
+            change: (B, H, W) in 0..1, change probability.
+            region: (B, H, W) in 0..1; a pair without any counts as a whole.
+        """
+        grid = (before.shape[-2], before.shape[-1])
+        flat = [self.reduce(maps.flatten(2).transpose(1, 2)) for maps in (before, after)]
+        cells = change_cells(change, grid)
+        weights = F.adaptive_avg_pool2d(region.float(), grid).flatten(1)
+        return pooled(self.positions(flat[0], flat[1], cells), weights)
+
+
+def change_cells(change: Tensor, grid: tuple[int, int]) -> Tensor:
+    """Return the mean and the largest change probability of each position, (B, h * w, 2)."""
+    both = (F.adaptive_avg_pool2d(change, grid), F.adaptive_max_pool2d(change, grid))
+    return torch.stack(both, -1).flatten(1, 2)
+
+
+def pooled(logits: Tensor, weights: Tensor) -> Tensor:
+    """Return the logits of bags, (B, K), of those of their positions, (B, N, K), weighed by (B, N)."""
+    weights = torch.where(weights.sum(1, keepdim=True) > 0, weights, torch.ones_like(weights))
+    shares = weights / weights.sum(1, keepdim=True)
+    return torch.logsumexp(logits.float() + shares.clamp_min(1e-12).log()[..., None], 1)
+
+
+@dataclass(frozen=True)
+class FactRules:
+    """What turns logits into facts.
+
+    Attributes:
+        slopes, offsets: of the calibrated probability, ``sigmoid(slope * logit + offset)``, for each of
+            :data:`ANSWERS`; a slope of 0 where there was too little to learn it from: never stated.
+        sure: calibrated probability from which each is stated.
+        scores: of held-out places, for the card: area under the ROC curve and F1 by answer.
+    """
+
+    slopes: tuple[float, ...]
+    offsets: tuple[float, ...]
+    sure: tuple[float, ...] = (SURE,) * len(ANSWERS)
+    scores: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+    def probabilities(self, logits: np.ndarray, *, known: bool = False) -> dict[str, float]:
+        """Return the calibrated probability of each answer; arguments as :meth:`facts`."""
+        values = expit(np.array(self.slopes) * logits + np.array(self.offsets))
+        answers = dict(zip(ANSWERS, values.tolist(), strict=True))
+        return answers | _either(answers) if known else answers
+
+    def facts(self, logits: np.ndarray, *, known: bool = False) -> ChangeFacts:
+        """Return what is sure of a change; counts and places are the caller's to add.
+
+        Args:
+            logits: (len(ANSWERS),), of the region.
+            known: something changed for certain, as in an outline of the change head.
+        """
+        values = self.probabilities(logits, known=known)
+        sure = {
+            name: value
+            for (name, value), least, slope in zip(values.items(), self.sure, self.slopes, strict=True)
+            if slope and value >= least
+        }
+        came, gone, around = (_of(sure, kind) for kind in ("came", "gone", "around"))
+        before = {name: around[name] for name in COVERS if name in around and name not in came}
+        beside = {name: around[name] for name in around if name not in (*COVERS, *came, *gone)}
+        return ChangeFacts(came=came, gone=gone, before=before, beside=beside)
+
+
+def _either(values: Mapping[str, float]) -> dict[str, float]:
+    """Return the probabilities that a building came and that one is gone, if either is so for certain."""
+    both = {name: values[name] for name in ("came building", "gone building")}
+    total = sum(both.values())
+    return both if total > 1 or total < LEAST_KNOWN else {name: value / total for name, value in both.items()}
+
+
+def _of(values: Mapping[str, float], kind: str) -> dict[str, float]:
+    chosen = {name.partition(" ")[2]: value for name, value in values.items() if name.startswith(f"{kind} ")}
+    return dict(sorted(chosen.items(), key=lambda one: -one[1]))
+
+
+def joined_logits(logits: Sequence[np.ndarray], weights: Sequence[float]) -> np.ndarray:
+    """Return the logits of a region that several crops show, each with the pixels of it that it shows."""
+    shares = np.array(weights) / np.sum(weights)
+    return np.log(np.einsum("n,nk->k", shares, np.exp(np.array(logits, dtype=np.float64))))

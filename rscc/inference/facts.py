@@ -1,0 +1,188 @@
+"""From what a model sees of a change to facts and true sentences; arrays and words only.
+
+A pair of a benchmark is one region of one picture; a change on a map may be seen by several crops. Both have
+logits of the fact heads (:mod:`rscc.inference.fact_heads`), which become facts here.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import ndimage
+
+from rscc.inference.fact_heads import ANSWERS, FactHeads, FactRules
+from rscc.structures import Caption
+from rscc.text.facts import ChangeFacts
+from rscc.text.phrasing import Phrasing
+from rscc.text.sentences import doubtful, map_sentences, picture_sentences
+
+SMALLEST = 60
+"""Pixels of the model's input that an outline has at least to be counted."""
+MOST_COUNTED = 11
+OF_BUILDINGS = np.array([name in ("came building", "gone building") for name in ANSWERS])
+_ONE_SIDE, _MIDDLE = 0.85, (0.4, 0.6)
+
+WEIGHTS, RULES = "facts.safetensors", "facts.json"
+"""Members of a model folder that knows facts."""
+
+
+@dataclass(frozen=True)
+class FactModel:
+    """What a model folder holds besides the captioner to tell facts and choose words.
+
+    Attributes:
+        heads: on the captioner's trunk.
+        rules: from logits to facts.
+        phrasing: what people would say; None leaves the order of the grammar.
+    """
+
+    heads: FactHeads
+    rules: FactRules
+    phrasing: Phrasing | None = None
+
+    def picture_caption(
+        self, logits: np.ndarray, closer: np.ndarray, mask: np.ndarray, probability: float
+    ) -> GroundedCaption:
+        """Return the caption of a pair that changed with ``probability``.
+
+        Args:
+            logits: (len(ANSWERS),) of the whole pair.
+            closer: the same of its changed pixels alone, by which a small building is known.
+            mask: (H, W) bool, the changed pixels.
+        """
+        outlines, count = counted(mask)
+        seen = np.where(OF_BUILDINGS, np.maximum(logits, closer), logits)
+        facts = self.rules.facts(seen, known=True)
+        built = "building" in facts.came or "building" in facts.gone
+        facts = replace(facts, count=max(1, count) if built else None, place=picture_place(outlines))
+        prefer = None
+        if self.phrasing is not None:
+            phrasing = self.phrasing
+            expected = phrasing.expected(measurements(logits, outlines, count))
+
+            def prefer(sentences: Any) -> list[float]:
+                return phrasing.scores(sentences, expected)
+
+        return _caption(picture_sentences(facts, prefer), facts, probability)
+
+    def save(self, folder: Path) -> None:
+        """Write the members into a folder."""
+        from safetensors.torch import save_file
+
+        state = {f"heads.{name}": value.contiguous() for name, value in self.heads.state_dict().items()}
+        content: dict[str, Any] = {"rules": asdict(self.rules), "sizes": self.heads.sizes, "phrasing": None}
+        if self.phrasing is not None:
+            import torch
+
+            for name in ("weights", "mean", "scale"):
+                state[f"phrasing.{name}"] = torch.from_numpy(getattr(self.phrasing, name)).float()
+            state["phrasing.weights"] = state["phrasing.weights"].half()
+            content["phrasing"] = {"rarity": self.phrasing.rarity, "unseen": self.phrasing.unseen}
+        save_file(state, folder / WEIGHTS)
+        (folder / RULES).write_text(json.dumps(content) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder: Path) -> FactModel:
+        """Read the members of a folder.
+
+        Raises:
+            OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError: they are damaged, or do
+                not fit each other.
+        """
+        from safetensors.torch import load_file
+
+        content = json.loads((folder / RULES).read_text(encoding="utf-8"))
+        state = load_file(folder / WEIGHTS)
+        heads = FactHeads(**content["sizes"])
+        heads.load_state_dict(_part(state, "heads."))
+        stored = content["rules"]
+        slopes, offsets, sure = (tuple(map(float, stored[name])) for name in ("slopes", "offsets", "sure"))
+        rules = FactRules(slopes, offsets, sure, stored["scores"])
+        if not len(rules.slopes) == len(rules.offsets) == len(rules.sure) == len(ANSWERS):
+            raise ValueError(f"{RULES}: needs {len(ANSWERS)} rules")
+        phrasing = None
+        if content["phrasing"] is not None:
+            arrays = {name: value.float().numpy() for name, value in _part(state, "phrasing.").items()}
+            rarity = {gram: float(value) for gram, value in content["phrasing"]["rarity"].items()}
+            phrasing = Phrasing(rarity, float(content["phrasing"]["unseen"]), **arrays)
+            if arrays["weights"].shape != (len(arrays["mean"]) + 1, len(phrasing.rarity)):
+                raise ValueError(f"{WEIGHTS}: the phrasing does not fit {RULES}")
+        return cls(heads.eval(), rules, phrasing)
+
+
+@dataclass(frozen=True)
+class GroundedCaption(Caption):
+    """A caption that states facts only.
+
+    Attributes:
+        facts: what it rests on.
+        confident: False where too little is known for words of its own ("something changed").
+    """
+
+    facts: ChangeFacts = field(default_factory=ChangeFacts)
+    confident: bool = True
+
+
+def map_caption(facts: ChangeFacts) -> GroundedCaption:
+    """Return the caption of a change on a map, which there is for certain."""
+    return _caption(map_sentences(facts), facts, 1.0)
+
+
+def _caption(sentences: list[str], facts: ChangeFacts, changed: float) -> GroundedCaption:
+    sure = not doubtful(facts)
+    return GroundedCaption(
+        text=sentences[0],
+        score=changed * facts.probability if sure else 0.0,
+        changed=True,
+        alternatives=tuple(sentences[1:]),
+        facts=facts,
+        confident=sure,
+    )
+
+
+def counted(mask: np.ndarray) -> tuple[np.ndarray, int]:
+    """Return the outlines of a mask (H, W) that are large enough to count, and how many they are."""
+    labels, _ = ndimage.label(mask)
+    sizes = np.bincount(labels.ravel())
+    sizes[0] = 0
+    large = np.flatnonzero(sizes >= SMALLEST)
+    return np.isin(labels, large), len(large)
+
+
+def picture_place(mask: np.ndarray) -> tuple[str, ...]:
+    """Return where in the picture nearly all of a mask (H, W) lies; empty where no word holds."""
+    total = int(mask.sum())
+    if total == 0:
+        return ()
+    height, width = mask.shape
+    top, left = mask[: height // 2].sum() / total, mask[:, : width // 2].sum() / total
+    rows, cols = np.nonzero(mask)
+    low, high = _MIDDLE
+    if low < rows.mean() / height < high and low < cols.mean() / width < high:
+        inner = mask[height // 4 : height - height // 4, width // 4 : width - width // 4]
+        return ("middle",) if inner.sum() / total > _ONE_SIDE else ()
+    vertical = "top" if top > _ONE_SIDE else "bottom" if top < 1 - _ONE_SIDE else ""
+    horizontal = "left" if left > _ONE_SIDE else "right" if left < 1 - _ONE_SIDE else ""
+    return tuple(word for word in (vertical, horizontal) if word)
+
+
+def measurements(logits: np.ndarray, outlines: np.ndarray, count: int) -> np.ndarray:
+    """Return what a phrasing reads of a change: logits, number, share of the picture, place and spread."""
+    number = np.eye(MOST_COUNTED + 1)[min(count, MOST_COUNTED)]
+    shape = np.zeros(6)
+    if count:
+        rows, cols = (
+            side / length for side, length in zip(np.nonzero(outlines), outlines.shape, strict=True)
+        )
+        shape[:] = (rows.mean() - 0.5, cols.mean() - 0.5, rows.std(), cols.std(), len(rows) / count, 0)
+        shape[4] = np.log1p(shape[4])
+    shape[5] = 5 * outlines.mean()
+    return np.concatenate([logits, number, [np.log1p(count)], shape])
+
+
+def _part(state: dict[str, Any], prefix: str) -> dict[str, Any]:
+    return {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}

@@ -1,0 +1,313 @@
+"""Model folders: what a trained captioner is on disk, and the models that this installation knows.
+
+A model folder holds ``model.safetensors``, ``vocabulary.json``, ``CARD.md`` for people and ``model.json``
+with the card, the model's sizes, the beginnings and runs of words of "no change" sentences and the SHA-256
+of the others. One that tells facts has ``facts.safetensors`` and ``facts.json`` besides.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rscc.config import Choice, ModelConfig, build
+from rscc.errors import ConfigInvalid, ModelFolderInvalid, ModelNotFound
+from rscc.files import atomic_write
+from rscc.inference.calibration import Calibration
+
+if TYPE_CHECKING:
+    from rscc.inference.facts import FactModel
+    from rscc.models.shared.captioner import ChangeCaptioner
+
+DEFAULT_MODEL = "rscc-base"
+SHIPPED = Path(__file__).parent / "folders"
+_FORMAT = 1
+FACTS = frozenset({"facts.safetensors", "facts.json"})
+"""Members of a folder that tells facts."""
+
+# Where polygons come from, by the ``localiser`` of a card.
+LOCALISATIONS = {
+    "change_head": "change head trained on change masks",
+    "attention": "attention of the caption's words (the decoder's cross-attention), not trained on masks",
+    "difference": "difference of both dates, thresholded and clustered (DAVIR, Eq. 2), not trained on masks",
+}
+
+
+@dataclass(frozen=True)
+class ModelCard:
+    """What a user must know of a trained model.
+
+    Attributes:
+        name, version: of the model.
+        description: one line.
+        paper: key of the model it is an instance of.
+        weights_sha256: of ``model.safetensors``.
+        facts_sha256: of what it tells facts by; empty where it tells none.
+        gsd: metres per pixel that scenes are resampled to.
+        gsd_range: finest and coarsest native metres per pixel it is meant for.
+        tile_size: side of its input in pixels.
+        threshold: change probability from which a pixel is changed, chosen on the validation split.
+        changed_threshold: the same for P(anything changed) of a tile.
+        localisation: where the polygons come from, in words.
+        licence: of the weights, and what the training data ask for.
+        data: training and validation data.
+        trained: command, machine and time.
+        limits: what it cannot do, one sentence each.
+        scores: validation scores by name.
+        localiser: where the polygons come from, a key of :data:`LOCALISATIONS`.
+        parts: beginnings of the names of the weights that the folder holds, of a model that is no captioner
+            yet but a start for one; empty: all of them.
+        calibration: what P(changed) and the captions' scores are mapped by; None: they are the network's own.
+        draws, support: see :class:`~rscc.config.Choice`.
+        kinds: validation scores by kind of change, see :func:`rscc.evaluation.scoring.score_kinds`.
+        cost: time and energy that it takes.
+    """
+
+    name: str
+    version: str
+    description: str
+    paper: str
+    weights_sha256: str
+    gsd: float
+    gsd_range: tuple[float, ...]
+    tile_size: int
+    threshold: float
+    changed_threshold: float
+    localisation: str
+    licence: str
+    data: str
+    trained: str
+    limits: tuple[str, ...] = ()
+    scores: dict[str, float] = field(default_factory=dict)
+    localiser: str = "change_head"
+    parts: tuple[str, ...] = ()
+    calibration: Calibration | None = None
+    draws: int = 0
+    support: int = 0
+    kinds: dict[str, dict[str, float]] = field(default_factory=dict)
+    cost: str = ""
+    facts_sha256: str = ""
+
+    def __post_init__(self) -> None:
+        if self.localiser not in LOCALISATIONS:
+            raise ConfigInvalid(f"card.localiser is {self.localiser!r}; use {', '.join(LOCALISATIONS)}")
+        Choice(self.draws, self.support)  # refuses what is none
+
+    @property
+    def choice(self) -> Choice:
+        """How the model chooses its captions."""
+        return Choice(self.draws, self.support)
+
+
+@dataclass(frozen=True)
+class ModelFolder:
+    """A checked model folder.
+
+    Attributes:
+        path: the folder.
+        card: what it says of itself.
+        config: sizes of the model.
+        no_change_prefixes: beginnings, in words, that only "no change" captions have.
+        no_change_runs: runs of words that only they have, anywhere; none in folders of earlier versions.
+        tells_facts: whether it holds what :func:`load_facts` reads.
+    """
+
+    path: Path
+    card: ModelCard
+    config: ModelConfig
+    no_change_prefixes: tuple[tuple[str, ...], ...]
+    no_change_runs: tuple[tuple[str, ...], ...] = ()
+    tells_facts: bool = False
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file as hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def available_models() -> list[ModelCard]:
+    """Return the cards of the models that come with this installation, by name."""
+    return [
+        open_model_folder(path).card for path in sorted(SHIPPED.glob("*/")) if (path / "model.json").is_file()
+    ]
+
+
+def find_model(model: str | Path) -> Path:
+    """Return the folder of a shipped model's name or of a path.
+
+    Raises:
+        ModelNotFound: neither; the message lists the names.
+    """
+    for path in (SHIPPED / str(model), Path(model)):
+        if (path / "model.json").is_file():
+            return path
+    names = ", ".join(path.parent.name for path in sorted(SHIPPED.glob("*/model.json"))) or "none"
+    raise ModelNotFound(f"{model}: no such model; give a model folder or one of the shipped models: {names}")
+
+
+def open_model_folder(path: Path, *, check_hashes: bool = False) -> ModelFolder:
+    """Read a folder's description.
+
+    Args:
+        path: the folder.
+        check_hashes: also compare every file with its recorded SHA-256.
+
+    Raises:
+        ModelFolderInvalid: a file is missing, unreadable, of an unknown format, or not the recorded one.
+    """
+    file = path / "model.json"
+    try:
+        content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        if content["format"] != _FORMAT:
+            raise ModelFolderInvalid(
+                f"{file}: format {content['format']} is unknown; this rscc reads {_FORMAT}"
+            )
+        card = build(ModelCard, _localising(content["card"]), "card")
+        config = build(ModelConfig, content["model"], "model")
+        prefixes = tuple(tuple(words) for words in content["no_change_prefixes"])
+        runs = tuple(tuple(words) for words in content.get("no_change_runs", ()))
+        hashes: dict[str, str] = dict(content["sha256"].items())
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, ConfigInvalid) as error:
+        raise ModelFolderInvalid(f"{file}: not a model description ({error})") from error
+    for name, expected in hashes.items():
+        member = path / Path(name).name
+        if not member.is_file():
+            raise ModelFolderInvalid(f"{path}: {name} is missing; copy the whole folder again")
+        if check_hashes and sha256_of(member) != expected:
+            raise ModelFolderInvalid(f"{member}: not the file that model.json describes (SHA-256 differs)")
+    if "model.safetensors" not in hashes or "vocabulary.json" not in hashes:
+        raise ModelFolderInvalid(f"{file}: must record model.safetensors and vocabulary.json")
+    return ModelFolder(path, card, config, prefixes, runs, hashes.keys() >= FACTS)
+
+
+def load_card(model: str | Path) -> ModelCard:
+    """Read the card of a model by name or folder, without its weights; raises as what it calls."""
+    return open_model_folder(find_model(model)).card
+
+
+def _localising(card: dict[str, Any]) -> dict[str, Any]:
+    """Let a folder that was written when only trained change heads localised do so by its attention."""
+    if card["localisation"] or "localiser" in card:
+        return card
+    return {**card, "localiser": "attention", "localisation": LOCALISATIONS["attention"]}
+
+
+def check_whole(card: ModelCard, shown: str | Path) -> None:
+    """Raise ModelFolderInvalid for a part of a model; ``shown`` is what the message calls it."""
+    if card.parts:
+        raise ModelFolderInvalid(
+            f"{shown}: {card.description}, not for captioning; give another --model, or train a captioner "
+            "from it with rscc train --from"
+        )
+
+
+def load_model(folder: ModelFolder) -> ChangeCaptioner:
+    """Build the model of a checked folder with its weights, in evaluation mode, in float32.
+
+    Raises:
+        ModelFolderInvalid: the weights are damaged, do not fit the described sizes, or are a part only.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    from rscc.models import model_class
+    from rscc.models.trunks import build_backbone
+    from rscc.text.tokenizer import load_vocabulary
+
+    check_whole(folder.card, folder.path)
+    vocabulary = load_vocabulary(folder.path / "vocabulary.json")
+    try:
+        kind, backbone = model_class(folder.config.paper), build_backbone(folder.config.backbone)
+        model = kind(config=folder.config, backbone=backbone, vocabulary=vocabulary)
+    except ConfigInvalid as error:
+        raise ModelFolderInvalid(f"{folder.path / 'model.json'}: {error}") from error
+    try:
+        state = load_file(folder.path / "model.safetensors")
+        result = model.load_state_dict({name: value.float() for name, value in state.items()}, strict=False)
+        missing = [name for name in result.missing_keys if not name.endswith("num_batches_tracked")]
+        if missing or result.unexpected_keys:
+            raise RuntimeError(f"lacks {missing[:1]}, does not know {result.unexpected_keys[:1]}")
+    except (SafetensorError, RuntimeError) as error:
+        first = str(error).splitlines()[0]
+        raise ModelFolderInvalid(
+            f"{folder.path / 'model.safetensors'}: does not fit its model.json ({first})"
+        ) from error
+    return model.eval()
+
+
+def load_facts(folder: ModelFolder) -> FactModel | None:
+    """Load what a checked folder tells facts by; None where it has none.
+
+    Raises:
+        ModelFolderInvalid: it is damaged.
+    """
+    from safetensors import SafetensorError
+
+    from rscc.inference.facts import FactModel
+
+    if not folder.tells_facts:
+        return None
+    try:
+        return FactModel.load(folder.path)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError, SafetensorError) as error:
+        first = (str(error).splitlines() or [type(error).__name__])[0]
+        raise ModelFolderInvalid(f"{folder.path / 'facts.json'}: not facts that fit ({first})") from error
+
+
+def save_model_folder(
+    path: Path,
+    model: ChangeCaptioner,
+    *,
+    card: ModelCard,
+    card_text: str,
+    no_change_prefixes: Sequence[Sequence[str]],
+    no_change_runs: Sequence[Sequence[str]] = (),
+    facts: FactModel | None = None,
+) -> ModelFolder:
+    """Write a model folder; matrices are stored in half precision, the rest in float32.
+
+    An existing folder is replaced once the new one is complete. Parts that only training needs
+    (``model.training_only``) are left out, and what is not among ``card.parts``, if there are any.
+    ``card.weights_sha256`` is filled in here.
+    """
+    import torch
+    from safetensors.torch import save_file
+
+    state = {
+        name: (value.half() if value.ndim >= 2 and value.dtype == torch.float32 else value).contiguous()
+        for name, value in model.state_dict().items()
+        if not name.startswith(model.training_only) and not name.endswith("num_batches_tracked")
+        if not card.parts or name.startswith(card.parts)
+    }
+    with atomic_write(path, alone=True) as (draft,):
+        draft.mkdir(parents=True)
+        save_file(state, draft / "model.safetensors")
+        model.vocabulary.save(draft / "vocabulary.json")
+        (draft / "CARD.md").write_text(card_text, encoding="utf-8")
+        members = ["model.safetensors", "vocabulary.json", "CARD.md"]
+        if facts is not None:
+            facts.save(draft)
+            members += sorted(FACTS)
+        hashes = {name: sha256_of(draft / name) for name in members}
+        told = "".join(hashes[name] for name in sorted(FACTS & hashes.keys()))
+        card = dataclasses.replace(
+            card,
+            weights_sha256=hashes["model.safetensors"],
+            facts_sha256=hashlib.sha256(told.encode()).hexdigest() if told else "",
+        )
+        content = {
+            "format": _FORMAT,
+            "card": dataclasses.asdict(card),
+            "model": dataclasses.asdict(model.config),
+            "no_change_prefixes": [list(words) for words in no_change_prefixes],
+            "no_change_runs": [list(words) for words in no_change_runs],
+            "sha256": hashes,
+        }
+        (draft / "model.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    return open_model_folder(path)

@@ -1,0 +1,1 @@
+"""The parts that the papers' models share: trunk, blocks, decoder, search, losses."""

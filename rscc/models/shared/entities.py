@@ -1,0 +1,190 @@
+"""What CHEERS and DAVIR do alike: collect entities of the captions before training, and retrieve them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from rscc.config import build
+from rscc.errors import ConfigInvalid
+from rscc.models.shared.captioner import ChangeCaptioner
+from rscc.models.shared.retrieval import (
+    ClipRetriever,
+    OfflineRetriever,
+    Retriever,
+    Score,
+    empty_retriever,
+    named_entities,
+    parse_retriever,
+)
+from rscc.structures import DifferenceFeatures, TrainingMaterial
+from rscc.text.encoders import TextEncoder
+from rscc.text.parsing import frequent_entities
+
+PhraseReader = Callable[[Iterable[str]], list[list[str]]]
+"""Finds the phrases of each caption that may become entities."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EntityOptions:
+    """Options by which entities are collected and retrieved.
+
+    Attributes:
+        entities: retrieved for a pair.
+        retriever: ``offline``, or ``open_clip:ARCHITECTURE:TAG_OR_FILE`` (the papers: CLIP ViT-L/14).
+        most_entities: how many of the most frequent entities are stored.
+        least_count: captions that an entity must stand in.
+        entity_names: the entities, filled in when training begins.
+        entity_width: size of their features, filled in when training begins.
+    """
+
+    entities: int = 3
+    retriever: str = "offline"
+    most_entities: int = 100
+    least_count: int = 5
+    entity_names: tuple[str, ...] = ()
+    entity_width: int = 384
+
+    def __post_init__(self) -> None:
+        if min(self.entities, self.most_entities, self.least_count, self.entity_width) < 1:
+            raise ConfigInvalid("model.options: numbers and sizes of entities must be above 0")
+        if self.most_entities < self.entities or 0 < len(self.entity_names) < self.entities:
+            raise ConfigInvalid(
+                f"model.options: {self.entities} entities cannot be retrieved from fewer; lower entities"
+            )
+        parse_retriever(self.retriever)
+
+    @property
+    def retrieves(self) -> bool:
+        """Whether entities are needed at all; the papers' tables have rows without."""
+        return True
+
+
+@dataclass
+class EntityFeatures(DifferenceFeatures):
+    """Adds ``chosen``, (B, k) numbers of the retrieved entities, the likeliest first; None without any."""
+
+    chosen: Tensor | None = field(default=None, kw_only=True)
+
+
+class EntityCaptioner(ChangeCaptioner):
+    """Base of the models that retrieve entities.
+
+    The text encoder is asked once, for the entities, by :meth:`prepare`; a trained model has their features.
+
+    Attributes:
+        title: what messages call the paper.
+        phrases_title: what messages call the phrases that become entities.
+        score: that the paper retrieves by, see :meth:`~rscc.models.shared.retrieval.OfflineRetriever.fit`.
+    """
+
+    prepares = True
+    title: str
+    phrases_title = "entities"
+    score: Score = "gain"
+    options: EntityOptions
+    retriever: Retriever
+
+    @property
+    def retrieves(self) -> bool:
+        """Whether entities are needed at all."""
+        return self.options.retrieves
+
+    @property
+    @abstractmethod
+    def phrase_reader(self) -> PhraseReader:
+        """Finds the phrases that become entities."""
+
+    @abstractmethod
+    def project_entities(self, width: int) -> None:
+        """Make the layer that maps entity features of this width anew."""
+
+    def build_retriever(self, text_encoder: TextEncoder | None) -> None:
+        """Make the retriever that a saved model fills; without a text encoder none can be trained."""
+        self._text_encoder = [text_encoder]  # a list: it is no part of the model
+        if self.retrieves:
+            self.retriever = empty_retriever(
+                self.options.retriever,
+                names=self.options.entity_names,
+                width=self.options.entity_width,
+                channels=self.backbone.channels[-1],
+            )
+
+    @classmethod
+    def needs_text_encoder(cls, weights: dict[str, float]) -> bool:
+        """Return True: the offline retriever's entity features come from it.
+
+        The loss weights do not tell that a CLIP retriever, or a model without entities, would not ask it.
+        """
+        return True
+
+    @property
+    def prepares_from_features(self) -> bool:
+        """Whether the retriever is fitted on the training split; CLIP's is taken as it is."""
+        return self.retrieves and parse_retriever(self.options.retriever) is None
+
+    def prepare(self, material: TrainingMaterial) -> None:
+        """Collect the entities of the training captions and make the retriever.
+
+        Raises:
+            ConfigInvalid: no text encoder, or too few entities in the captions.
+            ExtraNotInstalled, WeightsNotFound: spaCy, its parser or CLIP is missing.
+        """
+        if not self.retrieves:
+            return
+        width = self.options.entity_width
+        retriever = self._fitted_retriever(material)
+        self.retriever = retriever.to(self.backbone.mean.device)
+        filled = {  # a list, as it comes back from a file
+            "entity_names": list(retriever.names),
+            "entity_width": retriever.entity_features.shape[1],
+        }
+        self.config = replace(self.config, options={**self.config.options, **filled})
+        self.options = build(type(self.options), self.config.options, "model.options")
+        if self.options.entity_width != width:
+            self.project_entities(self.options.entity_width)
+        self._text_encoder = [None]
+
+    def _fitted_retriever(self, material: TrainingMaterial) -> Retriever:
+        options = self.options
+        phrases = self.phrase_reader([caption for captions in material.captions for caption in captions])
+        names = frequent_entities(phrases, options.most_entities, options.least_count)
+        if len(names) < options.entities:
+            raise ConfigInvalid(
+                f"only {len(names)} {self.phrases_title} stand in at least {options.least_count} training "
+                f"captions, and model.options.entities is {options.entities}; lower it or "
+                "model.options.least_count"
+            )
+        if clip := parse_retriever(options.retriever):
+            return ClipRetriever.of(names, architecture=clip[0], source=clip[1])
+        (text_encoder,) = self._text_encoder
+        if text_encoder is None:
+            raise ConfigInvalid(f"{self.title} needs a text encoder to be trained; build it with one")
+        rest = iter(phrases)
+        by_pair = [[phrase for _ in captions for phrase in next(rest)] for captions in material.captions]
+        with torch.no_grad():
+            features = text_encoder.encode(names)
+        named = named_entities(by_pair, names)
+        return OfflineRetriever.fit(
+            material, names=names, entity_features=features, named=named, score=self.score
+        )
+
+    def check_entities(self) -> None:
+        """Raise ConfigInvalid where there are no entities yet: neither prepared nor loaded."""
+        if not self.retriever.names:
+            raise ConfigInvalid(f"this {self.title} has no entities: train it, or load a trained one")
+
+    def entities(self, features: DifferenceFeatures) -> list[tuple[str, ...]]:
+        """Names of the entities retrieved for each pair, the likeliest first; none where there are none."""
+        assert isinstance(features, EntityFeatures)
+        return self.entity_names(features.chosen, len(features.tokens))
+
+    def entity_names(self, chosen: Tensor | None, pairs: int) -> list[tuple[str, ...]]:
+        """Names of the entities of the numbers (B, k), the likeliest first; none per pair without numbers."""
+        if chosen is None:
+            return [()] * pairs
+        return [tuple(self.retriever.names[number] for number in row) for row in chosen.tolist()]

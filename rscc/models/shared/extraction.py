@@ -1,0 +1,231 @@
+"""What changed between two images, found without learning (DAVIR, Eq. 2-3).
+
+The difference is thresholded, the changed places are clustered by DBSCAN, every cluster asks a promptable
+segmenter for the object at its box and centre, and the objects that agree with their cluster make the mask.
+Where the paper leaves a choice open:
+
+* "Diff" and "delta" are not given. Two dates differ in light, season and sensor, which alone lifts a plain
+  difference over any threshold everywhere. So both dates are first brought to one mean and one standard
+  deviation per band, those halfway between them, by a straight line; a change of much of the picture moves
+  that line, and is found less completely. The difference is the mean over the bands of what is then left,
+  in grey levels. Neither helps against shadows, or against dates that do not lie on each other.
+* DBSCAN over the pixels of a picture would take seconds. The difference is averaged over squares of ``cell``
+  pixels, which also silences single pixels, and the squares are clustered; the region R_c of a cluster is
+  its squares.
+* The centre C_c is the square of the cluster nearest to the cluster's mean: the mean of a bent cluster may
+  lie outside of it.
+* "M_c = S(I_t, P_c)": the second date is segmented, as Sec. 3.1 says, though what vanished is not to be seen
+  there; Eq. 3 leaves the image open.
+
+Without a segmenter the mask is the union of the regions R_c themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from rscc.errors import ConfigInvalid
+
+
+class Segmenter(Protocol):
+    """Finds the object that a prompt points at (Segment Anything and its like)."""
+
+    def segment(self, image: np.ndarray, boxes: np.ndarray, points: np.ndarray) -> np.ndarray:
+        """Segment one image for K prompts.
+
+        Args:
+            image: (3, H, W) uint8 RGB.
+            boxes: (K, 4) float32, left, top, right and bottom edge in pixels.
+            points: (K, 2) float32, x and y in pixels, one inside each object.
+
+        Returns:
+            (K, H, W) bool.
+        """
+
+
+@dataclass(frozen=True)
+class Extraction:
+    """How changes are extracted; the paper gives none of these values.
+
+    Attributes:
+        delta: grey levels, 0..255, that a square must differ by (Eq. 2).
+        cell: side of the squares in pixels.
+        eps: distance in squares within which DBSCAN takes squares for neighbours; 1.5 are the eight around.
+        min_samples: squares, itself included, that a square needs around it to be the core of a cluster.
+        iou: tau of Eq. 3, intersection over union of a segmented object and its cluster's region.
+    """
+
+    delta: float = 45.0
+    cell: int = 4
+    eps: float = 1.5
+    min_samples: int = 5
+    iou: float = 0.5
+
+    def __post_init__(self) -> None:
+        if self.delta < 0 or self.eps <= 0 or min(self.cell, self.min_samples) < 1:
+            raise ConfigInvalid(
+                "the extraction of changes needs delta from 0, eps above 0, cell and min_samples from 1"
+            )
+        if not 0 <= self.iou <= 1:
+            raise ConfigInvalid(f"the extraction's iou is {self.iou}; use a number in 0..1")
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """One c of Eq. 2.
+
+    Attributes:
+        region: R_c, (H, W) bool.
+        box: B_c, left, top, right and bottom edge in pixels.
+        point: C_c, x and y in pixels.
+    """
+
+    region: np.ndarray
+    box: tuple[float, float, float, float]
+    point: tuple[float, float]
+
+
+def difference(before: np.ndarray, after: np.ndarray) -> np.ndarray:
+    """Difference per pixel in grey levels after both dates are brought to one brightness and contrast.
+
+    Args:
+        before, after: (3, H, W), RGB in 0..255.
+
+    Returns:
+        (H, W) float32, 0 or more; the dates may be exchanged.
+    """
+    dates = [image.astype(np.float32) for image in (before, after)]
+    means = [image.mean(axis=(1, 2), keepdims=True) for image in dates]
+    spreads = [image.std(axis=(1, 2), keepdims=True) for image in dates]
+    spread = (spreads[0] + spreads[1]) / 2
+    # A band of one colour has no contrast to bring anywhere.
+    one, other = (
+        (image - mean) * np.divide(spread, deviation, out=np.ones_like(deviation), where=deviation > 0.5)
+        for image, mean, deviation in zip(dates, means, spreads, strict=True)
+    )
+    return np.abs(one - other).mean(axis=0)
+
+
+def find_clusters(differing: np.ndarray, settings: Extraction) -> list[Cluster]:
+    """Cluster what differs by more than delta (Eq. 2).
+
+    ``differing`` is (H, W) in grey levels.
+    """
+    from sklearn.cluster import DBSCAN  # not above: most models never cluster, and the import takes a second
+
+    height, width = differing.shape
+    cell = settings.cell
+    places = np.argwhere(_cell_means(differing, cell) > settings.delta)  # (P, 2), row and column
+    if not len(places):
+        return []
+    labels = DBSCAN(eps=settings.eps, min_samples=settings.min_samples).fit_predict(places)
+    clusters = []
+    for label in range(labels.max() + 1):
+        members = places[labels == label]
+        region = np.zeros((-(-height // cell), -(-width // cell)), dtype=bool)
+        region[members[:, 0], members[:, 1]] = True
+        (top, left), (bottom, right) = members.min(0) * cell, (members.max(0) + 1) * cell
+        nearest = members[np.square(members - members.mean(0)).sum(1).argmin()]
+        y, x = ((nearest + 0.5) * cell).clip(max=(height - 0.5, width - 0.5))
+        clusters.append(
+            Cluster(
+                region=region.repeat(cell, 0).repeat(cell, 1)[:height, :width],
+                box=(float(left), float(top), float(min(right, width)), float(min(bottom, height))),
+                point=(float(x), float(y)),
+            )
+        )
+    return clusters
+
+
+def merge_agreeing(
+    clusters: Sequence[Cluster], masks: np.ndarray, least_iou: float, shape: tuple[int, int]
+) -> np.ndarray:
+    """Union of the masks (K, H, W) whose IoU with their cluster's region is tau at least (Eq. 3): (H, W)."""
+    merged = np.zeros(shape, dtype=bool)
+    for cluster, mask in zip(clusters, masks, strict=True):
+        together = np.count_nonzero(cluster.region & mask)
+        either = np.count_nonzero(cluster.region | mask)
+        if together >= least_iou * either:
+            merged |= mask
+    return merged
+
+
+def extract_change(
+    before: np.ndarray,
+    after: np.ndarray,
+    settings: Extraction | None = None,
+    segmenter: Segmenter | None = None,
+) -> np.ndarray:
+    """Extract the change mask M of one pair (Eq. 2-3).
+
+    Args:
+        before, after: (3, H, W) uint8 RGB.
+        settings: None are the defaults.
+        segmenter: None takes the clusters' regions as they are.
+
+    Returns:
+        (H, W) bool.
+    """
+    settings = settings or Extraction()
+    shape = (before.shape[1], before.shape[2])
+    clusters = find_clusters(difference(before, after), settings)
+    if not clusters:
+        return np.zeros(shape, dtype=bool)
+    if segmenter is None:
+        return np.logical_or.reduce([cluster.region for cluster in clusters])
+    boxes = np.array([cluster.box for cluster in clusters], dtype=np.float32)
+    points = np.array([cluster.point for cluster in clusters], dtype=np.float32)
+    return merge_agreeing(clusters, segmenter.segment(after, boxes, points), settings.iou, shape)
+
+
+class ChangeExtractor:
+    """:func:`extract_change` with a segmenter that is loaded when it is first needed.
+
+    Attributes:
+        identity: says in words what decides the masks, for whoever keeps them.
+    """
+
+    def __init__(self, settings: Extraction, segmenter: str = "none"):
+        """Take the settings and ``none`` or what ``load_segmenter`` takes."""
+        self._settings, self._name = settings, segmenter
+        self._segmenter: Segmenter | None = None
+        self.identity = f"{settings} {segmenter}"
+
+    def __call__(self, before: np.ndarray, after: np.ndarray) -> np.ndarray:
+        """Map two dates (3, H, W) uint8 RGB to M, (H, W) bool.
+
+        Raises:
+            ExtraNotInstalled, WeightsNotFound, ConfigInvalid: the segmenter cannot be had.
+        """
+        if self._segmenter is None and self._name != "none":
+            from rscc.models.shared.segmenters import load_segmenter
+
+            self._segmenter = load_segmenter(self._name)
+        return extract_change(before, after, self._settings, self._segmenter)
+
+
+def grid_shares(masks: np.ndarray, grid: tuple[int, int]) -> np.ndarray:
+    """Average masks (B, H, W) over a grid: (B, h, w) float32 in 0..1 (the downsampling of Eq. 6).
+
+    Where H is no multiple of h, neighbouring cells share a row of pixels; columns likewise.
+    """
+    for axis, count in ((1, grid[0]), (2, grid[1])):
+        size = masks.shape[axis]
+        starts = np.arange(count) * size // count
+        ends = -(-np.arange(1, count + 1) * size // count)
+        cells = [masks.take(range(a, b), axis).mean(axis) for a, b in zip(starts, ends, strict=True)]
+        masks = np.stack(cells, axis)
+    return masks.astype(np.float32)
+
+
+def _cell_means(values: np.ndarray, cell: int) -> np.ndarray:
+    """Mean over squares of ``cell`` x ``cell``; those at the lower and right edge may be smaller."""
+    height, width = values.shape
+    rows, columns = np.arange(0, height, cell), np.arange(0, width, cell)
+    sums = np.add.reduceat(np.add.reduceat(values, rows, axis=0), columns, axis=1)
+    sizes = np.minimum(cell, height - rows)[:, None] * np.minimum(cell, width - columns)[None, :]
+    return sums / sizes

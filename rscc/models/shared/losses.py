@@ -1,0 +1,152 @@
+"""Loss terms as pure functions of tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from rscc.errors import ConfigInvalid
+from rscc.models.shared.blocks import enlarge_maps
+
+
+def caption_cross_entropy(
+    logits: Tensor, tokens: Tensor, *, pad: int, label_smoothing: float = 0.0
+) -> Tensor:
+    """Cross-entropy of the next word, mean over each caption's words, then over captions (RDD+ACR Eq. 15).
+
+    Args:
+        logits: (B, L - 1, V), prediction of ``tokens[:, 1:]``.
+        tokens: (B, L) ids, begin token first.
+        pad: id that is not learned from.
+        label_smoothing: share of the probability spread over the vocabulary.
+    """
+    target = tokens[:, 1:]
+    entropy = F.cross_entropy(
+        logits.transpose(1, 2).float(),
+        target,
+        ignore_index=pad,
+        label_smoothing=label_smoothing,
+        reduction="none",
+    )  # (B, L - 1), 0 at padding
+    return (entropy.sum(1) / (target != pad).sum(1)).mean()
+
+
+def info_nce(
+    one: Tensor, other: Tensor, *, temperature: float, same: Tensor | None = None, cosine: bool = True
+) -> Tensor:
+    """Symmetric InfoNCE over a batch: row k of ``one`` belongs to row k of ``other``.
+
+    RDD+ACR Eq. 11-13 by cosine similarity, DIRL+CCR Eq. 13-14 by the dot product.
+
+    Args:
+        one, other: (B, D).
+        temperature: tau, above 0.
+        same: as in :func:`matrix_info_nce`.
+        cosine: False compares by the dot product.
+    """
+    one, other = one.float(), other.float()
+    if cosine:
+        one, other = F.normalize(one, dim=-1), F.normalize(other, dim=-1)
+    similarity = one @ other.T
+    return matrix_info_nce(similarity, similarity.T, temperature=temperature, same=same)
+
+
+def matrix_info_nce(forth: Tensor, back: Tensor, *, temperature: float, same: Tensor | None = None) -> Tensor:
+    """Mean of the InfoNCE of both directions from the similarities of a batch (SCORER+CBR Eq. 4 and 11).
+
+    Args:
+        forth: (B, B), similarity of the first kind's row to the second kind's column; k belongs to k.
+        back: (B, B), similarity of the second kind's row to the first kind's column.
+        temperature: tau, above 0.
+        same: (B, B) bool; True off the diagonal marks pairs that carry the same words. They are no
+            negatives of each other and are left out of the sums. None takes every other row as a negative.
+    """
+    forth, back = forth.float() / temperature, back.float() / temperature
+    if same is not None:
+        left_out = same & ~torch.eye(len(same), dtype=torch.bool, device=same.device)
+        forth = forth.masked_fill(left_out, float("-inf"))
+        back = back.masked_fill(left_out.T, float("-inf"))
+    target = torch.arange(len(forth), device=forth.device)
+    return (F.cross_entropy(forth, target) + F.cross_entropy(back, target)) / 2
+
+
+def decorrelation_loss(one: Tensor, other: Tensor, *, alpha: float, diagonal: float = 1.0) -> Tensor:
+    """Bring the correlation of two representations' channels close to the identity (DIRL+CCR Eq. 3-4).
+
+    Args:
+        one, other: (S, D), S samples of D channels; row s of both belongs together.
+        alpha: weight of the squared correlations of different channels.
+        diagonal: weight of what the corresponding channels lack to a correlation of 1; the paper's is 1.
+    """
+    correlation = F.normalize(one.float(), dim=0).T @ F.normalize(other.float(), dim=0)
+    correlation = correlation.float()  # Eq. 3: (D, D); autocast may have given bfloat16
+    corresponding = correlation.diagonal()
+    different = correlation.square().sum() - corresponding.square().sum()
+    return diagonal * (1 - corresponding).square().sum() + alpha * different  # Eq. 4
+
+
+def masked_mean(x: Tensor, mask: Tensor) -> Tensor:
+    """Mean of (B, L, D) over the positions where ``mask`` (B, L) holds, one at least: (B, D)."""
+    weights = mask.unsqueeze(-1).to(x.dtype)
+    return (x * weights).sum(1) / weights.sum(1)
+
+
+def change_mask_loss(logits: Tensor, mask: Tensor, known: Tensor) -> Tensor:
+    """Binary cross-entropy plus soft Dice over the samples whose mask is known.
+
+    Args:
+        logits: (B, h, w), enlarged bilinearly to the mask.
+        mask: (B, H, W) in {0, 1}.
+        known: (B,) bool. Without any known sample the loss is 0.
+    """
+    height, width = mask.shape[-2:]
+    logits = enlarge_maps(logits, (height, width))
+    weight = known.to(logits.dtype).view(-1, 1, 1)
+    pixels = weight.sum() * mask.shape[-1] * mask.shape[-2]
+    entropy = F.binary_cross_entropy_with_logits(logits, mask, reduction="none")
+    entropy = (entropy * weight).sum() / pixels.clamp(min=1)
+    probability = logits.sigmoid() * weight
+    target = mask * weight
+    dice = 1 - (2 * (probability * target).sum() + 1) / (probability.sum() + target.sum() + 1)
+    return entropy + dice * known.any().to(dice.dtype)
+
+
+def changed_loss(logits: Tensor, changed: Tensor, known: Tensor) -> Tensor:
+    """Binary cross-entropy of P(anything changed): logits, changed in {0, 1} and known, each (B,)."""
+    weight = known.to(logits.dtype)
+    entropy = F.binary_cross_entropy_with_logits(logits.float(), changed, reduction="none")
+    return (entropy * weight).sum() / weight.sum().clamp(min=1)
+
+
+def check_loss_weights(terms: Sequence[str], weights: dict[str, float]) -> None:
+    """Refuse a loss table that lacks a term, weights an unknown one, or has nothing above 0.
+
+    A term that a variant of the model does not have may stand there with 0.
+
+    Raises:
+        ConfigInvalid: the message names the term.
+    """
+    missing = [name for name in terms if name not in weights]
+    unknown = [name for name, weight in weights.items() if name not in terms and weight != 0]
+    if missing:
+        raise ConfigInvalid(f"loss.{missing[0]} has no weight; set it (0 leaves the term out)")
+    if unknown:
+        raise ConfigInvalid(f"loss.{unknown[0]} is no term of this model; terms are {', '.join(terms)}")
+    if not any(weight > 0 for weight in weights.values()) or any(weight < 0 for weight in weights.values()):
+        raise ConfigInvalid("loss weights must not be negative, and one at least must be above 0")
+
+
+def required(value: Tensor | None, term: str, what: str) -> Tensor:
+    """Return what a loss term reads of a batch.
+
+    Raises:
+        ConfigInvalid: it is None; ``what`` names it.
+    """
+    if value is None:
+        raise ConfigInvalid(
+            f"loss.{term} needs {what}, which this data set does not give; set its weight to 0"
+        )
+    return value

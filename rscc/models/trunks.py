@@ -1,0 +1,199 @@
+"""The registry of trunks: :data:`BACKBONES` maps a config's ``model.backbone`` to what builds it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from rscc.errors import ConfigInvalid, WeightsNotFound
+from rscc.models.shared.backbone import STRIDES, Backbone
+
+
+def _split_at_strides(modules: list[nn.Module]) -> tuple[list[nn.Sequential], tuple[int, ...]]:
+    """Group modules that run one after the other into three stages that end at strides 4, 8 and 16.
+
+    A stage is the longest run whose output still has its stride; what comes after stride 16 is dropped.
+    """
+    ends: dict[int, tuple[int, int]] = {}
+    x = torch.zeros(1, 3, 64, 64)
+    with torch.no_grad():
+        for index, module in enumerate(modules):
+            x = module.eval()(x)
+            stride = 64 // x.shape[-1] if x.ndim == 4 and x.shape[-1] else 0
+            if stride > STRIDES[-1] or x.ndim != 4:
+                break
+            ends[stride] = (index + 1, x.shape[1])
+    if any(stride not in ends for stride in STRIDES):
+        raise ConfigInvalid(f"this trunk has no maps at strides {STRIDES}; it ends them at {sorted(ends)}")
+    starts = [0, *(ends[stride][0] for stride in STRIDES)]
+    stages = [nn.Sequential(*modules[a:b]) for a, b in itertools.pairwise(starts)]
+    return stages, tuple(ends[stride][1] for stride in STRIDES)
+
+
+def _torchvision_modules(name: str, *, pretrained: bool) -> list[nn.Module]:
+    import torchvision
+
+    try:
+        model = torchvision.models.get_model(name, weights="DEFAULT" if pretrained else None)
+    except ValueError as error:
+        raise ConfigInvalid(f"torchvision has no model {name!r}") from error
+    return list(model.features if hasattr(model, "features") else model.children())
+
+
+def _resnet50_caffe_style(weights: Path | None) -> Backbone:
+    """ResNet-50 to its third stage in the layout of the Keras weights.
+
+    They differ from torchvision's: the stride sits in the first 1 x 1 convolution of a stage, BatchNorm's
+    epsilon is 1e-3, and the input is centred on the ImageNet mean but not divided.
+    """
+    modules = _torchvision_modules("resnet50", pretrained=False)[:7]
+    names = ("conv1", "bn1", "relu", "maxpool", "layer1", "layer2", "layer3")
+    trunk = nn.Sequential()
+    for name, module in zip(names, modules, strict=True):
+        trunk.add_module(name, module)
+    for layer in ("layer2", "layer3"):
+        trunk.get_submodule(f"{layer}.0.conv1").stride = (2, 2)  # type: ignore[assignment]
+        trunk.get_submodule(f"{layer}.0.conv2").stride = (1, 1)  # type: ignore[assignment]
+    for module in trunk.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            module.eps = 1e-3
+    if weights is not None:
+        result = trunk.load_state_dict(_read_state(weights), strict=False)
+        missing = [name for name in result.missing_keys if not name.endswith("num_batches_tracked")]
+        if missing or result.unexpected_keys:
+            raise WeightsNotFound(
+                f"{weights}: not a ResNet-50 up to its third stage ({len(missing)} tensors are missing, "
+                f"{len(result.unexpected_keys)} are unknown)"
+            )
+    stages, channels = _split_at_strides(modules)
+    return Backbone(stages, channels=channels, mean=(123.68, 116.779, 103.939), std=(1.0, 1.0, 1.0))
+
+
+def _efficientnet_lite0(weights: Path | None) -> Backbone:
+    """EfficientNet-Lite0 to stride 16, inputs in -1..1."""
+    import timm
+
+    model = timm.create_model("tf_efficientnet_lite0", pretrained=False)
+    if weights is not None:
+        model.load_state_dict(_in_order_of(model, _read_state(weights), weights), strict=False)
+    stem = nn.Sequential(model.conv_stem, model.bn1)
+    stages, channels = _split_at_strides([stem, *model.blocks])
+    return Backbone(stages, channels=channels, mean=(127.5,) * 3, std=(127.5,) * 3)
+
+
+def _in_order_of(model: nn.Module, state: dict[str, Tensor], path: Path) -> dict[str, Tensor]:
+    """Give published weights of the same network the names of ``model``: layer by layer, shapes checked."""
+    expected = {k: v for k, v in model.state_dict().items() if not k.endswith("num_batches_tracked")}
+    published = [v for k, v in state.items() if not k.endswith("num_batches_tracked")]
+    if [v.shape for v in published] != [v.shape for v in expected.values()]:
+        raise WeightsNotFound(f"{path}: these weights are of another network")
+    return dict(zip(expected, published, strict=True))
+
+
+class _TimmTrunk(nn.Module):
+    """One stage that returns nothing but what timm's feature extractor gives, as three maps."""
+
+    def __init__(self, name: str, *, pretrained: bool):
+        super().__init__()
+        import timm
+
+        try:
+            whole = timm.create_model(name, pretrained=False, features_only=True)
+            reductions = whole.feature_info.reduction()
+            if any(stride not in reductions for stride in STRIDES):
+                raise ConfigInvalid(
+                    f"timm model {name!r} has no maps at strides {STRIDES}; it has {reductions}"
+                )
+            # What lies behind stride 16 is not built: nothing reads it, so it could not be trained.
+            indices = tuple(reductions.index(stride) for stride in STRIDES)
+            self.extractor = timm.create_model(
+                name, pretrained=pretrained, features_only=True, out_indices=indices
+            )
+        except (RuntimeError, AttributeError, ValueError) as error:
+            raise ConfigInvalid(f"timm has no trunk {name!r} that gives feature maps ({error})") from error
+        self.channels = tuple(self.extractor.feature_info.channels())
+
+    def forward(self, x: Tensor) -> list[Tensor]:
+        return list(self.extractor(x))
+
+
+class _TimmBackbone(Backbone):
+    """Any timm trunk that offers ``features_only``."""
+
+    def __init__(self, name: str, *, pretrained: bool):
+        import timm
+
+        trunk = _TimmTrunk(name, pretrained=pretrained)
+        data = timm.data.resolve_data_config({}, model=trunk.extractor)
+        super().__init__(
+            [trunk],
+            channels=trunk.channels,
+            mean=tuple(255 * value for value in data["mean"]),
+            std=tuple(255 * value for value in data["std"]),
+        )
+
+    def forward(self, images: Tensor) -> list[Tensor]:
+        x = (images.float() - self.mean) / self.std
+        return self.stages[0](x.contiguous(memory_format=torch.channels_last))
+
+
+def _read_state(path: Path) -> dict[str, Tensor]:
+    """Read weights without ever unpickling code: safetensors, or a tensors-only torch file."""
+    if not path.is_file():
+        raise WeightsNotFound(f"{path}: no such file of backbone weights")
+    if path.suffix == ".safetensors":
+        from safetensors.torch import load_file
+
+        return {name: value.float() for name, value in load_file(path).items()}
+    return torch.load(path, map_location="cpu", weights_only=True)
+
+
+BACKBONES: dict[str, Callable[[Path | None], Backbone]] = {
+    "resnet50": _resnet50_caffe_style,
+    "efficientnet_lite0": _efficientnet_lite0,
+}
+
+
+def build_backbone(name: str, *, weights: str | Path | None = None, download: bool = False) -> Backbone:
+    """Build a trunk by name.
+
+    Args:
+        name: a key of :data:`BACKBONES`, ``torchvision/<model>``, ``timm/<model>``, or, for DAVIR's large
+            size, ``instructblip/<folder or hub name>``.
+        weights: file of ImageNet weights for a key of :data:`BACKBONES`; None leaves them random.
+        download: let torchvision, timm or transformers fetch the model's published weights.
+
+    Raises:
+        ConfigInvalid: an unknown name, or a network without maps at strides 4, 8 and 16.
+        ExtraNotInstalled: InstructBLIP's libraries are not installed.
+        WeightsNotFound: ``weights`` is not a file, or published weights cannot be had.
+    """
+    source, _, rest = name.partition("/")
+    if ":" in rest and not download:
+        raise ConfigInvalid(f"backbone {name!r} is looked up on the network, which is not allowed here")
+    if source == "timm" and rest:
+        return _TimmBackbone(rest, pretrained=download)
+    if source == "instructblip" and rest:
+        from rscc.models.instructblip import load_instructblip
+
+        return load_instructblip(rest, download=download)
+    if source == "torchvision" and rest:
+        try:
+            modules = _torchvision_modules(rest, pretrained=download)
+        except OSError as error:
+            raise WeightsNotFound(
+                f"{name}: its published weights cannot be downloaded ({error}); give a file with "
+                "--backbone-weights, a model with --trunk, or go online once"
+            ) from error
+        stages, channels = _split_at_strides(modules)
+        return Backbone(stages, channels=channels)
+    if name not in BACKBONES:
+        names = ", ".join(BACKBONES)
+        raise ConfigInvalid(
+            f"unknown backbone {name!r}; known are {names}, timm/<model>, torchvision/<model>"
+        )
+    return BACKBONES[name](Path(weights) if weights is not None else None)

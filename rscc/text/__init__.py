@@ -1,0 +1,1 @@
+"""Words: vocabularies, parsing, object classes, rewards, and captions told backwards."""

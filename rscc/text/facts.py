@@ -1,0 +1,52 @@
+"""What is known of one change: the facts that its sentence may state, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+Direction = Literal["appeared", "disappeared", "replaced"]
+
+BUILT = ("building", "road", "parking lot")
+"""Object classes that are built; the others grow, are cleared, or flow."""
+
+
+@dataclass(frozen=True)
+class ChangeFacts:
+    """Facts of a change, each measured; what is not sure enough is absent.
+
+    Attributes:
+        came, gone: object class to the calibrated probability, 0..1, that the change brought or took it.
+        before: what covered the ground before, class to probability.
+        beside: what stands there on both dates and says where the change is, class to probability.
+        count: number of buildings that came or are gone; None when none did, or they were not counted.
+        place: where it is, words of the picture (``top``, ``left``, ``middle``, ...) or of the map
+            (``north``, ``east``, ...); empty when it is all over, or in no part of it.
+        large: whether the median outline is larger than houses are.
+    """
+
+    came: Mapping[str, float] = field(default_factory=dict)
+    gone: Mapping[str, float] = field(default_factory=dict)
+    before: Mapping[str, float] = field(default_factory=dict)
+    beside: Mapping[str, float] = field(default_factory=dict)
+    count: int | None = None
+    place: tuple[str, ...] = ()
+    large: bool = False
+
+    @property
+    def direction(self) -> Direction | None:
+        """Whether something appeared, disappeared or was replaced; None when neither is known."""
+        if any(name in BUILT for name in self.came):
+            return "replaced" if any(name in BUILT for name in self.gone) else "appeared"
+        if self.gone:
+            return "replaced" if self.came else "disappeared"
+        return "appeared" if self.came else None
+
+    @property
+    def probability(self) -> float:
+        """The probability that every fact of what came and what is gone holds, taken as independent."""
+        product = 1.0
+        for value in (*self.came.values(), *self.gone.values()):
+            product *= value
+        return product if self.came or self.gone else 0.0

@@ -1,0 +1,33 @@
+"""What captions say when nothing changed, and how to tell them from others."""
+
+from __future__ import annotations
+
+from rscc.text.vocabulary import tokenize
+
+NO_CHANGE_SENTENCES = (
+    "there is no difference",
+    "the two scenes seem identical",
+    "the scene is the same as before",
+    "no change has occurred",
+    "almost nothing has changed",
+)
+"""The five sentences that every unchanged pair of LEVIR-CC carries."""
+
+# Further words of such sentences in Dubai-CC, CLEVR-Change and Spot-the-Diff.
+_MORE_NO_CHANGE_WORDS = "all everything area image images this in to are was were mention made modified \
+occurred appears remains remained changes differences seen"
+_NO_CHANGE_WORDS = frozenset(
+    word for text in (*NO_CHANGE_SENTENCES, _MORE_NO_CHANGE_WORDS) for word in tokenize(text)
+)
+_NO_CHANGE_KEYS = frozenset({"no", "identical", "same", "nothing"})
+
+
+def is_no_change(caption: str) -> bool:
+    """Return whether a caption says that nothing changed.
+
+    True for the sentences of :data:`NO_CHANGE_SENTENCES`, for those of the other data sets, and for what a
+    model mixes out of their words, as in "there is no change": no other word, and one of no, nothing, same,
+    identical.
+    """
+    words = set(tokenize(caption))
+    return words <= _NO_CHANGE_WORDS and not words.isdisjoint(_NO_CHANGE_KEYS)

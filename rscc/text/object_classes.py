@@ -1,0 +1,234 @@
+"""Object classes of the nouns in captions of overhead scenes: what no reference names, and kinds of change.
+
+A class is made of words that people who write such captions use for the same thing seen from above. A word
+that may mean several things stands in several classes ("construction", "track", "plants"): such a word is
+wrong only where the references name none of its classes. Modifiers count as well: "villa area" names
+buildings. Words that the parser takes for nouns, but which name a place in the picture, an amount, a shape, a
+material or the scene itself, are listed as no objects, so that a test can tell a word that was decided from
+one that nobody thought of; nouns on neither list are collected and name nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+
+from rscc.text.parsing import subjects, words_and_nouns
+
+OBJECT_CLASSES: Mapping[str, str] = {
+    "building": "building, house, home, villa, mansion, bungalow, cottage, cabin, hut, longhouse, residence, "
+    "apartment, dwelling, skyscraper, tower, structure, construction, foundation, complex, block, room, "
+    "roof, factory, warehouse, storehouse, depot, shed, garage, mall, hall, school, church, hospital, gym, "
+    "gymnasium, station, facility, pavilion, dome, village, town, settlement, neighborhood, neighbourhood, "
+    "community, residential area, residential district, residential community, residential building, "
+    "living area, water tower",
+    "construction site": "construction, construction site, building site, foundation",
+    "road": "road, roadside, street, path, pathway, footpath, lane, highway, track, trail, way, bypass, "
+    "branch, crossroad, crossing, intersection, junction, roundabout, traffic circle, t-junction, viaduct, "
+    "overpass, flyover, bridge",
+    "parking lot": "parking, parking lot, parking space, parking place, parking area, car park, cars park, "
+    "vehicles park, trucks park, buses park",
+    "car": "car, vehicle, truck, bus",
+    "trees": "tree, wood, woods, forest, jungle, woodland, brushwood, brush, bush, shrub, plant, vegetation, "
+    "greenery, oasis",
+    "grass": "grass, lawn, meadow, grassland, pasture, moorland, moor, field, plant, vegetation, greenery, "
+    "green space",
+    "farmland": "farmland, farm, ranch, field, crop, cropland, orchard",
+    "bare ground": "bareland, wasteland, desert, wilderness, land, ground, earth, soil, sand, clearing, "
+    "space, field, floor, mound, bare area",
+    "water": "water, lake, pond, river, riverside, reservoir, stream, creek, canal, cistern, pool, puddle",
+    "pool": "pool, swimming pool",
+    "playground": "playground, court, stadium, track, running track, playing field, football field, "
+    "baseball field, basketball field, basketball court, tennis court, golf course, sports field, "
+    "sports ground",
+    "square": "square, plaza",
+    "park": "park, garden, amusement park",
+    "yard": "yard, courtyard, backyard, garden",
+    "tank": "tank, storage tank, oil tank, container",
+    "wharf": "wharf, dock, shore, bank",
+}
+"""Class to the singulars of its words; two words are looked for before one ("car park" is no park)."""
+
+_NOT_OBJECTS = (
+    "scene image picture screen view change difference appearance disappearance construct expansion "
+    "corner side edge end top bottom left right middle center centre front half part quarter place area "
+    "site location position section distance region zone surroundings level direction "
+    "one other rest number quantity majority plenty group cluster row line piece pair set lot couple "
+    "stretch kind shape circle ring arc angle cross t turn turning curve triangle zigzag width size medium "
+    "cement concrete asphalt dirt storage swimming basketball football baseball traffic "
+    "replace disappear disappears appear appears vanish vanishes show shows turns greener denser"
+)
+NOT_OBJECTS = frozenset(_NOT_OBJECTS.split(" "))
+"""Nouns, or words that the parser takes for nouns, which name no object."""
+
+KINDS: Mapping[str, tuple[str, ...]] = {
+    "building": ("building", "construction site"),
+    "road": ("road",),
+    "vegetation": ("trees", "grass", "farmland"),
+}
+"""Kind of change to the object classes that it is about; all others make up :data:`OTHER_KIND`."""
+
+OTHER_KIND = "other"
+
+_LEAST_REFERENCES = 2
+
+
+@cache
+def _classes_of_words() -> dict[str, tuple[str, ...]]:
+    table: dict[str, tuple[str, ...]] = {}
+    for name, words in OBJECT_CLASSES.items():
+        for word in words.split(", "):
+            table[word] = (*table.get(word, ()), name)
+    return table
+
+
+def _singulars(noun: str) -> list[str]:
+    """Return the forms under which a noun may stand on a list: itself, and what it is the plural of."""
+    ends = (("ies", "y"), ("ves", "f"), ("es", ""), ("s", ""))
+    return [noun, *(noun.removesuffix(end) + new for end, new in ends if noun.endswith(end))]
+
+
+def classes_of(term: str) -> tuple[str, ...]:
+    """Return the classes that a noun, or two words, may mean; empty for what is on no list of objects."""
+    table = _classes_of_words()
+    return next((table[form] for form in _singulars(term) if form in table), ())
+
+
+def is_listed(noun: str) -> bool:
+    """Return whether a noun is in a class, or known to be no object."""
+    return bool(classes_of(noun)) or any(form in NOT_OBJECTS for form in _singulars(noun))
+
+
+@dataclass(frozen=True)
+class NamedObjects:
+    """What a caption names.
+
+    Attributes:
+        words: (word or two words, classes that it may mean), in the caption's order.
+        unlisted: nouns on no list.
+    """
+
+    words: tuple[tuple[str, tuple[str, ...]], ...]
+    unlisted: tuple[str, ...] = ()
+
+    @property
+    def classes(self) -> frozenset[str]:
+        """All classes that the words may mean."""
+        return frozenset(name for _, names in self.words for name in names)
+
+
+def named_objects(captions: Iterable[str]) -> list[NamedObjects]:
+    """Return what each caption names.
+
+    Raises:
+        ExtraNotInstalled: spaCy is not installed.
+        WeightsNotFound: no parser is installed.
+    """
+    return [objects_among(words) for words in words_and_nouns(captions)]
+
+
+def objects_among(words: Sequence[tuple[str, bool]]) -> NamedObjects:
+    """Return what a caption names whose words, in order, are known to be nouns or not."""
+    named: list[tuple[str, tuple[str, ...]]] = []
+    unlisted: list[str] = []
+    place = len(words) - 1
+    while place >= 0:  # from the end: in English the thing stands behind what it is made of or for
+        word, noun = words[place]
+        both = f"{words[place - 1][0]} {word}" if place else ""
+        if noun and both and (classes := classes_of(both)):
+            named.append((both, classes))
+            place -= 2
+            continue
+        if noun:
+            if classes := classes_of(word):
+                named.append((word, classes))
+            elif not is_listed(word):
+                unlisted.append(word)
+        place -= 1
+    return NamedObjects(tuple(reversed(named)), tuple(reversed(unlisted)))
+
+
+def unnamed_by_references(caption: NamedObjects, references: Iterable[NamedObjects]) -> tuple[str, ...]:
+    """Return the classes that a caption names and no reference does, each once.
+
+    Of a word with several classes the first is given, if none of them is named by a reference.
+    """
+    named = frozenset[str]().union(*(one.classes for one in references))
+    wrong = (classes[0] for _, classes in caption.words if named.isdisjoint(classes))
+    return tuple(dict.fromkeys(wrong))
+
+
+def unnamed_objects(captions: Sequence[str], references: Iterable[Sequence[str]]) -> list[tuple[str, ...]]:
+    """Return for each caption what :func:`unnamed_by_references` finds, given the references of its pair.
+
+    Raises:
+        ExtraNotInstalled: spaCy is not installed.
+        WeightsNotFound: no parser is installed.
+    """
+    true = map(named_objects, references)
+    return [unnamed_by_references(*one) for one in zip(named_objects(captions), true, strict=True)]
+
+
+@dataclass(frozen=True)
+class Hallucinations:
+    """How often captions name objects that no reference of their pair names.
+
+    Attributes:
+        captions: of pairs that were called changed.
+        wrong: those of them that name at least one such object.
+        by_class: how many captions wrongly name a class, most frequent first.
+    """
+
+    captions: int
+    wrong: int
+    by_class: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def rate(self) -> float | None:
+        """Share of the captions in 0..1; None without captions."""
+        return self.wrong / self.captions if self.captions else None
+
+    def as_dict(self) -> dict[str, object]:
+        """Return plain values for JSON."""
+        return {
+            "captions": self.captions,
+            "wrong": self.wrong,
+            "rate": self.rate,
+            "by_class": dict(self.by_class),
+        }
+
+
+def count_hallucinations(wrong: Iterable[tuple[str, ...]]) -> Hallucinations:
+    """Count what :func:`unnamed_by_references` found in the captions of pairs that were called changed."""
+    objects = list(wrong)
+    counts = Counter(name for classes in objects for name in classes)
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return Hallucinations(len(objects), sum(map(bool, objects)), dict(ordered))
+
+
+def kinds_of_change(references: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
+    """Return the kinds of change that the references of each changed pair speak of.
+
+    A pair is of a kind when an object of that kind is the subject of at least two of its references (of
+    one, where it has but one): "a road is built", not "houses are built along the road". A pair of which
+    this says nothing is of the kind :data:`OTHER_KIND`, as are those about all other objects.
+
+    Raises:
+        ExtraNotInstalled: spaCy is not installed.
+        WeightsNotFound: no parser is installed.
+    """
+    return [_kinds(subjects(sentences)) for sentences in references]
+
+
+def _kinds(subjects_of: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    kind_of = {name: kind for kind, names in KINDS.items() for name in names}
+    counts: Counter[str] = Counter()
+    for phrases in subjects_of:
+        named = [objects_among([(word, True) for word in phrase.split()]) for phrase in phrases]
+        kinds = {kind_of.get(classes[0], OTHER_KIND) for one in named for _, classes in one.words}
+        counts.update(kinds)
+    least = min(_LEAST_REFERENCES, len(subjects_of))
+    frequent = [kind for kind in (*KINDS, OTHER_KIND) if counts[kind] >= least]
+    return tuple(frequent) or (OTHER_KIND,)

@@ -1,0 +1,346 @@
+"""True sentences about a change: a small grammar over facts, in the words of people who write such captions.
+
+Every sentence states all that came and all that is gone, their number, and nothing that the facts do not
+hold. Several sentences say the same; which one comes first is decided by a preference, such as the words that
+people chose for changes that measured alike (:mod:`rscc.text.phrasing`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import cycle, product
+
+from rscc.text.facts import BUILT, ChangeFacts
+from rscc.text.statements import number_class
+
+Preference = Callable[[Sequence[str]], Sequence[float]]
+"""Gives the preference of sentences, the higher the better."""
+
+_WORDS = ("", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+_PICTURE_NUMBERS = {"one": ("a",), "two": ("two",), "some": ("some", "several"), "many": ("many",)}
+_NOUNS = {"water": "pond", "pool": "swimming pool"}
+"""Nouns of what is counted, where the class has another name."""
+_MASSES = ("trees", "grass", "bare ground", "farmland")
+"""Classes whose names take no article."""
+_CLEARED = (*BUILT, "pool", "trees", "grass")
+"""Classes that are removed; others only disappear."""
+_COVERS = {
+    "bare ground": ("on the bareland", "in the bareland", "on bareland", "on the bare land"),
+    "trees": ("in the woods", "among the trees", "in the forest"),
+    "grass": ("on the meadow", "on the grass"),
+    "farmland": ("on the farmland",),
+    "water": ("near the water",),
+}
+_BESIDE = {
+    "road": ("along the road", "beside the road", "next to the road", "by the road", "near the road"),
+    "building": ("near the houses", "beside the houses"),
+    "parking lot": ("near the parking lot", "beside the parking lot"),
+    "trees": ("near the trees",),
+}
+_MAP_COVERS = {
+    "bare ground": "on bare ground",
+    "trees": "among trees",
+    "grass": "on grass",
+    "farmland": "on farmland",
+    "water": "by the water",
+}
+_MAP_BESIDE = {
+    "road": "beside the road",
+    "building": "near houses",
+    "parking lot": "next to the parking lot",
+    "trees": "near trees",
+}
+_BUILT_VERBS = (
+    ("is built", "are built"),
+    ("appears", "appear"),
+    ("is constructed", "are constructed"),
+    ("has been built", "have been built"),
+)
+_GROWN_VERBS = (("appears", "appear"), ("has appeared", "have appeared"))
+_REMOVED_VERBS = (
+    ("is removed", "are removed"),
+    ("disappears", "disappear"),
+    ("has been removed", "have been removed"),
+)
+_GONE_VERBS = (("disappears", "disappear"), ("has disappeared", "have disappeared"))
+_COMPASS = ("north", "south", "east", "west")
+MOST = 5
+"""Sentences about one change: the caption and its alternatives."""
+_ROUNDS = 3
+
+
+def number_words(count: int) -> str:
+    """Return a number as an analyst writes it: words to nine, then two digits that count: ``about 110``."""
+    if count < len(_WORDS):
+        return _WORDS[count]
+    size = 10 ** max(0, len(str(count)) - 2)
+    rounded = round(count / size) * size
+    return str(count) if rounded == count and size == 1 else f"about {rounded}"
+
+
+def doubtful(facts: ChangeFacts) -> bool:
+    """Return whether too little is known of a change for words of its own."""
+    return facts.direction is None
+
+
+def map_sentences(facts: ChangeFacts) -> list[str]:
+    """Return what an analyst would write of a change on a map, the fullest sentence first."""
+    if doubtful(facts):
+        return ["something changed"]
+    return _distinct(_map_sentences(facts))
+
+
+def picture_sentences(facts: ChangeFacts, prefer: Preference | None = None) -> list[str]:
+    """Return what people would say of a change in a picture, best first; numbers are a, two, some, many."""
+    if doubtful(facts):
+        return ["something changed"]
+    candidates = [_best(slots, prefer) for slots in _shapes(facts)]
+    sentences = [sentence for several in candidates for sentence in several]
+    if prefer is not None:
+        values = prefer(sentences)
+        sentences = [sentences[i] for i in sorted(range(len(sentences)), key=lambda i: -values[i])]
+    return _distinct(sentences)
+
+
+def grammar_words() -> frozenset[str]:
+    """Return all words that sentences about pictures may have."""
+    some: tuple[dict[str, float], ...] = (
+        {"building": 1.0, "road": 1.0},
+        {"trees": 1.0},
+        {"parking lot": 1.0, "grass": 1.0},
+        {},
+    )
+    covers, things = (
+        [dict.fromkeys([name], 1.0) for name in _COVERS],
+        [dict.fromkeys([name], 1.0) for name in _BESIDE],
+    )
+    places = [
+        (),
+        ("middle",),
+        *([(up, side) for up in ("top", "bottom", "") for side in ("left", "right", "")]),
+    ]
+    words: set[str] = set()
+    for came, gone, count in product(some, some, (1, 2, 5, 12)):
+        for before, beside, place in zip(cycle(covers), cycle(things), places, strict=False):
+            facts = ChangeFacts(came, gone, before, beside, count, tuple(filter(None, place)))
+            if facts.direction is not None:
+                options = (option for slots in _shapes(facts) for slot in slots for option in slot)
+                words.update(word for option in options for word in option.split())
+    return frozenset(words)
+
+
+def _shapes(facts: ChangeFacts) -> Iterator[list[list[str]]]:
+    """Yield the shapes of a sentence, each as slots with the words that may stand in them."""
+    around = [_beside(facts), _covers(facts), _places(facts)]
+    came, gone = _clauses(facts, gone=False), _clauses(facts, gone=True)
+    if not facts.gone:
+        yield [came, *around]
+        yield [came, _places(facts), _beside(facts), _covers(facts)]
+    elif not facts.came:
+        yield [gone, *around]
+    else:
+        yield [gone, ["and"], came, *around]
+        if len(facts.gone) == 1:  # where a list follows, "and" might belong to either clause
+            yield [came, *around, ["and"], gone]
+        taken = _listed([_taken(name, _count(facts, gone=True)) for name in _ordered(facts.gone)])
+        yield [came, *around, [f"to replace {taken}", f"in place of {taken}"]]
+        subjects = _subjects(facts, gone=False)
+        replacing = [f"{words} {'replace' if plural else 'replaces'} {taken}" for words, plural in subjects]
+        yield [replacing, *around]
+
+
+def _best(slots: list[list[str]], prefer: Preference | None) -> list[str]:
+    """Return the sentences that remain when each slot in turn has taken the words that are preferred."""
+    chosen = [options[0] for options in slots]
+    if prefer is None:
+        return [_joined(chosen), *(_joined([first, *chosen[1:]]) for first in slots[0][1:MOST])]
+    values: dict[str, float] = {}
+    for _ in range(_ROUNDS):
+        before = list(chosen)
+        for number, options in enumerate(slots):
+            tried = [_joined([*chosen[:number], option, *chosen[number + 1 :]]) for option in options]
+            fresh = [sentence for sentence in tried if sentence not in values]
+            values.update(zip(fresh, prefer(fresh), strict=True) if fresh else ())
+            chosen[number] = max(zip(options, tried, strict=True), key=lambda one: values[one[1]])[0]
+        if chosen == before:
+            break
+    return sorted(values, key=lambda sentence: -values[sentence])[: MOST * 2]
+
+
+def _clauses(facts: ChangeFacts, *, gone: bool) -> list[str]:
+    verbs = _verbs(facts, gone=gone)
+    return [f"{words} {verb[plural]}" for words, plural in _subjects(facts, gone=gone) for verb in verbs]
+
+
+def _verbs(facts: ChangeFacts, *, gone: bool) -> tuple[tuple[str, str], ...]:
+    """Return verbs that fit all that came or is gone, each in the singular and in the plural."""
+    if gone:
+        return _REMOVED_VERBS if all(name in _CLEARED for name in facts.gone) else _GONE_VERBS
+    return _BUILT_VERBS if all(name in BUILT for name in facts.came) else _GROWN_VERBS
+
+
+def _subjects(facts: ChangeFacts, *, gone: bool) -> list[tuple[str, bool]]:
+    """Return noun phrases that name all that came or is gone, and whether they take a plural verb."""
+    names = _ordered(facts.gone if gone else facts.came)
+    if not names:
+        return []
+    count = _count(facts, gone=gone)
+    subjects: list[tuple[str, bool]] = []
+    for options in product(*(_options(name, count, gone=gone) for name in names)):
+        for order in (options, options[::-1]) if len(options) > 1 else (options,):
+            subjects.append((_listed(order), len(order) > 1 or _plural(order[0])))
+        if names == ["building", "road"] and not gone:
+            subjects.append((f"a road with {options[0]}", False))
+    return subjects
+
+
+def _ordered(names: Iterable[str]) -> list[str]:
+    """Return classes with buildings, which are counted, first: readers of lists look there for a number."""
+    return sorted(names, key=lambda name: name != "building")
+
+
+def _count(facts: ChangeFacts, *, gone: bool) -> int | None:
+    """Return the number of buildings that came or are gone; where both are, those that came are counted."""
+    return None if gone and "building" in facts.came else facts.count
+
+
+def _options(name: str, count: int | None, *, gone: bool) -> tuple[str, ...]:
+    if name == "building":
+        if count is None:
+            return ("buildings", "houses")
+        kind = number_class(count)
+        nouns = ("house", "building") if kind == "one" else ("houses", "buildings", "villas")
+        return tuple(f"{word} {noun}" for noun in nouns for word in _PICTURE_NUMBERS[kind])
+    if name == "trees":
+        return ("trees", "the trees", "some trees") if gone else ("trees", "some trees")
+    if name in _MASSES:
+        return (name,)
+    return (f"a {_NOUNS.get(name, name)}", f"{_NOUNS.get(name, name)}s")
+
+
+def _taken(name: str, count: int | None) -> str:
+    if name == "building" and count is not None:
+        return "the house" if count == 1 else _options(name, count, gone=True)[0]
+    return "the buildings" if name == "building" else f"the {_NOUNS.get(name, name)}"
+
+
+def _beside(facts: ChangeFacts) -> list[str]:
+    names = _standing(facts, facts.beside, _BESIDE)
+    return list(_BESIDE[names[0]]) if names else [""]
+
+
+def _covers(facts: ChangeFacts) -> list[str]:
+    names = _standing(facts, facts.before, _COVERS)
+    return list(_COVERS[names[0]]) if names else [""]
+
+
+def _standing(facts: ChangeFacts, names: Iterable[str], words: Mapping[str, object]) -> list[str]:
+    """Return what there are words for and what itself did not change."""
+    return [name for name in names if name in words and name not in facts.came and name not in facts.gone]
+
+
+def _places(facts: ChangeFacts) -> list[str]:
+    vertical = next((word for word in facts.place if word in ("top", "bottom")), "")
+    horizontal = next((word for word in facts.place if word in ("left", "right")), "")
+    if vertical and horizontal:
+        other = {"top": "upper", "bottom": "lower"}[vertical]
+        ways = [
+            f"in the {vertical} {horizontal} corner",
+            f"at the {vertical} {horizontal} corner",
+            f"in the {other} {horizontal} corner of the scene",
+            f"in the {vertical} {horizontal} of the scene",
+            f"on the {vertical} {horizontal}",
+        ]
+    elif vertical:
+        ways = [f"at the {vertical} of the scene", f"at the {vertical}", f"in the {vertical} of the scene"]
+    elif horizontal:
+        ways = [
+            f"on the {horizontal} of the scene",
+            f"on the {horizontal}",
+            f"on the {horizontal} side of the scene",
+        ]
+    elif "middle" in facts.place:
+        ways = ["in the middle of the scene", "in the center", "in the middle"]
+    else:
+        ways = []
+    return ["", *ways]
+
+
+def _map_sentences(facts: ChangeFacts) -> Iterator[str]:
+    covers = _standing(facts, facts.before, _MAP_COVERS)
+    beside = " ".join(_MAP_BESIDE[name] for name in _standing(facts, facts.beside, _MAP_BESIDE))
+    on = " ".join(_MAP_COVERS[name] for name in covers)
+    place = _map_place(facts)
+    around = [beside, on, place]
+    if facts.came and not facts.gone:
+        on = f"where there was {_listed([_former(name) for name in covers])}" if covers else ""
+        around = [beside, place, on]
+    details: list[list[str]] = [around, [beside, on], [place], []] * 2
+    for (words, more), some in zip(cycle(_map_changes(facts)), details, strict=False):
+        yield _joined([words, *some, more])
+
+
+def _map_changes(facts: ChangeFacts) -> list[tuple[str, str]]:
+    """Return what came and is gone, in several ways: the words before and behind those of where it is."""
+    came, old = _map_subject(facts, gone=False), _map_subject(facts, gone=True)
+    if not (facts.came and facts.gone):
+        words, plural = old if facts.gone else came
+        return [(f"{words} {verb[plural]}", "") for verb in _verbs(facts, gone=bool(facts.gone))]
+    appear = f"{came[0]} {_verbs(facts, gone=False)[0][came[1]]}"
+    disappear = f"{old[0]} {_verbs(facts, gone=True)[0][old[1]]}"
+    instead = (appear, f"in place of {_listed(_map_things(facts, gone=True, former=True))}")
+    turns = [
+        (f"{disappear} and {appear}", ""),
+        (f"{old[0]} {'are' if old[1] else 'is'} replaced by {came[0]}", ""),
+        (f"{came[0]} {'replace' if came[1] else 'replaces'} {old[0]}", ""),
+    ]
+    built = any(name in BUILT for name in facts.came)
+    return [instead, *turns] if built else [*turns, instead]
+
+
+def _map_subject(facts: ChangeFacts, *, gone: bool) -> tuple[str, bool]:
+    things = _map_things(facts, gone=gone)
+    return _listed(things), len(things) > 1 or any(map(_plural, things))
+
+
+def _map_things(facts: ChangeFacts, *, gone: bool, former: bool = False) -> list[str]:
+    """Return noun phrases; ``former``: as the ground was covered with it ("woodland")."""
+    return [_map_thing(facts, name, gone, former) for name in _ordered(facts.gone if gone else facts.came)]
+
+
+def _map_thing(facts: ChangeFacts, name: str, gone: bool, former: bool) -> str:
+    again = "former " if gone and name in facts.came else ""
+    if name == "building":
+        noun = "building" if facts.large or again else "house"
+        count = _count(facts, gone=gone)
+        if count is None:
+            return f"{again}{noun}s"
+        return f"a {noun}" if count == 1 else f"{number_words(count)} {noun}s"
+    if name in _MASSES:
+        return again + (_former(name) if former and not again else name)
+    return f"a {again}{_NOUNS.get(name, name)}"
+
+
+def _former(name: str) -> str:
+    return "woodland" if name == "trees" else name
+
+
+def _map_place(facts: ChangeFacts) -> str:
+    compass = "-".join(word for word in facts.place if word in _COMPASS)
+    return f"in the {compass}" if compass else [*_places(facts), ""][1]
+
+
+def _plural(phrase: str) -> bool:
+    return phrase.endswith("s") and not phrase.endswith("grass")
+
+
+def _listed(phrases: Sequence[str]) -> str:
+    return " and ".join([", ".join(phrases[:-1]), phrases[-1]] if len(phrases) > 1 else phrases)
+
+
+def _joined(words: Sequence[str]) -> str:
+    return " ".join(word for word in words if word)
+
+
+def _distinct(sentences: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(sentences))[:MOST]

@@ -1,0 +1,139 @@
+"""What a sentence states of a change: what came, what is gone, how many, and where in the picture.
+
+The same reading serves three ends: it makes the labels that fact heads learn from references, it holds a
+sentence against measured facts, and it scores the facts of captions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rscc.text.clauses import Clause, head, read_clauses, replaced_by_the_way
+from rscc.text.object_classes import objects_among
+
+NUMBERS = ("one", "two", "some", "many")
+"""Number words by what they count: 1, 2, 3 to 9, 10 and more."""
+
+FEWEST_MANY = 10
+
+_BUILDINGS = r"(?:\w*house|villa|building|bungalow|mansion|home|cottage|cabin|apartment|structure|shed|hut)s?"
+_DETERMINERS = (
+    ("many", r"many|massive|numerous|lots of|a lot of|(?:a )?(?:large|great) (?:number|amount)s? of|rows of"),
+    ("many", r"a dozen|dozens of|hundreds of|tens of|plenty of|ten|eleven|twelve|a large quantity of|dense"),
+    ("many", r"(?:two|three|four|five|some|several|a few) (?:\w+ )?(?:rows|lines|groups|clusters) of|\d{2,}"),
+    ("one", r"(?:some )?parts? of (?:a|an|one|the)"),
+    ("some", r"some|several|a few|few|three|four|five|six|seven|eight|nine|[3-9]"),
+    ("some", r"(?:an?|one) (?:\w+ )?(?:row|line|ring|group|cluster|couple|number) of"),
+    ("two", r"two|both|a pair of|2"),
+    ("one", r"a|an|one|another|the|this|1"),
+)
+_NUMBER = re.compile(
+    r"\b(?:"
+    + "|".join(f"(?P<{name}{i}>{words})" for i, (name, words) in enumerate(_DETERMINERS))
+    + rf")(?: (?!and\b|with\b|road\b|roads\b)[\w-]+){{0,3}}? (?P<thing>{_BUILDINGS})\b"
+)
+_OF_NOTHING_ELSE = r"(?! (?:it|them|an?|the (?!scene|image|picture))\b)"
+_PLACES = (
+    ("top", rf"top|upper|above{_OF_NOTHING_ELSE}"),
+    ("bottom", rf"bottom|lower|below{_OF_NOTHING_ELSE}"),
+    ("left", r"left"),
+    ("right", r"right"),
+    ("middle", r"middle|center|centre|central"),
+    ("corner", r"corners?(?! of the (?:road|street|forest|wood)s?)"),
+    ("edge", r"edges? of the (?:scene|image|picture)"),
+)
+_PLACE = re.compile("|".join(rf"(?P<{name}>\b(?:{words})\b)" for name, words in _PLACES))
+# "the road corner", "on the left side of the road", "a right angle": not of the picture.
+_NOT_OF_THE_PICTURE = re.compile(
+    r"\bright angles?\b|\b(?:road|street|building|house|t-junction) corner|"
+    r"\b(?:left|right|upper|lower|top|bottom)(?: \w+)? of the (?:road|street|house|building|forest|wood)s?|"
+    r"\b(?:middle|cent(?:er|re)) of the (?:road|forest|wood)s?"
+)
+_SEGMENTS = re.compile(r" and (?=\w)| with | as well as |, ")
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What one sentence says of a change.
+
+    Attributes:
+        came, gone: object classes, keys of :data:`rscc.text.object_classes.OBJECT_CLASSES`.
+        number: of the buildings that came, else of those that are gone, one of :data:`NUMBERS`; None when it
+            is not said.
+        places: words of the picture among ``top``, ``bottom``, ``left``, ``right``, ``middle``, ``corner``
+            and ``edge``.
+    """
+
+    came: frozenset[str]
+    gone: frozenset[str]
+    number: str | None
+    places: frozenset[str]
+
+
+def read_statement(caption: str) -> Statement:
+    """Return what a caption in lower case states."""
+    came: list[str] = []
+    gone: list[str] = []
+    for clause in read_clauses(caption):
+        new, old = _new_and_old(clause)
+        came += [one for phrase in new for one in _things(phrase)]
+        gone += [one for phrase in old for one in _things(phrase)]
+    text = _NOT_OF_THE_PICTURE.sub(" ", caption)
+    return Statement(
+        came=_objects(came),
+        gone=_objects(gone),
+        number=next((number for thing in (*came, *gone) if (number := number_in(thing))), None),
+        places=frozenset(match.lastgroup or "" for match in _PLACE.finditer(text)),
+    )
+
+
+def number_in(phrase: str) -> str | None:
+    """Return the number word class of the first buildings in a noun phrase; None without any."""
+    match = _NUMBER.search(phrase)
+    if match is None:
+        return None
+    name = next(key for key, text in match.groupdict().items() if text is not None and key != "thing")
+    number = name.rstrip("0123456789")
+    plural = match["thing"].endswith("s") and match[name] != "one"  # but "one of the houses"
+    return None if number == "one" and plural else number  # "the houses", "a residential area of houses"
+
+
+def number_class(count: int) -> str:
+    """Return the word class of a number of objects from 1."""
+    return "one" if count == 1 else "two" if count == 2 else "some" if count < FEWEST_MANY else "many"
+
+
+def agreed(statements: Sequence[frozenset[str]], least: int = 2) -> frozenset[str]:
+    """Return what at least ``least`` of several sets hold."""
+    counts = Counter(name for one in statements for name in one)
+    return frozenset(name for name, number in counts.items() if number >= least)
+
+
+def _new_and_old(clause: Clause) -> tuple[list[str], list[str]]:
+    """Return the noun phrases of a clause that came, and those that are gone."""
+    match clause.kind:
+        case "appear":
+            rest, *replaced = replaced_by_the_way(clause.rest)
+            beside = [part for part in _SEGMENTS.split(f" {rest}")[1:] if rest.startswith("with ")]
+            return [clause.subject, *beside], replaced
+        case "vanish":
+            return [], [clause.subject]
+        case "replace":
+            return [clause.subject], [clause.rest]
+        case "replaced" | "turned":
+            return [clause.rest], [clause.subject]
+    return [], []
+
+
+def _things(phrase: str) -> list[str]:
+    """Return the things that a noun phrase names, each without what only tells where it is."""
+    return [head(segment) for segment in _SEGMENTS.split(phrase)]
+
+
+def _objects(things: Sequence[str]) -> frozenset[str]:
+    """Return the first class of every object among some things."""
+    named = (objects_among([(word, True) for word in thing.split()]) for thing in things)
+    return frozenset(names[0] for one in named for _, names in one.words)

@@ -1,0 +1,128 @@
+"""The pieces of a language model's tokenizer as a :class:`~rscc.text.vocabulary.Vocabulary`.
+
+Captions are reduced to lower-case words first, as everywhere in ``rscc``, so that scores compare.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from rscc.errors import ConfigInvalid, ModelFolderInvalid
+from rscc.text.vocabulary import Vocabulary, tokenize
+
+_ROLES = ("pad", "bos", "eos", "unk")
+
+
+class TokenizerVocabulary(Vocabulary):
+    """A fixed tokenizer; ids are its own.
+
+    Attributes:
+        words: all pieces by id.
+        pad, bos, eos, unk: ids of padding, begin, end and unknown piece.
+    """
+
+    def __init__(self, tokenizer: Any, *, pad: int, bos: int, eos: int, unk: int):
+        """Take a ``tokenizers.Tokenizer`` and the ids of its special pieces.
+
+        Raises:
+            ModelFolderInvalid: an id is not one of the tokenizer's, or padding is also begin or end, which
+                losses could not tell apart.
+        """
+        self._tokenizer = tokenizer
+        self.pad, self.bos, self.eos, self.unk = pad, bos, eos, unk
+        ids: dict[str, int] = tokenizer.get_vocab()
+        pieces = [""] * (max(ids.values()) + 1)
+        for piece, place in ids.items():
+            pieces[place] = piece
+        self.words = tuple(pieces)
+        self._ids = ids
+        if not all(0 <= special < len(self.words) for special in (pad, bos, eos, unk)):
+            raise ModelFolderInvalid(
+                f"the special pieces {pad}, {bos}, {eos}, {unk} are not all among the tokenizer's "
+                f"{len(self.words)}; fetch the tokenizer again"
+            )
+        if pad in (bos, eos):
+            raise ModelFolderInvalid("the tokenizer pads with its begin or end token; give it one of its own")
+
+    @classmethod
+    def of_transformers(cls, tokenizer: Any) -> TokenizerVocabulary:
+        """Take a fast tokenizer of transformers with its special pieces; unknown may stand for padding.
+
+        Raises:
+            ConfigInvalid: it is not a fast one, or knows no begin, end or unknown piece.
+        """
+        backend = getattr(tokenizer, "backend_tokenizer", None)
+        special = {role: getattr(tokenizer, f"{role}_token_id") for role in _ROLES}
+        if special["pad"] in (None, special["bos"], special["eos"]):
+            special["pad"] = special["unk"]
+        missing = [role for role, place in special.items() if place is None]
+        if backend is None or missing:
+            lack = f"has no {missing[0]} token" if missing else "has no tokenizer.json"
+            raise ConfigInvalid(f"the language model's tokenizer {lack}; convert it with transformers first")
+        return cls(backend, **special)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TokenizerVocabulary) and self._content() == other._content()
+
+    def __hash__(self) -> int:
+        return hash(self.words)
+
+    def _numbers(self, text: str | Sequence[str]) -> list[int]:
+        joined = text if isinstance(text, str) else " ".join(text)
+        return self._pieces(" ".join(tokenize(joined)))
+
+    def extended(self, captions: Iterable[str | Sequence[str]], min_count: int = 5) -> Vocabulary:
+        """Return this vocabulary: its pieces spell every word."""
+        return self
+
+    def prompt(self, text: str, max_length: int) -> list[int]:
+        """Return ``[bos, pieces ...]`` of an instruction as it is written, at most ``max_length`` ids."""
+        return [self.bos, *self._pieces(text)][:max_length]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Return the sentence up to the first eos, in lower-case words joined by one space.
+
+        Raises:
+            IndexError: an id lies outside the vocabulary.
+        """
+        return " ".join(tokenize(self._tokenizer.decode(self._spoken(ids), skip_special_tokens=True)))
+
+    def save(self, path: str | Path) -> None:
+        """Write the whole tokenizer and its special ids as JSON."""
+        Path(path).write_text(json.dumps(self._content(), ensure_ascii=False) + "\n", encoding="utf-8")
+
+    def _content(self) -> dict[str, Any]:
+        special = {role: getattr(self, role) for role in _ROLES}
+        return {"tokenizer": json.loads(self._tokenizer.to_str()), **special}
+
+    def _pieces(self, text: str) -> list[int]:
+        return self._tokenizer.encode(text, add_special_tokens=False).ids
+
+
+def load_vocabulary(path: str | Path) -> Vocabulary:
+    """Read the vocabulary of a model folder, of words or of a tokenizer's pieces.
+
+    Raises:
+        ModelFolderInvalid: the file is missing or neither.
+    """
+    path = Path(path)
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return Vocabulary.load(path)  # which says what is wrong
+    if not isinstance(content, dict) or "tokenizer" not in content:
+        return Vocabulary.load(path)
+    try:
+        from tokenizers import Tokenizer
+    except ImportError as error:
+        raise ModelFolderInvalid(
+            f"{path}: this model reads with a tokenizer; install it with: pip install 'rscc[davir]'"
+        ) from error
+    try:
+        tokenizer = Tokenizer.from_str(json.dumps(content["tokenizer"]))
+        return TokenizerVocabulary(tokenizer, **{role: int(content[role]) for role in _ROLES})
+    except Exception as error:  # the library raises bare Exception
+        raise ModelFolderInvalid(f"{path}: not a vocabulary ({error}); check the model folder") from error

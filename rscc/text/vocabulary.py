@@ -1,0 +1,174 @@
+"""Words and their ids.
+
+A word stays in the vocabulary when the training captions hold it at least ``min_count`` times; every
+rarer word is read as ``<unk>``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from rscc.errors import ConfigInvalid, DatasetLayoutInvalid, ModelFolderInvalid
+
+SPECIAL = ("<pad>", "<bos>", "<eos>", "<unk>")
+
+# A word begins and ends with a letter or digit; apostrophes and hyphens may stand inside it.
+_WORD = re.compile(r"<unk>|[^\W_]+(?:['’\-][^\W_]+)*")
+
+
+def tokenize(text: str) -> list[str]:
+    """Split a sentence into lower-case words.
+
+    Punctuation and surrounding space are dropped; hyphens and apostrophes inside a word stay
+    (``"T-shaped, new."`` gives ``["t-shaped", "new"]``).
+    """
+    return _WORD.findall(text.lower())
+
+
+class Vocabulary:
+    """A fixed list of words; the id of a word is its place in the list.
+
+    Attributes:
+        words: all words by id; the first four are :data:`SPECIAL`.
+        pad, bos, eos, unk: ids of padding, begin, end and unknown word: 0, 1, 2, 3.
+    """
+
+    pad, bos, eos, unk = range(4)
+
+    def __init__(self, words: Sequence[str]):
+        """Take the full list of words.
+
+        Raises:
+            ModelFolderInvalid: the list does not start with :data:`SPECIAL`, or a word stands in it twice.
+        """
+        if tuple(words[: len(SPECIAL)]) != SPECIAL:
+            raise ModelFolderInvalid(f"a vocabulary starts with {' '.join(SPECIAL)}; found {list(words[:4])}")
+        self.words = tuple(words)
+        self._ids = {word: i for i, word in enumerate(self.words)}
+        if len(self._ids) != len(self.words):
+            twice = next(word for word, n in Counter(self.words).items() if n > 1)
+            raise ModelFolderInvalid(f"the word {twice!r} stands twice in the vocabulary")
+
+    @classmethod
+    def build(cls, captions: Iterable[str | Sequence[str]], min_count: int = 5) -> Vocabulary:
+        """Collect the words of captions, given as sentences or as lists of words.
+
+        Words are ordered by falling count, words of equal count by the alphabet, so that the same
+        captions in any order give the same ids.
+
+        Raises:
+            ConfigInvalid: ``min_count`` is below 1.
+            DatasetLayoutInvalid: no word is frequent enough.
+        """
+        frequent = _frequent(captions, min_count)
+        if not frequent:
+            raise DatasetLayoutInvalid(f"no word stands {min_count} times in the captions; lower min_count")
+        return cls((*SPECIAL, *frequent))
+
+    def extended(self, captions: Iterable[str | Sequence[str]], min_count: int = 5) -> Vocabulary:
+        """Return a vocabulary with the same ids and, at its end, the new words of captions.
+
+        New words are ordered as :meth:`build` orders them; without any the vocabulary stays as it is.
+
+        Raises:
+            ConfigInvalid: ``min_count`` is below 1.
+        """
+        new = [word for word in _frequent(captions, min_count) if word not in self]
+        return Vocabulary((*self.words, *new)) if new else self
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __contains__(self, word: str) -> bool:
+        return word in self._ids
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Vocabulary) and self.words == other.words
+
+    def __hash__(self) -> int:
+        return hash(self.words)
+
+    def encode(self, text: str | Sequence[str], max_length: int) -> list[int]:
+        """Return ``[bos, words ..., eos]``, at most ``max_length`` ids; eos always stays.
+
+        Raises:
+            ConfigInvalid: ``max_length`` is below 2.
+        """
+        if max_length < 2:
+            raise ConfigInvalid(f"max_length is {max_length}; begin and end need 2")
+        return [self.bos, *self._numbers(text)[: max_length - 2], self.eos]
+
+    def _numbers(self, text: str | Sequence[str]) -> list[int]:
+        return [self._ids.get(word, self.unk) for word in _as_words(text)]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Return the sentence up to the first eos, words joined by one space; bos and pad are left out.
+
+        Raises:
+            IndexError: an id lies outside the vocabulary.
+        """
+        return " ".join(self.words[i] for i in self._spoken(ids))
+
+    def _spoken(self, ids: Iterable[int]) -> list[int]:
+        """The ids up to the first eos, without bos and pad."""
+        spoken = []
+        for one in ids:
+            i = int(one)
+            if i == self.eos:
+                break
+            if not 0 <= i < len(self.words):
+                raise IndexError(f"the id {i} is outside the vocabulary of {len(self.words)} words")
+            if i not in (self.pad, self.bos):
+                spoken.append(i)
+        return spoken
+
+    def save(self, path: str | Path) -> None:
+        """Write the words as JSON."""
+        text = json.dumps({"words": self.words}, ensure_ascii=False, indent=0)
+        Path(path).write_text(text + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Vocabulary:
+        """Read what :meth:`save` wrote.
+
+        Raises:
+            ModelFolderInvalid: the file is missing, no JSON, or no list of words.
+        """
+        path = Path(path)
+        try:
+            words = json.loads(path.read_text(encoding="utf-8"))["words"]
+        except OSError as error:
+            raise ModelFolderInvalid(
+                f"{path}: cannot be read ({error.strerror}); check the model folder"
+            ) from error
+        except (ValueError, KeyError, TypeError) as error:
+            raise ModelFolderInvalid(f"{path}: not a vocabulary file; check the model folder") from error
+        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+            raise ModelFolderInvalid(f"{path}: 'words' is no list of strings; check the model folder")
+        try:
+            return cls(words)
+        except ModelFolderInvalid as error:
+            raise ModelFolderInvalid(f"{path}: {error}") from error
+
+
+def _frequent(captions: Iterable[str | Sequence[str]], min_count: int) -> list[str]:
+    """Words that captions hold ``min_count`` times, by falling count, then by the alphabet."""
+    if min_count < 1:
+        raise ConfigInvalid(f"min_count is {min_count}; use 1 or more")
+    counts: Counter[str] = Counter()
+    for caption in captions:
+        counts.update(_as_words(caption))
+    for special in SPECIAL:
+        counts.pop(special, None)
+    return sorted((word for word, n in counts.items() if n >= min_count), key=lambda w: (-counts[w], w))
+
+
+def _as_words(caption: str | Sequence[str]) -> list[str]:
+    if isinstance(caption, str):
+        return tokenize(caption)
+    # Given tokens may be bare punctuation or carry some; the same rule holds for them.
+    return [word for token in caption for word in tokenize(token)]

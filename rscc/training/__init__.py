@@ -1,0 +1,1 @@
+"""From a config and a data set to a model folder with its card; needs the extra ``train``."""

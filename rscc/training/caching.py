@@ -1,0 +1,105 @@
+"""What a run computes once per pair and stores: features of a frozen trunk, and extracted changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from rscc.config import Config
+from rscc.data.caches import (
+    ExtractionCache,
+    FeatureCache,
+    build_extraction_cache,
+    build_feature_cache,
+    trunk_grid,
+)
+from rscc.data.pairs import FLIPS, PairRecord
+from rscc.models.shared.captioner import ChangeCaptioner
+
+
+@dataclass(frozen=True)
+class Caches:
+    """What is stored of some pairs.
+
+    Attributes:
+        features: of the frozen trunk; None when it runs in every step.
+        extracted: changes extracted without learning; None for models that do not look at them.
+    """
+
+    features: FeatureCache | None = None
+    extracted: ExtractionCache | None = None
+
+    @classmethod
+    def join(cls, parts: Sequence[Caches]) -> Caches:
+        """Return what is stored of all pairs, one part after the other; all parts hold the same things."""
+        features = [part.features for part in parts if part.features is not None]
+        extracted = [part.extracted for part in parts if part.extracted is not None]
+        return cls(
+            FeatureCache.join(features) if features else None,
+            ExtractionCache.join(extracted) if extracted else None,
+        )
+
+
+def fill_caches(
+    model: ChangeCaptioner,
+    config: Config,
+    folder: Path,
+    parts: Sequence[Sequence[PairRecord]],
+    val: Sequence[PairRecord],
+    *,
+    extract: bool,
+    report: Callable[[str], None],
+) -> tuple[list[Caches], Caches]:
+    """Compute what a run needs of its training pairs, part by part, and of its validation pairs, or load it.
+
+    The first part, the data set itself, is stored in all flips; of further parts and of the validation pairs
+    one view is enough, for it is what fills the disk.
+
+    Args:
+        model: with its trunk as it stays, when that is frozen.
+        parts: training pairs of the data set, then those of further folders.
+        val: validation pairs.
+        extract: whether the model will look at what its extractor gives.
+
+    Raises:
+        DatasetLayoutInvalid: an image cannot be read.
+        ExtraNotInstalled, WeightsNotFound: the segmenter of the extraction is not installed.
+    """
+    model.eval()
+    size = config.data.size
+
+    def progress(what: str, done: int, total: int) -> None:
+        if done == total or done % 160 == 0:
+            report(f"{what}: {done} of {total} pairs")
+
+    def fill(records: Sequence[PairRecord], flips: Sequence[str]) -> Caches:
+        features = extracted = None
+        if config.train.cache_features:
+            features = build_feature_cache(
+                model.backbone,
+                records,
+                folder,
+                size=size,
+                flips=flips,
+                bf16=config.train.bf16,
+                head=model.change_head if config.model.grounded else None,
+                disturbance=config.data.disturb,
+                progress=partial(progress, "features"),
+            )
+        if extract and model.extractor is not None:
+            extracted = build_extraction_cache(
+                model.extractor,
+                records,
+                folder,
+                size=size,
+                grid=trunk_grid(model.backbone, size),
+                progress=partial(progress, "extracted changes"),
+            )
+        return Caches(features, extracted)
+
+    first, *others = parts
+    caches = [fill(first, FLIPS if config.data.augment else FLIPS[:1])]
+    caches += [fill(part, FLIPS[:1]) for part in others]
+    return caches, fill(val, FLIPS[:1])

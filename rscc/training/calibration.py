@@ -1,0 +1,310 @@
+"""Runs a model over validation pairs and fits its calibration on what it says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from rscc.config import LIKELIEST, Choice
+from rscc.data.pairs import PairRecord, truly_changed
+from rscc.inference.calibration import (
+    FEWEST,
+    LOGIT_LIMIT,
+    Calibration,
+    FlagCalibration,
+    ScoreCalibration,
+    change_evidence,
+    log_likelihood,
+    reliability,
+    sigmoid,
+)
+from rscc.models.shared.captioner import ChangeCaptioner
+from rscc.models.shared.search_rules import SearchRules
+from rscc.text.no_change import is_no_change
+from rscc.training.caching import Caches
+from rscc.training.validation import encoded_batches
+
+BEAMS = 3
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What a model answers for N pairs before anything is calibrated.
+
+    Attributes:
+        logits: (N,) of P(changed).
+        evidence: (N,) of :func:`~rscc.inference.calibration.change_evidence`; None without a trained change
+            head.
+        captions: its sentences when something is known to have changed, or when it may say that nothing did.
+        likelihoods: (N,) geometric mean of the words' probabilities, 0..1.
+    """
+
+    logits: np.ndarray
+    evidence: np.ndarray | None
+    captions: list[str]
+    likelihoods: np.ndarray
+
+
+@torch.no_grad()
+def answer_pairs(
+    model: ChangeCaptioner,
+    records: Sequence[PairRecord],
+    *,
+    size: int,
+    pixels: int,
+    by_head: bool,
+    rules: SearchRules | None,
+    caches: Caches,
+    bf16: bool,
+    choice: Choice = LIKELIEST,
+) -> Answers:
+    """Run the model over pairs.
+
+    Args:
+        model: in evaluation mode.
+        size: side that images are resized to.
+        pixels: of the evidence.
+        by_head: whether the change head was trained; then images are read, for its maps are not stored.
+        rules: of captions that name a change; None when the decoder may say that nothing changed.
+        caches: of the pairs.
+    """
+    device = next(model.parameters()).device
+    logits: list[float] = []
+    evidence: list[float] = []
+    captions: list[str] = []
+    likelihoods: list[float] = []
+    cache = None if by_head else caches.features
+    for features in encoded_batches(
+        model, records, size=size, cache=cache, extracted=caches.extracted, bf16=bf16, batch_size=16
+    ):
+        logits.extend(features.changed_logits.float().tolist())
+        if by_head:
+            assert features.change_logits is not None
+            evidence.extend(change_evidence(features.change_logits, pixels).tolist())
+        with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
+            hypotheses = model.generate_from(features, beams=BEAMS, rules=rules, choice=choice)
+        captions.extend(model.vocabulary.decode(best.ids) for best, *_ in hypotheses)
+        likelihoods.extend(best.score for best, *_ in hypotheses)
+    return Answers(np.array(logits), np.array(evidence) if by_head else None, captions, np.array(likelihoods))
+
+
+def calibrate(
+    answers: Answers, records: Sequence[PairRecord], *, pixels: int, flag_decides: bool
+) -> Calibration:
+    """Fit what a model answers for pairs to what is true of them.
+
+    Args:
+        answers: for the pairs, in the same order.
+        pixels: of the evidence.
+        flag_decides: whether P(changed) was learnt and decides; otherwise the caption's words do.
+    """
+    truth = np.array([truly_changed(record) for record in records])
+    flag = calibrate_flag(answers.logits, answers.evidence, truth, pixels=pixels) if flag_decides else None
+    if flag is not None:
+        called = flag.probability(answers.logits, answers.evidence) >= flag.threshold
+    else:
+        called = np.array([not is_no_change(caption) for caption in answers.captions])
+    used = [i for i in np.flatnonzero(truth & called).tolist() if records[i].captions]
+    return Calibration(
+        changed=flag,
+        score=calibrate_score(
+            answers.likelihoods[used],
+            {records[i].id: answers.captions[i] for i in used},
+            {records[i].id: records[i].captions for i in used},
+        ),
+    )
+
+
+_FOLDS = 10
+_SCORE_BINS = 5  # sentences to judge are fewer than pairs
+_QUARTER = 25.0
+# Inverse strength of the L2 penalty on standardised values.
+_C = 1.0
+
+
+def calibrate_flag(
+    logits: np.ndarray, evidence: np.ndarray | None, changed: np.ndarray, *, pixels: int
+) -> FlagCalibration | None:
+    """Fit P(changed) on validation pairs.
+
+    Args:
+        logits: (N,) the model's own logits of P(changed).
+        evidence: (N,) of :func:`~rscc.inference.calibration.change_evidence`; None for a model without a
+            trained change head.
+        changed: (N,) bool, the truth.
+        pixels: of the evidence.
+
+    Returns:
+        None when there are fewer than :data:`FEWEST` changed or unchanged pairs.
+    """
+    if _too_few(changed):
+        return None
+    columns = [logits] if evidence is None else [logits, evidence]
+    values = np.stack(columns, axis=1).clip(-LOGIT_LIMIT, LOGIT_LIMIT)
+    whole = fit_logistic(values, changed)
+    probabilities, decided = np.empty(len(changed)), np.empty(len(changed), dtype=bool)
+    for held, fitted in _folds(values, changed):
+        probabilities[held] = fitted(values[held])
+        threshold = best_threshold(fitted(values[~held]), changed[~held])
+        decided[held] = probabilities[held] >= threshold
+    uncalibrated, bins = sigmoid(values[:, 0]), reliability(probabilities, changed)
+    return FlagCalibration(
+        a=float(whole.slopes[0]),
+        b=0.0 if evidence is None else float(whole.slopes[1]),
+        c=whole.offset,
+        pixels=pixels,
+        threshold=best_threshold(whole(values), changed),
+        accuracy=float((decided == changed).mean()),
+        precision=float(changed[decided].mean()) if decided.any() else 0.0,
+        recall=float(decided[changed].mean()),
+        error_before=reliability(uncalibrated, changed).error,
+        error_after=bins.error,
+        brier_before=_brier(uncalibrated, changed),
+        brier_after=_brier(probabilities, changed),
+        bins=bins,
+    )
+
+
+def calibrate_score(
+    likelihoods: np.ndarray, captions: Mapping[str, str], references: Mapping[str, Sequence[str]]
+) -> ScoreCalibration | None:
+    """Fit the score on validation pairs that changed and that the model calls changed.
+
+    Args:
+        likelihoods: (N,) geometric mean of the words' probabilities, 0..1.
+        captions: N sentences by the pairs' ids.
+        references: of the same ids.
+
+    Returns:
+        None when fewer than :data:`FEWEST` sentences are good, or poor.
+
+    Raises:
+        ExtraNotInstalled: pycocoevalcap is not installed.
+    """
+    several = {pair: sentences for pair, sentences in references.items() if len(sentences) > 1}
+    if not several:
+        return None
+    agreement, level = caption_agreement(captions, several)
+    good = agreement >= level
+    values = log_likelihood(np.asarray(likelihoods)[[pair in several for pair in captions]])[:, None]
+    if _too_few(good):
+        return None
+    whole = fit_logistic(values, good)
+    probabilities = np.empty(len(good))
+    for held, fitted in _folds(values, good):
+        probabilities[held] = fitted(values[held])
+    uncalibrated, bins = np.exp(values[:, 0]), reliability(probabilities, good, _SCORE_BINS)
+    return ScoreCalibration(
+        slope=float(whole.slopes[0]),
+        offset=whole.offset,
+        level=level,
+        good=float(good.mean()),
+        error_before=reliability(uncalibrated, good, _SCORE_BINS).error,
+        error_after=bins.error,
+        brier_before=_brier(uncalibrated, good),
+        brier_after=_brier(probabilities, good),
+        bins=bins,
+    )
+
+
+def caption_agreement(
+    captions: Mapping[str, str], references: Mapping[str, Sequence[str]]
+) -> tuple[np.ndarray, float]:
+    """Return how well sentences agree with references, and how well most people do.
+
+    Args:
+        captions: by the pairs' ids; those without references are left out.
+        references: at least two of each pair.
+
+    Returns:
+        CIDEr in percent of each sentence, in the order of ``captions``; and the CIDEr that three of four
+        references reach against the others of their pair, both with the same weights of words.
+    """
+    from rscc.evaluation.metrics import cider_per_pair
+
+    sentences = {f"m/{pair}": sentence for pair, sentence in captions.items() if pair in references}
+    truth = {name: references[name[2:]] for name in sentences}
+    for pair, several in references.items():
+        for number, sentence in enumerate(several):
+            sentences[f"r{number}/{pair}"] = sentence
+            truth[f"r{number}/{pair}"] = [*several[:number], *several[number + 1 :]]
+    scores = cider_per_pair(sentences, truth)
+    model = np.array([value for name, value in scores.items() if name.startswith("m/")])
+    people = [value for name, value in scores.items() if not name.startswith("m/")]
+    return model, float(np.percentile(people, _QUARTER))
+
+
+@dataclass(frozen=True)
+class Logistic:
+    """P = sigmoid(values @ slopes + offset) for values (N, F)."""
+
+    slopes: np.ndarray
+    offset: float
+
+    def __call__(self, values: np.ndarray) -> np.ndarray:
+        """Return P (N,)."""
+        return sigmoid(values @ self.slopes + self.offset)
+
+
+def fit_logistic(values: np.ndarray, truth: np.ndarray) -> Logistic:
+    """Fit a logistic regression with a small L2 penalty and slopes of at least 0.
+
+    A value whose slope would be negative is left out (slope 0), the worst one first.
+
+    Args:
+        values: (N, F).
+        truth: (N,) bool with both kinds.
+    """
+    from sklearn.linear_model import LogisticRegression
+
+    slopes = np.zeros(values.shape[1])
+    used = list(range(values.shape[1]))
+    while used:
+        part = values[:, used]
+        scale = part.std(axis=0)
+        scale[scale == 0] = 1
+        mean = part.mean(axis=0)
+        fitted = LogisticRegression(C=_C, max_iter=1000).fit((part - mean) / scale, truth)
+        unscaled = fitted.coef_[0] / scale
+        if unscaled.min() >= 0:
+            slopes[used] = unscaled
+            return Logistic(slopes, float(fitted.intercept_[0] - unscaled @ mean))
+        used.pop(int(fitted.coef_[0].argmin()))
+    share = truth.mean()
+    return Logistic(slopes, float(np.log(share / (1 - share))))
+
+
+def best_threshold(probabilities: np.ndarray, truth: np.ndarray) -> float:
+    """Return the threshold of the highest accuracy; among equals the nearest to 0.5.
+
+    Args:
+        probabilities: (N,) in 0..1.
+        truth: (N,) bool.
+    """
+    edges = np.unique(np.concatenate([[0.0], probabilities, [1.0]]))
+    low, high = edges[:-1], edges[1:]
+    places = np.where((low < 0.5) & (high >= 0.5), 0.5, (low + high) / 2)
+    missed = np.searchsorted(np.sort(probabilities[truth]), places)
+    spared = np.searchsorted(np.sort(probabilities[~truth]), places)
+    best = places[spared - missed == (spared - missed).max()]
+    return float(best[np.abs(best - 0.5).argmin()])
+
+
+def _folds(values: np.ndarray, truth: np.ndarray) -> Iterator[tuple[np.ndarray, Logistic]]:
+    """Fit without each fold in turn: its members (N,) bool, the fit; folds have even shares of both kinds."""
+    number = np.empty(len(truth), dtype=int)
+    number[np.argsort(truth, kind="stable")] = np.arange(len(truth)) % _FOLDS
+    for fold in range(_FOLDS):
+        held = number == fold
+        yield held, fit_logistic(values[~held], truth[~held])
+
+
+def _brier(probabilities: np.ndarray, truth: np.ndarray) -> float:
+    return float(np.mean((probabilities - truth) ** 2))
+
+
+def _too_few(truth: np.ndarray) -> bool:
+    return min(int(truth.sum()), int((~truth).sum())) < FEWEST

@@ -1,0 +1,253 @@
+"""Learns facts of changes on a frozen trunk: the heads, their calibration, and what people say.
+
+The labels are what at least two references of a pair state (:mod:`rscc.text.statements`). Everything that is
+measured here, the calibration, the scores of the card and the logits that the phrasing learns from, is of
+pairs whose place the heads did not learn from: the places are dealt into folds, and each fold is answered by
+heads that were fitted on the others. The heads that are stored are fitted on all.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from scipy.special import expit
+from torch import Tensor
+
+from rscc.data.pairs import PairRecord, truly_changed
+from rscc.inference.fact_heads import (
+    ANSWERS,
+    AROUND,
+    CHANGING,
+    REDUCED,
+    SURE,
+    FactHeads,
+    FactRules,
+    change_cells,
+    pooled,
+)
+from rscc.inference.facts import FactModel, counted, measurements
+from rscc.models.shared.blocks import enlarge_maps
+from rscc.models.shared.captioner import ChangeCaptioner
+from rscc.text.object_classes import named_objects
+from rscc.text.phrasing import fit_phrasing
+from rscc.text.sentences import grammar_words
+from rscc.text.statements import agreed, read_statement
+from rscc.training.calibration import fit_logistic
+from rscc.training.validation import encoded_batches
+
+FOLDS, EPOCHS, BATCH = 3, 9, 32
+RATE, DECAY, SMOOTHING = 3e-3, 0.05, 0.04
+FEWEST_PAIRS = 200
+"""Changed pairs with captions from which facts are learnt."""
+FEWEST_LABELS = 20
+"""Pairs that an answer is true of, at least, for it to be calibrated and stated."""
+_WHITENED, _STEP = 200, 5
+_TWINS = [(n, n + len(CHANGING)) for n in range(len(CHANGING))]
+# The answers that share their calibration, by the number of each.
+_ALIKE = {number: twins for twins in _TWINS for number in twins}
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a frozen model sees of N pairs.
+
+    Attributes:
+        maps: (N, 2, P, reduced) float16, both dates.
+        cells: (N, P, 2), see :func:`rscc.inference.fact_heads.change_cells`.
+        masks: (N, H, W) bool.
+    """
+
+    maps: Tensor
+    cells: Tensor
+    masks: np.ndarray
+
+
+def fit_facts(
+    model: ChangeCaptioner,
+    records: Sequence[PairRecord],
+    *,
+    size: int,
+    threshold: float,
+    bf16: bool = True,
+    seed: int = 1,
+    report: Callable[[str], None] = lambda line: None,
+) -> FactModel | None:
+    """Learn facts from captioned pairs; the model stays as it is.
+
+    Args:
+        model: with a trained change head.
+        records: pairs; those without captions are left out.
+        size: side of the model's input in pixels.
+        threshold: change probability from which a pixel is changed.
+
+    Returns:
+        None where there are too few changed pairs to learn from, or all are of one place.
+
+    Raises:
+        ExtraNotInstalled, WeightsNotFound: the parser that reads captions is not installed.
+    """
+    records = [record for record in records if record.captions]
+    changed = np.array([truly_changed(record) for record in records])
+    folds = np.array([zlib.crc32((record.place or record.id).encode()) % FOLDS for record in records])
+    if changed.sum() < FEWEST_PAIRS or len(set(folds.tolist())) < 2:
+        return None
+    labels = torch.from_numpy(fact_labels(records))
+    torch.manual_seed(seed)
+    channels = model.backbone.channels[-1]
+    heads = FactHeads(channels=channels, reduced=min(REDUCED, channels))
+    sample = np.random.default_rng(seed).permutation(len(records))[:_WHITENED]
+    _whiten(heads, _maps(model, [records[i] for i in sample], size, bf16))
+    seen = _look(model, heads, records, size, threshold, bf16)
+    report(f"facts: {len(records)} pairs seen")
+    logits = np.zeros(labels.shape, np.float32)
+    for fold in range(FOLDS):
+        held = np.flatnonzero(folds == fold)
+        fitted = _fit(heads, seen, labels, np.flatnonzero(folds != fold), seed)
+        logits[held] = _answers(fitted, seen, held)
+        report(f"facts: fold {fold + 1} of {FOLDS} answered")
+    rules = calibrated_rules(logits, labels.numpy(), changed)
+    measured = np.stack([measurements(logits[i], *counted(seen.masks[i])) for i in np.flatnonzero(changed)])
+    phrasing = fit_phrasing(measured, [records[i].captions for i in np.flatnonzero(changed)], grammar_words())
+    return FactModel(_fit(heads, seen, labels, np.arange(len(records)), seed), rules, phrasing)
+
+
+def fact_labels(records: Sequence[PairRecord]) -> np.ndarray:
+    """Return (N, len(ANSWERS)) float32 in {0, 1}: what at least two references of each pair state."""
+    names = iter(named_objects(caption for record in records for caption in record.captions))
+    labels = np.zeros((len(records), len(ANSWERS)), np.float32)
+    for row, record in zip(labels, records, strict=True):
+        named = agreed([next(names).classes for _ in record.captions])
+        if not truly_changed(record):
+            continue
+        statements = [read_statement(caption) for caption in record.captions]
+        came, gone = agreed([one.came for one in statements]), agreed([one.gone for one in statements])
+        row[:] = [
+            *(name in came for name in CHANGING),
+            *(name in gone for name in CHANGING),
+            *(name in named for name in AROUND),
+        ]
+    return labels
+
+
+def calibrated_rules(logits: np.ndarray, labels: np.ndarray, changed: np.ndarray) -> FactRules:
+    """Fit the calibration of every answer to held-out logits (N, len(ANSWERS)), and score them.
+
+    What came and what is gone are one answer of the same head, with time running forwards and backwards: they
+    have one calibration, fitted to both, so that a removal is as easily stated as its opposite.
+
+    Args:
+        labels: (N, len(ANSWERS)) in {0, 1}. changed: (N,) bool, the pairs that are scored.
+    """
+    fits = []
+    for number in range(len(ANSWERS)):
+        alike = _ALIKE.get(number, (number,))
+        label = labels[:, alike].ravel() > 0
+        if FEWEST_LABELS <= label.sum() < len(label):
+            fitted = fit_logistic(logits[:, alike].reshape(-1, 1), label)
+            fits.append((float(fitted.slopes[0]), fitted.offset))
+        else:
+            fits.append((0.0, 0.0))
+    scores = {}
+    for name, column, label, (slope, offset) in zip(ANSWERS, logits.T, labels.T, fits, strict=True):
+        if slope:
+            stated = (expit(slope * column + offset) >= SURE)[changed]
+            true = label[changed] > 0
+            f1 = 2 * (stated & true).sum() / max(1, stated.sum() + true.sum())
+            area = area_under_curve(column[changed], true)
+            scores[name] = {"pairs": int(true.sum()), "auc": round(area, 4), "f1": round(float(f1), 4)}
+    slopes, offsets = zip(*fits, strict=True)
+    return FactRules(slopes, offsets, scores=scores)
+
+
+def area_under_curve(scores: np.ndarray, true: np.ndarray) -> float:
+    """Return the area under the ROC curve, 0..1; 0.5 where one of both kinds is missing."""
+    from sklearn.metrics import roc_auc_score
+
+    return float(roc_auc_score(true, scores)) if true.any() and not true.all() else 0.5
+
+
+def _maps(
+    model: ChangeCaptioner, records: Sequence[PairRecord], size: int, bf16: bool
+) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Yield the last maps of both dates (B, P, C) and the change probability (B, H, W)."""
+    with torch.no_grad():
+        for features in encoded_batches(model, records, size=size, bf16=bf16):
+            view = features.pair
+            assert features.change_logits is not None
+            change = enlarge_maps(features.change_logits.float(), (size, size)).sigmoid()
+            before, after = (
+                m.float().flatten(2).transpose(1, 2) for m in (view.maps_before, view.maps_after)
+            )
+            yield before.cpu(), after.cpu(), change.cpu()
+
+
+def _whiten(heads: FactHeads, maps: Iterable[tuple[Tensor, Tensor, Tensor]]) -> None:
+    """Set the first layer to the principal components of the maps, each of unit variance."""
+    positions = torch.cat([m[:, ::_STEP].flatten(0, 1) for before, after, _ in maps for m in (before, after)])
+    mean = positions.mean(0)
+    values, vectors = torch.linalg.eigh(torch.cov((positions - mean).T))
+    count = heads.reduce.out_features
+    matrix = vectors[:, -count:] / values[-count:].clamp_min(1e-8).sqrt()  # (C, reduced)
+    with torch.no_grad():
+        heads.reduce.weight.copy_(matrix.T)
+        heads.reduce.bias.copy_(-(mean @ matrix))
+    heads.reduce.requires_grad_(False)
+
+
+def _look(
+    model: ChangeCaptioner,
+    heads: FactHeads,
+    records: Sequence[PairRecord],
+    size: int,
+    threshold: float,
+    bf16: bool,
+) -> Seen:
+    maps, cells, masks = [], [], []
+    with torch.no_grad():
+        for before, after, change in _maps(model, records, size, bf16):
+            maps.append(torch.stack([heads.reduce(before), heads.reduce(after)], 1).half())
+            side = round(before.shape[1] ** 0.5)
+            cells.append(change_cells(change, (side, side)))
+            masks.append((change >= threshold).numpy())
+    return Seen(torch.cat(maps), torch.cat(cells), np.concatenate(masks))
+
+
+def _logits(heads: FactHeads, seen: Seen, part: Tensor) -> Tensor:
+    maps = seen.maps[part].float()
+    whole = torch.ones(maps.shape[0], maps.shape[2])
+    return pooled(heads.positions(maps[:, 0], maps[:, 1], seen.cells[part]), whole)
+
+
+def _fit(whitened: FactHeads, seen: Seen, labels: Tensor, members: np.ndarray, seed: int) -> FactHeads:
+    """Return heads fitted on some of the pairs, from a fixed start."""
+    torch.manual_seed(seed)
+    heads = FactHeads(**whitened.sizes)
+    heads.reduce.load_state_dict(whitened.reduce.state_dict())
+    heads.reduce.requires_grad_(False)
+    learnt = [parameter for parameter in heads.parameters() if parameter.requires_grad]
+    optimiser = torch.optim.AdamW(learnt, RATE, weight_decay=DECAY)
+    steps = max(1, len(members) // BATCH)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, RATE, total_steps=EPOCHS * steps + 1)
+    order = np.random.default_rng(seed)
+    for _ in range(EPOCHS):
+        shuffled = order.permutation(members)
+        for step in range(steps):
+            part = torch.from_numpy(shuffled[step * BATCH : (step + 1) * BATCH])
+            soft = labels[part] * (1 - SMOOTHING) + SMOOTHING / 2
+            loss = F.binary_cross_entropy_with_logits(_logits(heads, seen, part), soft)
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+            schedule.step()
+    return heads.eval()
+
+
+def _answers(heads: FactHeads, seen: Seen, members: np.ndarray) -> np.ndarray:
+    with torch.no_grad():
+        parts = torch.from_numpy(members).split(64)
+        return torch.cat([_logits(heads, seen, part) for part in parts]).numpy()

@@ -1,0 +1,131 @@
+"""What fine-tuning on a user's own pairs reports: which pairs, and scores before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from rscc.data.benchmarks.registry import ReaderClass
+from rscc.data.pairs import PairRecord, truly_changed
+from rscc.errors import DatasetLayoutInvalid
+from rscc.evaluation.rows import EvaluationRow
+from rscc.evaluation.run import score_model
+from rscc.markdown import percent, table, unit
+from rscc.sequences import evenly
+
+LEAST_TRAINING_PAIRS = 10
+LEAST_HELD_OUT = 10
+HELD_OUT_SHARE = 0.2
+MOST_COMPARED = 250
+"""Validation pairs that the scores before and after are measured on; of more, every k-th is taken."""
+
+
+def read_splits(
+    reader: ReaderClass, data: Path, *, trust: tuple[str, ...] = (), seed: int = 1
+) -> tuple[list[PairRecord], list[PairRecord], bool]:
+    """Read captioned training and validation pairs; without a validation split, hold out training pairs.
+
+    Args:
+        trust: see ``data.trust`` of a config.
+        seed: of which pairs are held out.
+
+    Returns:
+        Training pairs, validation pairs, and whether those were held out.
+
+    Raises:
+        DatasetLayoutInvalid: not in that layout, or too few pairs.
+    """
+    train = [record for record in reader(data, "train", trust=trust).records if record.captions]
+    try:
+        val = [record for record in reader(data, "val").records if record.captions]
+    except DatasetLayoutInvalid:  # the training split was read, so it is the validation split that is absent
+        val = []
+    held_out = not val
+    needed = LEAST_TRAINING_PAIRS + (LEAST_HELD_OUT if held_out else 0)
+    if len(train) < needed:
+        more = f" and {LEAST_HELD_OUT} to hold out, for there is no split val" if held_out else ""
+        raise DatasetLayoutInvalid(
+            f"{data}: {len(train)} captioned training pairs; fine-tuning needs {LEAST_TRAINING_PAIRS}{more}"
+        )
+    if held_out:
+        train, val = hold_out(train, seed=seed)
+    return train, val, held_out
+
+
+def hold_out(records: Sequence[PairRecord], *, seed: int) -> tuple[list[PairRecord], list[PairRecord]]:
+    """Split off a fixed share of the pairs, at least :data:`LEAST_HELD_OUT`, of both flags alike.
+
+    The same pairs and seed give the same split, in whatever order the pairs come.
+    """
+    count = max(LEAST_HELD_OUT, round(HELD_OUT_SHARE * len(records)))
+    ordered = sorted(records, key=lambda record: record.id)
+    shuffled = [ordered[i] for i in np.random.default_rng(seed).permutation(len(ordered))]
+    shuffled.sort(key=truly_changed)
+    places = (np.arange(count) + 0.5) * len(shuffled) / count
+    chosen = {shuffled[int(place)].id for place in places}
+    return (
+        [record for record in records if record.id not in chosen],
+        [record for record in records if record.id in chosen],
+    )
+
+
+def describe_pairs(
+    train: Sequence[PairRecord], val: Sequence[PairRecord], *, held_out: bool, learns_flag: bool
+) -> list[str]:
+    """Return the lines that say which pairs are learnt, which are validated, and what cannot be learnt."""
+    origin = ", held out of the training split, for there is no split val" if held_out else ""
+    lines = [f"pairs: {_counted(train)} for training; {_counted(val)} for validation{origin}"]
+    kinds = {truly_changed(record) for record in train}
+    if not learns_flag and len(kinds) == 1:
+        only, other = ("changed", "unchanged") if kinds == {True} else ("unchanged", "changed")
+        lines.append(
+            f"warning: all training pairs are {only}: whether anything changed cannot be learnt; the model "
+            f"will call nearly every pair {only}; add pairs that are {other}"
+        )
+    return lines
+
+
+def _counted(records: Sequence[PairRecord]) -> str:
+    changed = sum(map(truly_changed, records))
+    return f"{len(records)} ({changed} changed, {len(records) - changed} unchanged)"
+
+
+def compare_scores(
+    before: str | Path, after: str | Path, records: Sequence[PairRecord], *, device: str = "auto"
+) -> str:
+    """Score two models as they are used, each with its own threshold, on the same pairs.
+
+    Args:
+        before, after: model folders or names.
+        records: validation pairs.
+
+    Returns:
+        A table: CIDEr of all and of changed pairs, accuracy of the flag, BLEU-4.
+
+    Raises:
+        ModelFolderInvalid: a folder is damaged.
+        DatasetLayoutInvalid: an image cannot be read.
+    """
+    compared = evenly(records, MOST_COMPARED)
+    one, two = (
+        {row.subset: row for row in score_model(model, compared, java=False, device=device)}
+        for model in (before, after)
+    )
+    changed = "all" if all(map(truly_changed, compared)) else "changed"  # the same pairs are scored once
+    scores: tuple[tuple[str, Callable[[float | None], str], str, str], ...] = (
+        ("CIDEr, all pairs", percent, "all", "cider"),
+        ("CIDEr, changed pairs", percent, changed, "cider"),
+        ("changed or not: accuracy", unit, "all", "flag_accuracy"),
+        ("BLEU-4, all pairs", percent, "all", "bleu4"),
+    )
+    rows = [
+        (title, shown(_value(one, subset, key)), shown(_value(two, subset, key)))
+        for title, shown, subset, key in scores
+    ]
+    return table((f"{len(compared)} validation pairs", "before", "after"), rows)
+
+
+def _value(rows: dict[str, EvaluationRow], subset: str, key: str) -> float | None:
+    return rows[subset].as_dict()[key] if subset in rows else None

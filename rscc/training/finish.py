@@ -1,0 +1,215 @@
+"""The end of a training run: thresholds chosen on the validation split, the card, the model folder."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rscc.config import Config
+from rscc.data.pairs import PairRecord, truly_changed
+from rscc.errors import ExtraNotInstalled, WeightsNotFound
+from rscc.evaluation.run import OVERHEAD
+from rscc.evaluation.scoring import KindScores, score_kinds
+from rscc.inference.calibration import Calibration, evidence_pixels, sigmoid
+from rscc.inference.localisers import build_localiser
+from rscc.model_folder import (
+    LOCALISATIONS,
+    ModelFolder,
+    find_model,
+    load_facts,
+    open_model_folder,
+    save_model_folder,
+)
+from rscc.models.shared.captioner import ChangeCaptioner
+from rscc.models.shared.search_rules import SearchRules
+from rscc.text.no_change import is_no_change
+from rscc.training.caching import Caches
+from rscc.training.calibration import answer_pairs, best_threshold, calibrate
+from rscc.training.card import card_text, facts_text, make_card
+from rscc.training.facts import fit_facts
+from rscc.training.loop import TrainResult
+from rscc.training.no_change import learns_the_flag, no_change_prefixes, no_change_runs
+from rscc.training.validation import MaskCurve, mask_curve
+
+_log = logging.getLogger(__name__)
+
+if TYPE_CHECKING:
+    from rscc.training.start import RunPaths
+
+
+def finish(
+    model: ChangeCaptioner,
+    result: TrainResult,
+    config: Config,
+    *,
+    val: Sequence[PairRecord],
+    captions: Sequence[PairRecord],
+    name: str,
+    command: str,
+    paths: RunPaths,
+    val_caches: Caches | None = None,
+) -> ModelFolder:
+    """Choose the thresholds on the validation split and write the model folder with its card.
+
+    Args:
+        model: with the best weights.
+        val: the validation pairs.
+        captions: the training pairs, for the "no change" beginnings and runs of words.
+        name, command: for the card.
+        val_caches: of ``val``.
+    """
+    source = paths.trunk or paths.start
+    origin = None if source is None else open_model_folder(find_model(source))
+    prefixes = no_change_prefixes(captions)
+    runs = no_change_runs(captions, () if origin is None else origin.no_change_runs)
+    rules = model.search_rules(prefixes, runs)
+    head = None if origin is None else origin.card
+    if head is not None and (head.parts or head.localiser != "change_head"):
+        head = None
+    learns_head = head is not None or config.loss.get("change_mask", 0) > 0
+    localiser = "change_head" if learns_head else model.localiser
+    confidence = Confidence()
+    if any(weight > 0 and term != "change_mask" for term, weight in config.loss.items()):
+        confidence = measure_confidence(
+            model,
+            val,
+            config,
+            caches=val_caches or Caches(),
+            by_head=localiser == "change_head",
+            rules=rules if learns_the_flag(config, captions) else None,
+        )
+    threshold, mask_scores = 0.5, {}
+    if head is not None and {"backbone", "change_head"} <= set(config.train.frozen):
+        threshold = head.threshold  # the same trunk and head, so the same scores
+        mask_scores = {key: value for key, value in head.scores.items() if key == "mask_f1"}
+    elif any(record.mask is not None for record in val):
+        curve = _mask_curve(model, val, config, localiser, confidence, rules)
+        threshold, mask_scores = curve.best_threshold(), {"mask_f1": float(curve.f1().max())}
+    card = make_card(
+        model,
+        result,
+        config,
+        name=name,
+        command=command,
+        data=f"{config.data.name}: {len(captions)} training and {len(val)} validation pairs",
+        scores=result.best_scores | confidence.scores | mask_scores,
+        description=config.card.description
+        or f"{config.model.paper.upper()} on {config.model.backbone}, trained on {config.data.name}",
+        threshold=threshold,
+        changed_threshold=confidence.threshold,
+        localisation=LOCALISATIONS[localiser],
+        localiser=localiser,
+        calibration=confidence.calibration,
+        draws=config.card.draws,
+        support=config.card.support,
+        kinds=confidence.kinds,
+        cost=config.card.cost,
+    )
+    facts = None
+    if localiser == "change_head" and confidence.calibration is not None and config.data.name in OVERHEAD:
+        try:
+            facts = fit_facts(
+                model, captions, size=config.data.size, threshold=threshold, bf16=config.train.bf16
+            )
+        except (ExtraNotInstalled, WeightsNotFound) as error:
+            _log.warning("the model will tell no facts: %s", error)
+        if facts is None and origin is not None and "backbone" in config.train.frozen:
+            facts = load_facts(origin)  # the same trunk, so they hold
+    return save_model_folder(
+        paths.output / "model",
+        model,
+        card=card,
+        card_text=card_text(card, config) + ("" if facts is None else f"\n{facts_text(facts.rules)}"),
+        no_change_prefixes=prefixes,
+        no_change_runs=runs,
+        facts=facts,
+    )
+
+
+def _mask_curve(
+    model: ChangeCaptioner,
+    val: Sequence[PairRecord],
+    config: Config,
+    localiser: str,
+    confidence: Confidence,
+    rules: SearchRules,
+) -> MaskCurve:
+    """Count the pixels of the validation masks by a trained change head, or by another localiser."""
+    untrained = None
+    if localiser != "change_head":
+        flag = None if confidence.calibration is None else confidence.calibration.changed
+        untrained = build_localiser(localiser, changed_threshold=confidence.threshold, rules=rules, flag=flag)
+    return mask_curve(model, val, size=config.data.size, bf16=config.train.bf16, localiser=untrained)
+
+
+@dataclass(frozen=True)
+class Confidence:
+    """What the validation split shows of a model.
+
+    Attributes:
+        calibration: of P(changed) and the captions' scores; None for a model without captions.
+        threshold: of P(changed); 0 where it was not learnt.
+        scores: accuracy with the threshold.
+        kinds: see :func:`~rscc.evaluation.scoring.score_kinds`.
+    """
+
+    calibration: Calibration | None = None
+    threshold: float = 0.0
+    scores: dict[str, float] = field(default_factory=dict)
+    kinds: KindScores = field(default_factory=dict)
+
+
+def measure_confidence(
+    model: ChangeCaptioner,
+    val: Sequence[PairRecord],
+    config: Config,
+    *,
+    caches: Caches,
+    by_head: bool,
+    rules: SearchRules | None,
+) -> Confidence:
+    """Fit P(changed) and the captions' scores of a model, and score each kind of change.
+
+    Args:
+        model: in evaluation mode.
+        val: the pairs to fit on.
+        caches: of ``val``.
+        by_head: whether its change head was trained.
+        rules: of captions that name a change; None where P(changed) was not learnt.
+    """
+    pixels = evidence_pixels(config.data.gsd)
+    answers = answer_pairs(
+        model,
+        val,
+        size=config.data.size,
+        pixels=pixels,
+        by_head=by_head,
+        rules=rules,
+        caches=caches,
+        bf16=config.train.bf16,
+        choice=config.card.choice,
+    )
+    calibration = calibrate(answers, val, pixels=pixels, flag_decides=rules is not None)
+    flag = calibration.changed
+    threshold, scores = 0.0, {}
+    called = np.array([not is_no_change(caption) for caption in answers.captions])
+    if flag is not None:
+        threshold, scores = flag.threshold, {"flag_accuracy": flag.accuracy}
+        called = flag.probability(answers.logits, answers.evidence) >= threshold
+    elif rules is not None:
+        truth = np.array([truly_changed(record) for record in val])
+        probabilities = sigmoid(answers.logits)
+        threshold = best_threshold(probabilities, truth)
+        called = probabilities >= threshold
+        scores = {"flag_accuracy": float((called == truth).mean())}
+    captioned = [number for number, record in enumerate(val) if record.captions]
+    kinds = score_kinds(
+        [val[number] for number in captioned],
+        [answers.captions[number] for number in captioned],
+        called[captioned],
+    )
+    return Confidence(calibration, threshold, scores, kinds)

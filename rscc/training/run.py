@@ -1,0 +1,206 @@
+"""From a config and folders to a trained model folder: puts data, model, loop and validation together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from rscc.config import Config
+from rscc.data.benchmarks.registry import DATASETS
+from rscc.data.caches import pooled_features
+from rscc.data.pairs import PairRecord
+from rscc.errors import ConfigInvalid
+from rscc.model_folder import ModelFolder, find_model
+from rscc.models import model_class
+from rscc.models.shared.captioner import ChangeCaptioner
+from rscc.models.trunks import build_backbone
+from rscc.structures import TrainingMaterial
+from rscc.text.encoders import TextEncoder, load_text_encoder
+from rscc.text.vocabulary import Vocabulary
+from rscc.training.batches import batch_source, every_caption, learns_masks_only, training_parts
+from rscc.training.caching import Caches, fill_caches
+from rscc.training.finetuning import compare_scores, describe_pairs, read_splits
+from rscc.training.finish import finish
+from rscc.training.language import train_language
+from rscc.training.loop import Report, Trainer, Validate, load_best
+from rscc.training.no_change import learns_the_flag, no_change_prefixes
+from rscc.training.objectives import self_critical
+from rscc.training.start import TRUNK_PARTS, RunPaths, Start, load_trunk, open_start, take_start
+from rscc.training.validation import caption_validation, mask_validation
+
+
+def train_model(
+    config: Config,
+    paths: RunPaths,
+    *,
+    name: str,
+    command: str,
+    resume: bool = False,
+    device: str = "cpu",
+    report: Report = print,
+) -> ModelFolder:
+    """Train by a config and write the model folder ``paths.output / "model"``.
+
+    Args:
+        name, command: name of the new model and the command line, for its card.
+        resume: go on with the run that lies in ``paths.output``.
+        report: receives one line per epoch.
+
+    Raises:
+        RsccError: bad config, data set, weights; or a loss that is not finite.
+    """
+    if config.data.name not in DATASETS:
+        raise ConfigInvalid(f"data.name is {config.data.name!r}; known are {', '.join(DATASETS)}")
+    reader = DATASETS[config.data.name]
+    if config.train.objective == "language":
+        train = reader(paths.data, "train", trust=config.data.trust).records
+        return train_language(
+            config, paths, train, name=name, command=command, resume=resume, device=device, report=report
+        )
+    if paths.corpus is not None:
+        raise ConfigInvalid("a corpus is learnt with train.objective 'language' only; leave --corpus out")
+    start = None if paths.start is None else open_start(paths.start)
+    tunes = start is not None and start.whole and not learns_masks_only(config)
+    train, val = _read_pairs(config, paths, tunes=tunes, report=report)
+    parts = training_parts(config, train, paths.also, captioned=not learns_masks_only(config))
+    train, captions = parts[0], every_caption(parts)
+    vocabulary = (Vocabulary.build if start is None else start.words_with)(captions, config.data.min_count)
+    torch.manual_seed(config.train.seed)
+    model = build_model(config, vocabulary, paths, start=start).to(device)
+    folder = paths.cache or paths.output / "features"
+    extract = not learns_masks_only(config)
+    caches, val_caches = fill_caches(model, config, folder, parts, val, extract=extract, report=report)
+    if model.prepares and not (start and start.whole):
+        model.prepare(_material(model, config, train, caches[0]))
+    every = [record for part in parts for record in part]
+    source = batch_source(config, paths, every, model.vocabulary, Caches.join(caches))
+    critical = config.train.objective == "self_critical"
+    trainer = Trainer(
+        model,
+        source,
+        _validation(config, paths, train, val, val_caches),
+        config=config,
+        folder=paths.output,
+        report=report,
+        objective=self_critical(config, model, train) if critical else None,
+    )
+    result = trainer.run(resume=resume)
+    made = finish(
+        load_best(model, result),
+        result,
+        config,
+        val=val,
+        val_caches=val_caches,
+        captions=train,
+        name=name,
+        command=command,
+        paths=paths,
+    )
+    if paths.start is not None and tunes:
+        report("scores on the validation split, before and after:")
+        report(compare_scores(paths.start, made.path, val, device=device))
+    return made
+
+
+def _read_pairs(
+    config: Config, paths: RunPaths, *, tunes: bool, report: Report
+) -> tuple[list[PairRecord], list[PairRecord]]:
+    """Read training and validation pairs; a run that tunes a model may do without a validation split."""
+    reader, trust = DATASETS[config.data.name], config.data.trust
+    if tunes:
+        train, val, held_out = read_splits(reader, paths.data, trust=trust, seed=config.train.seed)
+        learns_flag = learns_the_flag(config, train)
+        for line in describe_pairs(train, val, held_out=held_out, learns_flag=learns_flag):
+            report(line)
+        return train, val
+    train, val = reader(paths.data, "train", trust=trust).records, reader(paths.data, "val").records
+    if not learns_masks_only(config):
+        train, val = ([record for record in records if record.captions] for records in (train, val))
+    return train, val
+
+
+def _validation(
+    config: Config, paths: RunPaths, train: Sequence[PairRecord], val: Sequence[PairRecord], caches: Caches
+) -> Validate:
+    """Make the validation that chooses the checkpoint; ``caches`` are of ``val``."""
+    size, bf16 = config.data.size, config.train.bf16
+    if config.train.select == "mask_f1":
+        if all(record.mask is None for record in val):
+            raise ConfigInvalid(
+                f"train.select is 'mask_f1', but no validation pair of {paths.data} has a mask"
+            )
+        return mask_validation(val, size=size, bf16=bf16)
+    return caption_validation(
+        val,
+        size=size,
+        no_change_prefixes=no_change_prefixes(train),
+        cache=caches.features,
+        extracted=caches.extracted,
+        bf16=bf16,
+        flag_decides=learns_the_flag(config, train),
+    )
+
+
+def build_model(
+    config: Config, vocabulary: Vocabulary, paths: RunPaths, *, start: Start | None = None
+) -> ChangeCaptioner:
+    """Build the model of a config with its pretrained trunk, the weights of its start, and any text encoder.
+
+    A trunk that comes with a language model brings the vocabulary too; ``vocabulary`` is for the others and
+    begins with that of ``start``. A start that was prepared is not prepared anew: its entities stay.
+
+    Raises:
+        ConfigInvalid: unknown names, or weights of one part from two places.
+        ModelFolderInvalid: the weights of trunk or start do not fit the config.
+        WeightsNotFound: a file of weights is missing.
+    """
+    whole = start is not None and start.whole
+    if paths.backbone_weights is not None and (paths.trunk is not None or whole):
+        raise ConfigInvalid("give either backbone weights or a model folder that holds a trunk, not both")
+    kind = model_class(config.model.paper)
+    encoder: TextEncoder | None = None
+    prepared = whole and kind.prepares  # what such models ask of a text encoder, they ask before training
+    if kind.needs_text_encoder(config.loss) and not prepared:
+        encoder = load_text_encoder(paths.text_encoder)
+    given = paths.trunk is not None or paths.backbone_weights is not None or whole
+    backbone = build_backbone(
+        config.model.backbone,
+        weights=paths.backbone_weights,
+        download=not given and "/" in config.model.backbone,
+    )
+    if backbone.vocabulary is not None:
+        vocabulary = backbone.vocabulary
+    settings = config.model if start is None else start.prepared(config.model)
+    model = kind(config=settings, backbone=backbone, vocabulary=vocabulary, text_encoder=encoder)
+    if start is not None:
+        take_start(model, start, without=TRUNK_PARTS if paths.trunk is not None else ())
+    if paths.trunk is not None:
+        load_trunk(model, find_model(paths.trunk))
+    return model
+
+
+def _material(
+    model: ChangeCaptioner, config: Config, train: Sequence[PairRecord], caches: Caches
+) -> TrainingMaterial:
+    return TrainingMaterial(
+        captions=[list(record.captions) for record in train],
+        changed=[record.changed for record in train],
+        pooled=_pooled(model, config, train, caches) if model.prepares_from_features else None,
+        seed=config.train.seed,
+    )
+
+
+def _pooled(
+    model: ChangeCaptioner, config: Config, train: Sequence[PairRecord], caches: Caches
+) -> np.ndarray:
+    size, bf16 = config.data.size, config.train.bf16
+    model.eval()
+    weights = None
+    if caches.extracted is not None:
+        shares = torch.from_numpy(caches.extracted.shares.astype(np.float32))
+        weights = model.preparation_weights(shares).numpy()
+    if caches.features is not None:
+        return caches.features.pooled(weights)
+    return pooled_features(model.backbone, train, size=size, bf16=bf16, weights=weights)

@@ -1,0 +1,207 @@
+"""Where training starts from: another model's weights and vocabulary (``rscc train --from``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+
+from rscc.config import Config, ModelConfig
+from rscc.errors import ConfigInvalid, ModelFolderInvalid
+from rscc.model_folder import ModelFolder, find_model, open_model_folder
+from rscc.models.shared.captioner import ChangeCaptioner
+from rscc.text.tokenizer import load_vocabulary
+from rscc.text.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True)
+class RunPaths:
+    """Where a run reads and writes.
+
+    Attributes:
+        data: root of the captioned data set.
+        output: run folder; the finished model lies in ``output/model``.
+        masks: folders of further pairs with change masks, see
+            :class:`~rscc.data.benchmarks.change_masks.ChangeMasks`.
+        trunk: model folder or name whose trunk and change head are the start.
+        backbone_weights: file of pretrained trunk weights; not together with ``trunk`` or ``start``.
+        text_encoder: text encoder, see :func:`rscc.text.encoders.load_text_encoder`.
+        cache: folder of cached features; None puts it into ``output``.
+        start: model folder or name of which every weight is the start, and the vocabulary too; where a
+            ``trunk`` is given, that one's trunk and change head win.
+        corpus: file of captions without images, for ``train.objective = "language"``.
+        also: further folders in the layout of ``data.name``, whose train split joins the training pairs.
+    """
+
+    data: Path
+    output: Path
+    masks: tuple[Path, ...] = ()
+    trunk: str | None = None
+    backbone_weights: Path | None = None
+    text_encoder: str = "sentence"
+    cache: Path | None = None
+    start: str | None = None
+    corpus: Path | None = None
+    also: tuple[Path, ...] = ()
+
+
+TRUNK_PARTS = ("backbone.", "change_head.")
+
+# What CHEERS and DAVIR write into their options when they are prepared; sizes of the weights follow from it.
+_PREPARED = ("entity_names", "entity_width")
+
+
+@dataclass(frozen=True)
+class Start:
+    """A model whose weights are the start of another.
+
+    Attributes:
+        folder: its folder.
+        vocabulary: its words.
+    """
+
+    folder: ModelFolder
+    vocabulary: Vocabulary
+
+    @property
+    def whole(self) -> bool:
+        """Whether it is a whole captioner, not a part of one."""
+        return not self.folder.card.parts
+
+    def holds(self, name: str) -> bool:
+        """Return whether a parameter of this name is among what the folder is meant to hold."""
+        return self.whole or name.startswith(self.folder.card.parts)
+
+    def words_with(self, captions: Iterable[str], min_count: int) -> Vocabulary:
+        """Return its vocabulary with the new words of training captions at the end."""
+        return self.vocabulary.extended(captions, min_count)
+
+    def prepared(self, config: ModelConfig) -> ModelConfig:
+        """Return the config of a model that is not prepared anew: with the entities that this one knows.
+
+        Entities that the config itself names stay; weights that do not fit them are refused later.
+        """
+        options = self.folder.config.options
+        if config.options.get("entity_names"):
+            return config
+        entities = {key: options[key] for key in _PREPARED if key in options}
+        return replace(config, options={**config.options, **entities})
+
+
+def open_start(model: str | Path) -> Start:
+    """Open the folder of a shipped model's name or of a path.
+
+    Raises:
+        ModelNotFound: no such model.
+        ModelFolderInvalid: a file is missing or damaged.
+    """
+    folder = open_model_folder(find_model(model), check_hashes=True)
+    return Start(folder, load_vocabulary(folder.path / "vocabulary.json"))
+
+
+def take_start(model: ChangeCaptioner, start: Start, *, without: tuple[str, ...] = ()) -> None:
+    """Copy every weight of the start into a new model.
+
+    What has one row per word may have more rows here: those of new words stay as the model was initialised.
+    What only training needs (``model.training_only``) starts new where the folder does not hold it.
+
+    Args:
+        model: whose vocabulary begins with the start's.
+        start: see :func:`open_start`.
+        without: beginnings of the names of weights that are left as they are.
+
+    Raises:
+        ModelFolderInvalid: a weight is lacking, unknown here, or of another shape; the message says which.
+    """
+    path = start.folder.path
+    parameters = model.state_dict()
+    stored = _read(path)
+    if without:
+        stored = {name: value for name, value in stored.items() if not name.startswith(without)}
+    remedy = f"start from it with the model settings of {path.name} (leave out --config and --model)"
+    for name, value in parameters.items():
+        if name.endswith("num_batches_tracked") or (without and name.startswith(without)):
+            continue
+        if name not in stored:
+            if start.holds(name) and not name.startswith(model.training_only):
+                raise ModelFolderInvalid(f"{path}: lacks {name}, which this config asks for; {remedy}")
+        elif not _fits(value, stored[name], (len(model.vocabulary), len(start.vocabulary))):
+            here, there = (tuple(one.shape) for one in (value, stored[name]))
+            raise ModelFolderInvalid(f"{path}: {name} is {there} there and {here} by this config; {remedy}")
+    unknown = sorted(set(stored) - set(parameters))
+    if unknown:
+        raise ModelFolderInvalid(f"{path}: its {unknown[0]} has no place in this config's model; {remedy}")
+    with torch.no_grad():
+        for name, value in stored.items():
+            parameters[name][: len(value)].copy_(value) if value.ndim else parameters[name].copy_(value)
+
+
+def load_trunk(model: ChangeCaptioner, folder: Path) -> None:
+    """Take trunk and change head from another model folder.
+
+    Raises:
+        ModelFolderInvalid: they are of another kind or size.
+    """
+    state = {name: value for name, value in _read(folder).items() if name.startswith(TRUNK_PARTS)}
+    parameters = model.state_dict()
+    for key in parameters:
+        required = key.startswith(TRUNK_PARTS) and not key.endswith("num_batches_tracked")
+        if required and (key not in state or state[key].shape != parameters[key].shape):
+            raise ModelFolderInvalid(f"{folder}: its trunk or change head does not fit this config ({key})")
+    model.load_state_dict(state, strict=False)
+
+
+def _read(folder: Path) -> dict[str, Tensor]:
+    try:
+        return {name: value.float() for name, value in load_file(folder / "model.safetensors").items()}
+    except (SafetensorError, OSError) as error:
+        raise ModelFolderInvalid(f"{folder / 'model.safetensors'}: cannot be read ({error})") from error
+
+
+def _fits(parameter: Tensor, stored: Tensor, words: tuple[int, int]) -> bool:
+    """Return whether the shapes agree, or differ by the rows of new words: ``words`` here and there."""
+    return parameter.shape == stored.shape or (
+        parameter.ndim == stored.ndim >= 1
+        and parameter.shape[1:] == stored.shape[1:]
+        and (parameter.shape[0], stored.shape[0]) == words
+        and words[0] > words[1]
+    )
+
+
+def finetuning_config(defaults: Config, start: Start) -> Config:
+    """Return the config that goes on training a model on other data.
+
+    Args:
+        defaults: the loop, the data settings and the loss weights.
+        start: gives the model's sizes, tile size and GSD, how it chooses what it says, and what its card says
+            of limits and licence.
+
+    Raises:
+        ConfigInvalid: the start is a part of a model only.
+    """
+    folder = start.folder
+    card = folder.card
+    if not start.whole:
+        raise ConfigInvalid(
+            f"{folder.path}: holds a part of a model ({card.description}); say with --config what to train"
+        )
+    return replace(
+        defaults,
+        model=folder.config,
+        data=replace(defaults.data, size=card.tile_size, gsd=card.gsd),
+        card=replace(
+            defaults.card,
+            description=f"{card.description}; trained on",
+            gsd_range=card.gsd_range,
+            data=f"Started from {card.name} {card.version}, which was trained on: {card.data}",
+            licence=card.licence,
+            limits=card.limits,
+            draws=card.draws,
+            support=card.support,
+        ),
+    )

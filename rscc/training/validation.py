@@ -1,0 +1,189 @@
+"""Scores on the validation split that choose checkpoints and thresholds; the test split is not read here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby, islice
+
+import numpy as np
+import torch
+
+from rscc.data.caches import ExtractionCache, FeatureCache
+from rscc.data.pairs import PairRecord, add_masks, collate, read_pair, resize_sample, truly_changed
+from rscc.evaluation.metrics import cider
+from rscc.inference.localisers import Localiser
+from rscc.models.shared.blocks import enlarge_maps
+from rscc.models.shared.captioner import ChangeCaptioner
+from rscc.structures import NO_CHANGE_CAPTION, DifferenceFeatures, PairBatch
+from rscc.text.no_change import is_no_change
+
+_BINS = 200
+
+
+def image_batches(records: Sequence[PairRecord], *, size: int, batch_size: int = 16) -> Iterator[PairBatch]:
+    """Yield the pairs in order, unaugmented, images resized to ``size``, masks as large as they are.
+
+    A batch ends early where the size of the stored images changes.
+    """
+    samples = (read_pair(record) for record in records)
+    for _, alike in groupby(samples, key=lambda sample: sample.before.shape):
+        while part := list(islice(alike, batch_size)):
+            masks = [sample.mask for sample in part]
+            batch = collate([resize_sample(replace(sample, mask=None), size) for sample in part])
+            add_masks(batch, masks)
+            yield batch
+
+
+class MaskCurve:
+    """Counts of changed and unchanged pixels by predicted probability: F1 at any threshold."""
+
+    def __init__(self) -> None:
+        self.changed = np.zeros(_BINS, dtype=np.int64)
+        self.unchanged = np.zeros(_BINS, dtype=np.int64)
+
+    def add(self, probability: np.ndarray, mask: np.ndarray) -> None:
+        """Count pixels: probability in 0..1, mask bool, of one shape."""
+        bins = np.minimum((probability * _BINS).astype(np.int64), _BINS - 1)
+        self.changed += np.bincount(bins[mask], minlength=_BINS)
+        self.unchanged += np.bincount(bins[~mask], minlength=_BINS)
+
+    def f1(self) -> np.ndarray:
+        """Return F1 for the thresholds 0, 1/200, 2/200, ... (0 where nothing is predicted)."""
+        hits = self.changed[::-1].cumsum()[::-1]
+        false = self.unchanged[::-1].cumsum()[::-1]
+        return 2 * hits / np.maximum(1, hits + false + self.changed.sum())
+
+    def best_threshold(self) -> float:
+        """Return the threshold of the highest F1; above 0, with which every pixel would be changed."""
+        return float((1 + self.f1()[1:].argmax()) / _BINS)
+
+
+@torch.no_grad()
+def mask_curve(
+    model: ChangeCaptioner,
+    records: Sequence[PairRecord],
+    *,
+    size: int,
+    bf16: bool = True,
+    localiser: Localiser | None = None,
+) -> MaskCurve:
+    """Run trunk and change head, or a localiser, over all records that have a mask."""
+    curve = MaskCurve()
+    device = next(model.parameters()).device
+    for batch in image_batches([r for r in records if r.mask is not None], size=size):
+        assert batch.before is not None and batch.after is not None and batch.mask is not None
+        before, after = batch.before.to(device), batch.after.to(device)
+        shape = (batch.mask.shape[1], batch.mask.shape[2])
+        with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
+            if localiser is None:  # the captioner is not run: it may not be trained yet
+                probability = enlarge_maps(model.change_head(*model.trunk(before, after)), shape).sigmoid()
+            else:
+                features = model.encode(before, after, head=localiser.needs_head)
+                probability = localiser.maps(model, features, shape)
+        curve.add(probability.cpu().numpy(), batch.mask.numpy() > 0)
+    return curve
+
+
+def mask_validation(
+    records: Sequence[PairRecord], *, size: int, bf16: bool = True
+) -> Callable[[ChangeCaptioner], dict[str, float]]:
+    """Make the validation of a change head: pixel F1 at threshold 0.5 and at the best threshold."""
+
+    def validate(model: ChangeCaptioner) -> dict[str, float]:
+        curve = mask_curve(model, records, size=size, bf16=bf16)
+        f1 = curve.f1()
+        return {
+            "mask_f1": float(f1.max()),
+            "mask_f1_at_half": float(f1[_BINS // 2]),
+            "threshold": curve.best_threshold(),
+        }
+
+    return validate
+
+
+@torch.no_grad()
+def encoded_batches(
+    model: ChangeCaptioner,
+    records: Sequence[PairRecord],
+    *,
+    size: int,
+    cache: FeatureCache | None = None,
+    extracted: ExtractionCache | None = None,
+    bf16: bool = True,
+    batch_size: int = 32,
+) -> Iterator[DifferenceFeatures]:
+    """Yield the encoded pairs in order, from cached trunk maps and extracted changes when there are any."""
+    device = next(model.parameters()).device
+
+    def shares(indices: np.ndarray) -> torch.Tensor | None:
+        return None if extracted is None else extracted.read(indices, ["none"] * len(indices)).to(device)
+
+    if cache is None:
+        start = 0
+        for batch in image_batches(records, size=size, batch_size=batch_size):
+            assert batch.before is not None and batch.after is not None
+            indices = np.arange(start, start + len(batch.before))
+            start += len(indices)
+            with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
+                yield model.encode(batch.before.to(device), batch.after.to(device), extracted=shares(indices))
+        return
+    for start in range(0, len(records), batch_size):
+        indices = np.arange(start, min(start + batch_size, len(records)))
+        unflipped = np.zeros(len(indices), dtype=np.int64)
+        maps, change = (
+            torch.from_numpy(cache.read(indices, unflipped)).to(device),
+            cache.change(indices, unflipped),
+        )
+        with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
+            yield model.encode_last_maps(
+                maps[:, 0],
+                maps[:, 1],
+                extracted=shares(indices),
+                change=None if change is None else torch.from_numpy(change).to(device),
+            )
+
+
+def caption_validation(
+    records: Sequence[PairRecord],
+    *,
+    size: int,
+    no_change_prefixes: Sequence[Sequence[str]] = (),
+    cache: FeatureCache | None = None,
+    extracted: ExtractionCache | None = None,
+    bf16: bool = True,
+    flag_decides: bool = True,
+) -> Callable[[ChangeCaptioner], dict[str, float]]:
+    """Make the validation of a captioner: CIDEr in percent of greedy captions (all, changed), flag accuracy.
+
+    As in use, P(anything changed) decides between the "no change" sentence and a decoded caption that
+    does not begin like one (in use, runs of words that only it has are ruled out too). Without
+    ``flag_decides``, for models that never learn it, the decoder may say anything, and its words are the
+    flag.
+    """
+    references = {record.id: list(record.captions) for record in records}
+    flags = {record.id: truly_changed(record) for record in records}
+
+    def validate(model: ChangeCaptioner) -> dict[str, float]:
+        rules = model.search_rules(no_change_prefixes if flag_decides else ())
+        captions: dict[str, str] = {}
+        right: list[bool] = []
+        ids = iter(record.id for record in records)
+        device = next(model.parameters()).device
+        for features in encoded_batches(
+            model, records, size=size, cache=cache, extracted=extracted, bf16=bf16
+        ):
+            with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
+                hypotheses = model.generate_from(features, rules=rules)
+            for logit, beams in zip(features.changed_logits.tolist(), hypotheses, strict=True):
+                words = model.vocabulary.decode(beams[0].ids)
+                one, changed = next(ids), logit >= 0 if flag_decides else not is_no_change(words)
+                captions[one] = words if changed or not flag_decides else NO_CHANGE_CAPTION
+                right.append(changed == flags[one])
+        scores = {"cider": cider(captions, references), "flag_accuracy": float(np.mean(right))}
+        part = {one: caption for one, caption in captions.items() if flags[one]}
+        if part:
+            scores["cider_changed"] = cider(part, {one: references[one] for one in part})
+        return scores
+
+    return validate

@@ -1,0 +1,63 @@
+"""The comparison's variants differ in nothing but what they say, and its table is what the runs scored."""
+
+import json
+import math
+
+import pytest
+from compare_models import HERE, read_variants, summary
+
+from rscc.config import config_from_dict
+from rscc.models import MODELS
+from rscc.models.shared.losses import check_loss_weights
+from rscc.models.trunks import build_backbone
+from rscc.text.vocabulary import SPECIAL, Vocabulary
+
+TITLES, CONFIGS = read_variants(HERE / "compare_models.toml")
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_variant_builds_and_weights_every_term(name) -> None:
+    config = config_from_dict(CONFIGS[name], name)
+    model = MODELS[config.model.paper](
+        config=config.model,
+        backbone=build_backbone(config.model.backbone),
+        vocabulary=Vocabulary((*SPECIAL, "a")),
+    )
+    check_loss_weights(model.loss_terms(), config.loss)
+
+
+def test_variants_share_everything_but_their_model_and_its_losses() -> None:
+    shared = []
+    for values in CONFIGS.values():
+        config = config_from_dict(values)
+        losses = {term: config.loss[term] for term in ("caption", "changed", "change_mask")}
+        sizes = {k: v for k, v in vars(config.model).items() if k not in ("paper", "options")}
+        shared.append((sizes, config.data, config.train, losses))
+    assert all(one == shared[0] for one in shared)
+
+
+def test_the_table_reads_what_the_runs_wrote(tmp_path) -> None:
+    def epoch(number, cider, best):
+        return {
+            "epoch": number,
+            "best": best,
+            "validation": {"cider": cider},
+            "loss": {"caption": 4 - number},
+        }
+
+    for seed, cider in ((1, 90.0), (2, 110.0)):
+        folder = tmp_path / f"rdd-{seed}"
+        folder.mkdir()
+        log = [epoch(1, 50.0, True), epoch(2, cider, True), epoch(3, 40.0, False)]
+        (folder / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in log))
+        row = {"bleu4": 40.0, "meteor": 30.0, "rouge_l": 60.0, "cider": cider + 1, "flag_accuracy": 0.9}
+        (folder / "scores.json").write_text(json.dumps({"all": row, "changed": {**row, "cider": 50.0}}))
+    text, lines = summary([("rdd", 1), ("rdd", 2)], {"rdd": "RDD+ACR"}, tmp_path)
+    last = [cell.strip() for cell in text.splitlines()[-1].strip("|").split("|")]
+    assert last == [
+        *("RDD+ACR", "40.0 ± 0.0", "30.0 ± 0.0", "60.0 ± 0.0", "101.0 ± 14.1", "50.0 ± 0.0"),
+        *("100.0 ± 14.1", "90.0 ± 0.0"),
+    ]
+    assert [line["best_epoch"] for line in lines] == [2, 2]
+    assert (lines[0]["first_loss"], lines[0]["last_loss"]) == ({"caption": 3}, {"caption": 1})
+    assert not math.isnan(lines[1]["test"]["changed"]["cider"])

@@ -1,0 +1,49 @@
+"""The script that teaches a model folder to tell facts."""
+
+from dataclasses import replace
+
+import fit_facts
+import pytest
+from levir_cc_fixture import write_levir_cc
+from saved_models import saved
+
+pytest.importorskip("spacy")
+
+from rscc.model_folder import load_facts, open_model_folder, sha256_of
+from rscc.training import facts
+
+pytestmark = pytest.mark.usefixtures("tiny_registered")
+
+
+@pytest.fixture
+def words(tmp_path) -> list[str]:
+    """Arguments: a tiny model, twelve pairs of training, the folder to write."""
+    data = write_levir_cc(tmp_path / "data", train=12, val=4)
+    model = saved(tmp_path / "model").path
+    return [str(model), "--data", str(data), "--output", str(tmp_path / "taught")]
+
+
+def test_a_folder_is_taught_and_stays_the_same_captioner(words, tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.setattr(facts, "FEWEST_PAIRS", 6)
+    monkeypatch.setattr(facts, "FEWEST_LABELS", 2)
+    fit_facts.main(words)
+    taught = open_model_folder(tmp_path / "taught", check_hashes=True)
+    assert taught.card.facts_sha256
+    assert replace(taught.card, facts_sha256="") == open_model_folder(tmp_path / "model").card
+    weights = [sha256_of(tmp_path / name / "model.safetensors") for name in ("model", "taught")]
+    assert weights[0] == weights[1]
+    told = load_facts(taught)
+    assert told is not None and told.phrasing is not None and told.phrasing.rarity
+    printed = capsys.readouterr().out
+    assert "facts: 12 pairs seen" in printed
+    assert "came building" in told.rules.scores
+    for name, score in told.rules.scores.items():
+        (row,) = (line for line in printed.splitlines() if line.startswith(f"| {name} "))
+        assert f"{score['auc']:g}" in row
+
+
+def test_too_few_pairs_are_refused_in_one_line(words, tmp_path) -> None:
+    with pytest.raises(SystemExit, match="too few changed pairs") as caught:
+        fit_facts.main(words)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "taught").exists()

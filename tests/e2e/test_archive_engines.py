@@ -1,0 +1,94 @@
+"""The same archive from every engine and any number of workers, byte for byte but for times."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from archive_commands import Commands, commands
+from archive_pairs import BREAKAGES, MadeArchive, contents, make_archive
+from dask_processes import Cluster
+
+SOME_FAILED = 3
+PAIRS, EACH = 200, 2
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("engines")
+
+
+@pytest.fixture(scope="module")
+def shell(folder) -> Iterator[Commands]:
+    with commands(folder) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def made(folder) -> MadeArchive:
+    return make_archive(folder, PAIRS, each=EACH)
+
+
+@pytest.fixture(scope="module")
+def reference(folder, shell, made) -> Path:
+    """The archive of one local worker."""
+    out = folder / "local-1"
+    assert shell.run("batch", made.table, "--out", out, "--workers", 1, "--json") == SOME_FAILED, shell.said()
+    return out
+
+
+def summary(out: Path) -> dict[str, dict[str, str]]:
+    with (out / "summary.csv").open(newline="") as file:
+        return {row["pair"]: row for row in csv.DictReader(file)}
+
+
+def test_all_that_failed_is_told_with_its_reason(made, reference):
+    rows = summary(reference)
+    assert list(rows) == made.pairs
+    failed = {pair: row for pair, row in rows.items() if row["state"] != "done"}
+    assert failed.keys() == made.broken.keys() and len(failed) == 12
+    for pair, row in failed.items():
+        how = made.broken[pair]
+        assert row["error"] == (BREAKAGES[how] or "WorkerDied")
+        assert row["kind"] == ("crashed" if how == "abort" else "refused")
+        assert row["attempts"] == ("2" if how == "abort" else "1")
+        named = str(
+            made.after(pair) if how in ("missing", "damaged", "placeless", "apart") else made.before(pair)
+        )
+        assert ("SIGABRT" if how == "abort" else named) in row["line"]
+    assert {path.name for path in (reference / "pairs").iterdir()} == set(made.sound)
+
+
+@pytest.fixture
+def cluster(folder) -> Iterator[str]:
+    """The address of a scheduler with two workers that come back when they died."""
+    logs = folder / "cluster"
+    logs.mkdir()
+    with Cluster(logs) as started:
+        address = started.scheduler()
+        for _ in range(2):
+            started.worker()
+        yield address
+
+
+@pytest.mark.parametrize("engine", ["local", "dask"])
+def test_every_engine_gives_the_same(request, folder, shell, made, reference, engine):
+    out = folder / engine
+    workers = ("--workers", 2) if engine == "local" else ("--scheduler", request.getfixturevalue("cluster"))
+    code = shell.run("batch", made.table, "--out", out, *workers, "--json")
+    assert code == SOME_FAILED, shell.said()
+    found, wanted = contents(out), contents(reference)
+    assert found.keys() == wanted.keys()
+    # The words for a crash are the engine's.
+    for name in found.keys() - {"summary.csv", "changes.gpkg", "catalog.json"} if engine == "dask" else found:
+        assert found[name] == wanted[name], name
+    apart = {"worker", "seconds", "attempts", *(["line"] if engine == "dask" else [])}
+    told = [{**row, **dict.fromkeys(apart, "")} for out in (out, reference) for row in summary(out).values()]
+    assert told[: len(told) // 2] == told[len(told) // 2 :]
+    said = json.loads(shell.said().splitlines()[-1])
+    assert (said["done"], said["failed"]) == (188, 12)

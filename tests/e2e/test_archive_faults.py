@@ -1,0 +1,136 @@
+"""The real command with worker processes: Ctrl-C, a second run, a full disk, pairs cut into parts."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+import pytest
+from archive_commands import DEADLINE, Commands, alive, commands, kill, wait_until, workers_of
+from archive_fakes import RUNS, runs
+from archive_pairs import MadeArchive, contents, make_archive
+
+from workflows.store.ledger import Ledger
+
+INTERRUPTED, SOME_FAILED = 130, 3
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def shell(tmp_path) -> Iterator[Commands]:
+    with commands(tmp_path) as started:
+        yield started
+
+
+@pytest.fixture
+def made(tmp_path) -> MadeArchive:
+    return make_archive(tmp_path, 20, each=1, breakages=("missing", "apart"))
+
+
+def reports(out: Path) -> int:
+    """How many pairs have their folder."""
+    return sum(1 for _ in (out / "pairs").iterdir()) if (out / "pairs").is_dir() else 0
+
+
+def ended(process: BaseProcess, shell: Commands) -> int:
+    process.join(DEADLINE)
+    assert process.exitcode is not None, shell.said()
+    return process.exitcode
+
+
+def states(out: Path) -> dict[str, int]:
+    with Ledger.reader(out) as ledger:
+        return {state: count for state, count in vars(ledger.counts()).items() if count}
+
+
+def test_ctrl_c_once_finishes_what_runs(tmp_path, shell, made):
+    reference, out = tmp_path / "reference", tmp_path / "out"
+    assert shell.run("batch", made.table, "--out", reference, "--workers", 2) == SOME_FAILED
+    (made.scenes / RUNS).touch()
+    process = shell.begin("batch", made.table, "--out", out, "--workers", 2)
+    wait_until(lambda: reports(out) >= 3, "pairs")
+    workers = workers_of(process)
+    os.kill(process.pid, signal.SIGINT)
+    assert ended(process, shell) == INTERRUPTED
+    lines = shell.said().splitlines()
+    assert lines[1].startswith("Ctrl-C: ") and lines[-1] == "rscc: interrupted" and len(lines) == 3
+    assert len(workers) == 2 and not any(map(alive, workers))
+    found = states(out)
+    assert found.keys() <= {"done", "failed", "pending"} and found["done"] >= 3
+    # What was begun was finished: nothing is run twice.
+    assert shell.run("batch", made.table, "--out", out, "--workers", 2) == SOME_FAILED
+    assert sorted(runs(made.scenes)) == sorted(made.before(pair).name for pair in made.sound)
+    assert contents(out) == contents(reference)
+
+
+def test_ctrl_c_twice_abandons_what_runs(tmp_path, shell):
+    made = make_archive(tmp_path, 6)
+    hanging = made.before(made.pairs[2])
+    held = hanging.rename(hanging.with_name("hang.tif"))
+    made.table.write_text(made.table.read_text().replace(hanging.name, held.name))
+    out = tmp_path / "out"
+    process = shell.begin("batch", made.table, "--out", out, "--workers", 2)
+    wait_until(lambda: reports(out) == 5, "the other pairs")
+    workers = workers_of(process)
+    os.kill(process.pid, signal.SIGINT)
+    wait_until(lambda: "Ctrl-C: 1 running pair will be finished" in shell.said(), "the first Ctrl-C")
+    assert process.is_alive()
+    os.kill(process.pid, signal.SIGINT)
+    assert ended(process, shell) == INTERRUPTED
+    assert shell.said().splitlines()[-1] == "rscc: interrupted"
+    wait_until(lambda: not any(map(alive, workers)), "the end of the workers")
+    assert states(out)["done"] == 5
+    held.rename(hanging)
+    made.table.write_text(made.table.read_text().replace(held.name, hanging.name))
+    assert shell.run("batch", made.table, "--out", out, "--workers", 2) == 0
+    assert states(out) == {"done": 6}
+
+
+def test_a_second_run_on_the_same_archive_is_refused_and_the_first_goes_on(tmp_path, shell):
+    made = make_archive(tmp_path, 6)
+    slow = [made.before(pair).rename(made.before(pair).with_name(f"slow_{pair}.tif")) for pair in made.pairs]
+    text = made.table.read_text()
+    for pair, path in zip(made.pairs, slow, strict=True):
+        text = text.replace(made.before(pair).name, path.name)
+    made.table.write_text(text)
+    out = tmp_path / "out"
+    first = shell.begin("batch", made.table, "--out", out, "--workers", 1)
+    wait_until(lambda: reports(out) >= 1, "a pair")
+    assert shell.run("batch", made.table, "--out", out, "--workers", 1) == 1
+    assert shell.said() == (
+        f"rscc: error: {out}: another run works on this archive; wait for it (rscc status tells how far)\n"
+    )
+    assert ended(first, shell) == 0
+    assert states(out) == {"done": 6}
+
+
+def test_a_pair_in_parts_gives_the_report_of_the_whole(tmp_path, shell):
+    made = make_archive(tmp_path, 2, size=(420, 300), seed=4)
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    assert shell.run("batch", made.table, "--out", whole, "--workers", 1, "--split-above", 0) == 0
+    (made.scenes / RUNS).touch()
+    command = ("batch", made.table, "--out", parts, "--workers", 2, "--split-above", 20)
+    process = shell.begin(*command)
+    tiles = parts / "work" / "tiles"
+    wait_until(lambda: list(tiles.glob("*/*/row_*")) or not process.is_alive(), "a finished row")
+    assert process.is_alive(), "it is to be killed with some rows done"
+    kill(process)
+    assert shell.run(*command) == 0, shell.said()
+    assert contents(parts) == contents(whole)
+    report = json.loads((whole / "pairs" / made.pairs[0] / "changes.geojson").read_text())
+    assert report["rscc"]["tiling"]["tiles"] > 40 and report["features"]
+    # Whole pairs were never run: only their parts, and what is made of them.
+    assert runs(made.scenes) == []
+
+
+def test_a_model_that_cannot_be_loaded_is_one_line_and_nothing_is_lost(tmp_path, shell, made):
+    out = tmp_path / "out"
+    assert shell.run("batch", made.table, "--out", out, "--workers", 2, "--model", "missing") == 2
+    assert shell.said().splitlines()[-1] == "rscc: error: missing: no model has this name; see rscc models"
+    assert states(out).keys() <= {"pending", "running"}
+    assert shell.run("batch", made.table, "--out", out, "--workers", 2) == SOME_FAILED

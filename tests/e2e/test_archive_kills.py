@@ -1,0 +1,188 @@
+"""Whatever is killed at whatever moment: the same command again gives the archive of an undisturbed run."""
+
+from __future__ import annotations
+
+import random
+import re
+import socket
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from archive_commands import (
+    Commands,
+    alive,
+    commands,
+    dask_scheduler,
+    dask_worker,
+    kill,
+    kill_pid,
+    wait_until,
+    workers_of,
+)
+from archive_fakes import RUNS, runs
+from archive_pairs import MadeArchive, contents, make_archive
+
+from workflows.errors import ArchiveMissing
+from workflows.store.ledger import Ledger
+
+SOME_FAILED = 3
+
+pytestmark = [pytest.mark.slow, pytest.mark.kills]
+
+
+@pytest.fixture
+def shell(tmp_path) -> Iterator[Commands]:
+    with commands(tmp_path) as started:
+        yield started
+
+
+def made_with_runs(folder: Path, count: int) -> MadeArchive:
+    made = make_archive(folder, count, each=1, breakages=("missing", "apart"))
+    (made.scenes / RUNS).touch()
+    return made
+
+
+def begin_afresh(made: MadeArchive) -> None:
+    (made.scenes / RUNS).write_text("")
+
+
+def times_run(made: MadeArchive) -> Counter[str]:
+    """How many times each pair was run, by id."""
+    return Counter(name.removesuffix("_before.tif") for name in runs(made.scenes))
+
+
+def recorded(out: Path, state: str) -> set[str]:
+    """The pairs that the ledger has in a state."""
+    try:
+        with Ledger.reader(out) as ledger:
+            return {row.pair for row in ledger.rows(state)}
+    except ArchiveMissing:
+        return set()
+
+
+def finished(out: Path) -> int:
+    """How many pairs have their folder."""
+    return sum(1 for _ in (out / "pairs").iterdir()) if (out / "pairs").is_dir() else 0
+
+
+def test_the_coordinator_killed_at_any_moment(tmp_path, shell, kill_cycles):
+    made, seed = made_with_runs(tmp_path, 16), random.Random(1)
+    sound = len(made.sound)
+    reference = tmp_path / "reference"
+    assert shell.run("batch", made.table, "--out", reference, "--workers", 2) == SOME_FAILED
+    undisturbed = contents(reference)
+    states = Counter()
+    for number in range(kill_cycles):
+        out = tmp_path / f"out{number}"
+        begin_afresh(made)
+        process = shell.begin("batch", made.table, "--out", out, "--workers", 2)
+        # Before and while workers start, between any two pairs, while the layers are made, and at the end.
+        pairs = int((sound + 6) * (number + seed.random()) / kill_cycles) - 3
+        wait_until(lambda: finished(out) >= min(pairs, sound) or not process.is_alive(), "pairs")  # noqa: B023
+        time.sleep(seed.uniform(0, 1.0 if pairs <= 0 else 0.1))
+        workers = workers_of(process)
+        kill(process)
+        wait_until(lambda: not any(map(alive, workers)), "the end of the workers")  # noqa: B023
+        done, before = recorded(out, "done"), times_run(made)
+        states[len(done)] += 1
+        assert done <= {path.name for path in (out / "pairs").iterdir()} if done else True
+
+        assert shell.run("batch", made.table, "--out", out, "--workers", 2) == SOME_FAILED, shell.said()
+        assert contents(out) == undisturbed, f"killed after {pairs} pairs"
+        assert recorded(out, "done") == set(made.sound)
+        after = times_run(made)
+        assert (
+            {pair: after[pair] for pair in done}
+            == {pair: before[pair] for pair in done}
+            == dict.fromkeys(done, 1)
+        )
+        assert max(after.values()) <= 2
+    assert len(states) >= min(6, kill_cycles - 2), f"moments are to differ: {states}"
+
+
+def test_workers_killed_at_any_moment(tmp_path, shell, kill_cycles):
+    made, seed = made_with_runs(tmp_path, 2 * kill_cycles + 8), random.Random(2)
+    reference, out = tmp_path / "reference", tmp_path / "out"
+    assert shell.run("batch", made.table, "--out", reference, "--workers", 2) == SOME_FAILED
+    begin_afresh(made)
+    process = shell.begin("batch", made.table, "--out", out, "--workers", 2, "--retries", 9)
+    for number in range(kill_cycles):
+        # Where the machine is busy elsewhere, the run may be over before the last kill.
+        wait_until(
+            lambda: (finished(out) > 2 * number and workers_of(process)) or not process.is_alive(),  # noqa: B023
+            "a worker at work",
+        )
+        time.sleep(seed.uniform(0, 0.1))
+        if workers := workers_of(process):
+            kill_pid(seed.choice(workers))
+    process.join(300)
+    assert process.exitcode == SOME_FAILED, shell.said()
+    assert contents(out) == contents(reference)
+    with Ledger.reader(out) as ledger:
+        assert sum(row.attempts - 1 for row in ledger.rows("done")) >= kill_cycles // 5, (
+            "workers were killed at work"
+        )
+    assert shell.run("batch", made.table, "--out", out, "--workers", 2, "--retries", 9) == SOME_FAILED
+    assert contents(out) == contents(reference)
+
+
+class Cluster:
+    """A Dask scheduler and two workers, all processes of their own."""
+
+    def __init__(self, shell: Commands, folder: Path) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.address = f"tcp://127.0.0.1:{self.port}"
+        self._shell, self._folder = shell, folder
+
+    def start(self) -> None:
+        log = self._folder / "cluster.txt"
+        self.scheduler = self._shell.start(dask_scheduler, self.port, log)
+        self._workers = [self._shell.start(dask_worker, self.address, self._folder, log) for _ in range(2)]
+
+    def kill_scheduler(self) -> None:
+        """Kill the scheduler; its workers end with it."""
+        kill(self.scheduler)
+        for worker in self._workers:
+            kill(worker)
+
+
+def test_the_scheduler_killed_at_any_moment(tmp_path, shell, kill_cycles):
+    made, seed = made_with_runs(tmp_path, 16), random.Random(3)
+    sound = len(made.sound)
+    reference = tmp_path / "reference"
+    assert shell.run("batch", made.table, "--out", reference, "--workers", 2) == SOME_FAILED
+    undisturbed = contents(reference)
+    cluster, codes = Cluster(shell, tmp_path), Counter()
+    cluster.start()
+    for number in range(kill_cycles):
+        out = tmp_path / f"out{number}"
+        command = ("batch", made.table, "--out", out, "--scheduler", cluster.address)
+        begin_afresh(made)
+        process = shell.begin(*command)
+        pairs = int((sound + 1) * (number + seed.random()) / kill_cycles) - 1
+        wait_until(lambda: finished(out) >= pairs or not process.is_alive(), "pairs")  # noqa: B023
+        time.sleep(seed.uniform(0, 1.0 if pairs <= 0 else 0.05))
+        cluster.kill_scheduler()
+        process.join(300)
+        codes[process.exitcode] += 1
+        if process.exitcode == 1:
+            assert re.search(r"^rscc: error: tcp://127.0.0.1:\d+: ", shell.said(), re.MULTILINE), shell.said()
+        else:
+            assert process.exitcode == SOME_FAILED, shell.said()
+        done, before = recorded(out, "done"), times_run(made)
+
+        cluster.start()
+        assert shell.run(*command) == SOME_FAILED, shell.said()
+        assert contents(out) == undisturbed, f"killed after {pairs} pairs"
+        after = times_run(made)
+        assert (
+            {pair: after[pair] for pair in done}
+            == {pair: before[pair] for pair in done}
+            == dict.fromkeys(done, 1)
+        )
+    assert codes[1] >= kill_cycles / 2, f"the scheduler is to be killed at work: {codes}"

@@ -1,0 +1,62 @@
+"""rscc-medium on real scenes, through the command: the city is one that it was not trained on."""
+
+from __future__ import annotations
+
+import pytest
+from rfc7946 import load_valid
+
+from rscc.text.no_change import is_no_change
+from workflows.cli.app import main
+
+pytestmark = [pytest.mark.real]
+
+
+@pytest.fixture
+def run(capfd, tmp_path, shared_data):
+    """Run ``rscc caption`` on two dates of a folder of scenes: exit code, stderr and the report's path."""
+
+    def caption(folder, before, after, *options):
+        scenes = shared_data / "data" / "scenes" / folder
+        report = tmp_path / "r.geojson"
+        words = ["caption", scenes / before, scenes / after, "-o", report, "-q", "--device", "cpu", *options]
+        with pytest.raises(SystemExit) as ended:
+            main([str(word) for word in words])
+        return ended.value.code, capfd.readouterr().err, report
+
+    return caption
+
+
+def test_the_default_model_sends_a_ten_metre_scene_to_rscc_medium(run):
+    code, err, report = run("oscd_beirut", "20150820.tif", "20171003.tif")
+    assert code == 2 and not report.exists()
+    assert err.count("\n") == 1 and "use --model rscc-medium, or --force" in err
+
+
+def test_a_city_gets_changes_in_words_of_its_scale(run):
+    code, err, report = run("oscd_beirut", "20150820.tif", "20171003.tif", "--model", "rscc-medium")
+    assert (code, err) == (0, "")
+    content = load_valid(report)
+    features = [feature["properties"] for feature in content["features"]]
+    assert 10 <= len(features) <= 200
+    assert content["rscc"]["tiling"]["gsd"] == pytest.approx(10, abs=0.1)
+    area = content["rscc"]["tiling"]["width"] * content["rscc"]["tiling"]["height"] * 100
+    assert 0.002 < sum(one["area_m2"] for one in features) / area < 0.1, (
+        "as in the mask, a few percent at most"
+    )
+    for one in features:
+        assert not is_no_change(one["caption"])
+        assert not {"house", "houses", "villas", "road"} & set(one["caption"].split())
+
+
+def test_a_scene_shown_twice_has_no_change(run):
+    code, err, report = run("oscd_beirut", "20150820.tif", "20150820.tif", "--model", "rscc-medium")
+    assert code == 0 and err.count("\n") == 1 and "it was given twice" in err
+    assert load_valid(report)["features"] == []
+
+
+def test_ninety_metres_are_refused_and_by_force_come_with_a_warning(run):
+    code, err, _ = run("pucallpa_landsat", "1985.tif", "2020.tif", "--model", "rscc-medium")
+    assert code == 2 and "m per pixel is coarser than the 35 m" in err
+    code, err, report = run("pucallpa_landsat", "1985.tif", "2020.tif", "--model", "rscc-medium", "--force")
+    assert code == 0 and err.count("rscc: warning: ") == 2
+    assert load_valid(report)["features"]

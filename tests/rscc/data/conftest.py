@@ -1,0 +1,39 @@
+"""Small data sets and a small trunk for the tests of readers, caches and sources."""
+
+import shutil
+
+import pytest
+from benchmark_fixtures import WRITERS
+from levir_cc_fixture import write_levir_cc
+from tiny_models import randomise, tiny_backbone
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    return write_levir_cc(tmp_path_factory.mktemp("levir_cc"))
+
+
+@pytest.fixture
+def copied_root(root, tmp_path):
+    """A copy that a test may break."""
+    return shutil.copytree(root, tmp_path / "levir_cc")
+
+
+@pytest.fixture(scope="module")
+def trunk():
+    trunk = tiny_backbone().eval()
+    randomise(trunk, 4)
+    return trunk
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """One fixture of each data set, by name."""
+    folder = tmp_path_factory.mktemp("benchmarks")
+    return {name: write(folder / name) for name, write in WRITERS.items()}
+
+
+@pytest.fixture
+def copied(written, tmp_path):
+    """Gives a copy of a fixture that a test may break."""
+    return lambda name: shutil.copytree(written[name], tmp_path / name)

@@ -1,0 +1,118 @@
+"""Features of a frozen trunk, computed once and stored."""
+
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from tiny_models import randomise, tiny_backbone
+
+from rscc.data import caches as features_module
+from rscc.data.benchmarks.levir_cc import LevirCC
+from rscc.data.caches import FeatureCache, build_feature_cache, pooled_features
+from rscc.data.pairs import FLIPS, flip_sample, read_pair
+
+
+def test_cached_features_are_those_of_the_turned_images(root, trunk, tmp_path) -> None:
+    records = LevirCC(root, "train").records
+    calls = []
+    cache = build_feature_cache(
+        trunk, records, tmp_path, size=64, batch_size=3, bf16=False, progress=lambda *done: calls.append(done)
+    )
+    assert calls == [(3, 8), (6, 8), (8, 8)]
+    for index in (0, 5, 7):
+        for view, flip in enumerate(FLIPS):
+            turned = flip_sample(read_pair(records[index]), flip)
+            images = torch.from_numpy(np.stack([turned.before, turned.after]))
+            with torch.no_grad():
+                direct = trunk(images)[-1].numpy()
+            cached = cache.read(np.array([index]), np.array([view]))[0]
+            assert cached.dtype == np.float32
+            np.testing.assert_allclose(cached, direct, rtol=2e-3, atol=2e-3)
+    assert not np.allclose(cache.read(np.array([0]), np.array([0])), cache.read(np.array([0]), np.array([1])))
+
+
+def test_weighted_means_of_maps_are_sums_over_positions(root, trunk, tmp_path) -> None:
+    records = LevirCC(root, "train").records
+    weights = np.random.default_rng(0).random((8, 4, 4)).astype(np.float32)
+    weights[2] = 0  # nothing to look at: the whole map
+    cache = build_feature_cache(trunk, records, tmp_path, size=64, bf16=False)
+    maps = cache.read(np.arange(8), np.zeros(8, dtype=int))  # (8, 2, C, 4, 4)
+    for given in (None, weights):
+        slow = np.zeros(maps.shape[:3])
+        for pair in range(8):
+            own = np.ones((4, 4)) if given is None or pair == 2 else given[pair]
+            for row, column in np.ndindex(4, 4):
+                slow[pair] += own[row, column] * maps[pair, ..., row, column] / own.sum()
+        np.testing.assert_allclose(cache.pooled(given), slow, rtol=1e-3, atol=1e-4)
+        again = pooled_features(trunk, records, size=64, batch_size=3, bf16=False, weights=given)
+        np.testing.assert_allclose(again, slow, rtol=2e-3, atol=2e-3)
+
+
+def test_a_cache_is_opened_again_for_the_same_trunk_pairs_and_size_only(
+    root, trunk, tmp_path, monkeypatch
+) -> None:
+    records = LevirCC(root, "train").records
+    first = build_feature_cache(trunk, records, tmp_path, size=64, bf16=False)
+    reads = []
+    monkeypatch.setattr(
+        features_module, "read_pair", lambda record: reads.append(record.id) or read_pair(record)
+    )
+    again = build_feature_cache(trunk, records, tmp_path, size=64, bf16=False)
+    assert reads == []
+    everything = (np.arange(8), np.arange(8) % 4)
+    np.testing.assert_array_equal(first.read(*everything), again.read(*everything))
+    other = tiny_backbone().eval()
+    randomise(other, 5)
+    build_feature_cache(other, records, tmp_path, size=64, bf16=False)
+    swapped = [replace(record, after=record.before) for record in records]
+    for part in (records[:4], swapped):
+        build_feature_cache(trunk, part, tmp_path, size=64, bf16=False)
+    build_feature_cache(trunk, records, tmp_path, size=32, bf16=False)
+    build_feature_cache(trunk, records, tmp_path, size=64, bf16=False, flips=("none",))
+    assert len(reads) == 8 + 4 + 8 + 8 + 8
+    assert len(list(tmp_path.iterdir())) == 6
+
+
+def test_an_image_that_changed_on_disk_is_not_taken_from_the_cache(root, trunk, tmp_path) -> None:
+    shutil.copytree(root, tmp_path / "data")
+    records = LevirCC(tmp_path / "data", "train").records[:2]
+    first = build_feature_cache(trunk, records, tmp_path, size=64, bf16=False)
+    records[0].after.write_bytes(records[0].before.read_bytes())
+    again = build_feature_cache(trunk, records, tmp_path, size=64, bf16=False)
+    views = (np.array([0, 1]), np.array([0, 0]))
+    before, after = first.read(*views), again.read(*views)
+    np.testing.assert_array_equal(before[1], after[1])
+    assert not np.array_equal(before[0], after[0])
+    np.testing.assert_array_equal(after[0, 0], after[0, 1])
+
+
+def test_a_stopped_cache_is_made_again(root, trunk, tmp_path, monkeypatch) -> None:
+    records = LevirCC(root, "train").records
+
+    def stop(done, total) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        build_feature_cache(trunk, records, tmp_path, size=64, batch_size=2, bf16=False, progress=stop)
+    assert not list(tmp_path.glob("*.npy"))
+    cache = build_feature_cache(trunk, records, tmp_path, size=64, bf16=False)
+    assert all(np.any(cache.read(np.array([i]), np.array([3]))) for i in range(8))
+    assert [path.suffix for path in tmp_path.iterdir()] == [".npy"]
+
+
+def test_joined_caches_read_as_their_parts(root, trunk, tmp_path) -> None:
+    records = LevirCC(root, "train").records
+    first = build_feature_cache(trunk, records[:5], tmp_path, size=64, bf16=False)
+    second = build_feature_cache(trunk, records[5:], tmp_path, size=64, flips=("none",), bf16=False)
+    joined = FeatureCache.join([second, first])
+    assert (len(joined), joined.flips, joined.grid) == (8, FLIPS, first.grid)
+    indices = np.array([0, 2, 3, 7])
+    assert joined.views(indices).tolist() == [1, 1, 4, 4]
+    views = np.array([0, 0, 3, 2])
+    expected = [*second.read(np.array([0, 2]), np.array([0, 0])), *first.read(np.array([0, 4]), views[2:])]
+    np.testing.assert_array_equal(joined.read(indices, views), np.stack(expected))
+    np.testing.assert_array_equal(joined.pooled(), np.concatenate([second.pooled(), first.pooled()]))
+    with pytest.raises(IndexError):
+        joined.read(np.array([8]), np.array([0]))

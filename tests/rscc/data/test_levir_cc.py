@@ -1,0 +1,159 @@
+"""The readers of LEVIR-CC and of folders of change masks."""
+
+import shutil
+from collections import Counter
+
+import numpy as np
+import pytest
+from benchmark_fixtures import edit_json
+from levir_cc_fixture import CHANGED, UNCHANGED, sentences, write_change_masks, write_image
+
+from rscc.data.benchmarks.change_masks import ChangeMasks
+from rscc.data.benchmarks.levir_cc import SPLITS, LevirCC
+from rscc.data.pairs import read_pair
+from rscc.errors import DatasetLayoutInvalid
+
+
+def edit_captions(root, change) -> None:
+    edit_json(root / "LevirCCcaptions.json", lambda content: change(content["images"]))
+
+
+@pytest.mark.parametrize(("split", "count"), [("train", 8), ("val", 4), ("test", 2)])
+def test_a_split_holds_its_pairs_in_order(root, split, count) -> None:
+    data = LevirCC(root, split)
+    assert len(data) == len(data.records) == count
+    assert [r.id for r in data.records] == [f"{split}_{n:06d}.png" for n in range(count)]
+    assert [r.changed for r in data.records] == [n % 2 == 0 for n in range(count)]
+    assert data.records[0].captions == CHANGED[0]
+    assert data.records[1].captions == UNCHANGED
+    assert all(r.gsd == 0.5 for r in data.records)
+    assert all(r.mask == root / "images" / split / "label" / r.id for r in data.records)
+
+
+def test_an_item_has_images_mask_and_captions(root) -> None:
+    data = LevirCC(root, "train")
+    changed, unchanged = data[0], data[1]
+    assert changed.before.shape == changed.after.shape == (3, 64, 64)
+    assert changed.before.dtype == np.uint8
+    assert changed.mask.dtype == bool
+    assert 0 < changed.mask.mean() < 0.5
+    assert np.all(changed.after[:, changed.mask] == 230), "the mask lies on what is new"
+    assert not unchanged.mask.any()
+    assert changed.captions == CHANGED[0]
+
+
+@pytest.mark.parametrize(
+    ("trust", "numbers"),
+    [
+        ((), range(8)),
+        (("pattern",), (0, 1, 4, 7)),
+        (("matched",), (0, 2, 5)),
+        (("named", "pattern", "matched"), range(8)),
+    ],
+)
+def test_trust_keeps_the_named_values_and_pairs_without_the_field(root, trust, numbers) -> None:
+    records = LevirCC(root, "train", trust=trust).records
+    assert [r.id for r in records] == [f"train_{n:06d}.png" for n in numbers]
+
+
+def test_captions_are_read_in_lower_case_and_kinds_as_they_are(copied_root) -> None:
+    entry = {"sentences": sentences(("A House", "ONE house")), "kind": "removal"}
+    edit_captions(copied_root, lambda images: images[0].update(entry))
+    first, second = LevirCC(copied_root).records[:2]
+    assert first.captions == ("a house", "one house")
+    assert (first.kind, second.kind) == ("removal", "")
+
+
+def test_pairs_without_labels_or_flags_have_none(copied_root) -> None:
+    shutil.rmtree(copied_root / "images" / "train" / "label")
+    edit_captions(copied_root, lambda images: [image.pop("changeflag") for image in images])
+    data = LevirCC(copied_root)
+    assert {(r.mask, r.changed) for r in data.records} == {(None, None)}
+    assert data[0].mask is None
+
+
+def test_an_empty_split_is_refused(copied_root) -> None:
+    edit_captions(copied_root, lambda images: [image.update(split="train") for image in images])
+    assert len(LevirCC(copied_root)) == 14
+    with pytest.raises(DatasetLayoutInvalid, match="'val'"):
+        LevirCC(copied_root, "val")
+
+
+@pytest.mark.parametrize("key", ["filename", "sentences"])
+def test_an_entry_that_lacks_something_is_refused(copied_root, key) -> None:
+    edit_captions(copied_root, lambda images: images[3].pop(key))
+    with pytest.raises(DatasetLayoutInvalid, match=key):
+        LevirCC(copied_root)
+
+
+def test_a_file_that_is_no_image_is_named(copied_root) -> None:
+    path = copied_root / "images" / "train" / "A" / "train_000001.png"
+    path.write_text("no image")
+    with pytest.raises(DatasetLayoutInvalid, match="train_000001"):
+        LevirCC(copied_root)[1]
+
+
+@pytest.mark.parametrize("part", ["B", "label"])
+def test_sizes_that_differ_are_refused(copied_root, part) -> None:
+    path = copied_root / "images" / "train" / part / "train_000000.png"
+    write_image(path, np.zeros((32, 64, 3), np.uint8))
+    with pytest.raises(DatasetLayoutInvalid, match="differ in size"):
+        LevirCC(copied_root)[0]
+
+
+@pytest.mark.real
+def test_the_real_data_have_the_numbers_of_their_description(shared_data) -> None:
+    root = shared_data / "data" / "levir_cc"
+    expected = {"named": 32, "pattern": 423, "matched": 420, "approximate": 501}
+    for trust, count in expected.items():
+        assert len(LevirCC(root, "train", trust=(trust,))) == count, trust
+    train, val, test = (LevirCC(root, split).records for split in SPLITS)
+    assert (len(train), len(val), len(test)) == (sum(expected.values()), 109, 147)
+    assert [sum(r.changed for r in part) for part in (train, val, test)] == [867, 70, 68]
+    for part in (train, val, test):
+        assert all(len(r.captions) == 5 and all(r.captions) for r in part)
+    ids = [Counter(r.before for r in part) for part in (train, val, test)]
+    assert not (ids[0] & ids[1]) | (ids[0] & ids[2]) | (ids[1] & ids[2])
+    one = read_pair(test[0])
+    assert one.before.shape == (3, 256, 256)
+    assert one.mask is not None
+
+
+@pytest.fixture(scope="module")
+def masks(tmp_path_factory):
+    return write_change_masks(tmp_path_factory.mktemp("masks"))
+
+
+def test_change_masks_count_crops_by_ground(masks) -> None:
+    records = ChangeMasks(masks, size=64).records
+    assert [(r.id, r.crops, r.gsd) for r in records] == [
+        ("a.png", 2, 0.5),
+        ("b.png", 1, 1.0),
+        ("c.png", 4, 1.0),
+    ]
+    assert [r.crops for r in ChangeMasks(masks, size=256).records] == [1, 1, 1]
+    assert all(r.changed is None and r.captions == () for r in records)
+
+
+def test_change_masks_are_chosen_by_collection(masks) -> None:
+    data = ChangeMasks(masks, datasets=("coarse",))
+    assert [r.id for r in data.records] == ["c.png"]
+    assert data[0].mask.shape == data[0].before.shape[1:] == (192, 192)
+    with pytest.raises(DatasetLayoutInvalid, match="other"):
+        ChangeMasks(masks, datasets=("other",))
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (None, r"no index\.csv"),
+        ("dataset,file,width,height\nfine,a.png,64,64\n", "gsd_m"),
+        ("dataset,file,width,height,gsd_m\nfine,a.png,wide,64,0.5\n", "wide"),
+        ("dataset,file,width,height,gsd_m\nfine,a.png,64\n", "number"),
+    ],
+)
+def test_a_bad_index_is_refused(tmp_path, text, reason) -> None:
+    if text is not None:
+        (tmp_path / "index.csv").write_text(text)
+    with pytest.raises(DatasetLayoutInvalid, match=reason):
+        ChangeMasks(tmp_path)

@@ -1,0 +1,259 @@
+"""Tiles at medium resolution: classes from indices, sentences from facts, splits by place."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from levir_cc_fixture import write_image
+from scene_pairs import north_up, write_raster
+from typer.testing import CliRunner
+
+from rscc.data.benchmarks.levir_cc import LevirCC
+from rscc.data.synthesis import medium
+from rscc.data.synthesis.folder import write_medium
+from rscc.data.synthesis.medium import City, calm_tile, city_sources, fixed_tiles, medium_pairs, random_tile
+from rscc.data.synthesis.medium_captions import (
+    PHRASES,
+    REVERSED,
+    Fact,
+    amount_words,
+    captions_of,
+    place_words,
+)
+from rscc.data.synthesis.medium_facts import SERIES, city_facts, series_facts
+from rscc.errors import DatasetLayoutInvalid, OutputExists
+from rscc.text.no_change import is_no_change
+from workflows.cli.app import State
+from workflows.cli.commands import app
+
+LANDSAT, NAIP = SERIES
+WATER, FOREST, BARE = (20, 10, 15, 60), (60, 180, 30, 20), (160, 170, 100, 70)
+
+
+def ground(*patches, base=FOREST, size=(140, 420)):
+    """A date of the Landsat layout: patches (rows, columns, colour) on one class of ground."""
+    image = np.empty((4, *size), np.uint8)
+    image[:] = np.array(base, np.uint8)[:, None, None]
+    for rows, cols, colour in patches:
+        image[:, rows, cols] = np.array(colour, np.uint8)[:, None, None]
+    return image
+
+
+DATES = [ground(), ground((slice(0, 40), slice(0, 420), BARE))]
+
+
+def city(name, seed=0, size=(150, 260), blocks=((slice(20, 40), slice(30, 60)),)):
+    """Two dates of brown noise, the second in another light, with bright new blocks."""
+    rng = np.random.default_rng(seed)
+    before = (np.array([90, 85, 80])[:, None, None] + rng.normal(0, 8, (3, *size))).clip(0, 255)
+    after, mask = before * 0.7 + 30, np.zeros(size, bool)
+    for rows, cols in blocks:
+        after[:, rows, cols] = 200
+        mask[rows, cols] = True
+    return City(name, before.astype(np.uint8), after.astype(np.uint8), mask)
+
+
+def test_what_a_series_shows_is_told_by_its_indices():
+    cleared, lake = (slice(0, 20), slice(0, 30)), (slice(40, 60), slice(0, 30))
+    dry = (slice(80, 90), slice(0, 9))
+    before = ground((*dry, WATER))
+    after = ground((*cleared, BARE), (*lake, WATER))
+    facts = series_facts(before, after, LANDSAT)
+    assert set(facts) == {"cleared", "flooded", "dried"}
+    for kind, place in (("cleared", cleared), ("flooded", lake), ("dried", dry)):
+        wanted = np.zeros(before.shape[1:], bool)
+        wanted[place] = True
+        np.testing.assert_array_equal(facts[kind], wanted)
+    backwards = series_facts(after, before, LANDSAT)
+    assert set(backwards) == {REVERSED[kind] for kind in facts}
+
+
+def test_without_short_wave_infrared_only_water_and_land_are_told():
+    field, ripe, pond = (60, 110, 50, 180), (180, 150, 110, 160), (30, 50, 60, 10)
+    before, after = ground(base=field), ground(base=ripe)
+    assert series_facts(before, after, NAIP) == {}
+    after[:, 10:30, 10:30] = np.array(pond, np.uint8)[:, None, None]
+    assert set(series_facts(before, after, NAIP)) == {"flooded"}
+
+
+def test_thin_lines_and_specks_are_no_change():
+    assert series_facts(ground(), ground((slice(50, 51), slice(0, 400), BARE)), LANDSAT) == {}
+    assert series_facts(ground(), ground((slice(50, 52), slice(0, 3), BARE)), LANDSAT) == {}
+    assert series_facts(ground(), ground((slice(50, 52), slice(0, 4), BARE)), LANDSAT) != {}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kind"),
+    [
+        ((60, 110, 40), (90, 85, 80), "built over"),
+        ((90, 85, 80), (60, 110, 40), "greened"),
+        ((90, 85, 80), (200, 200, 200), "brightened"),
+        ((90, 85, 80), (40, 38, 36), "darkened"),
+        ((90, 85, 80), (91, 86, 81), "rebuilt"),
+    ],
+)
+def test_what_a_citys_patch_shows_is_told_in_the_light_of_the_rest(old, new, kind):
+    one = city("oscd_here", blocks=())
+    before, mask = one.before.copy(), np.zeros(one.mask.shape, bool)
+    place = (slice(50, 70), slice(80, 110))
+    mask[place] = True
+    before[(..., *place)] = np.array(old)[:, None, None]
+    after = before.astype(float)
+    after[(..., *place)] = np.array(new)[:, None, None]
+    # Another sun and haze over everything must not change the verdict.
+    facts = city_facts(before, (after * 0.6 + 40).astype(np.uint8), mask)
+    assert set(facts) == {kind}
+    np.testing.assert_array_equal(facts[kind], mask)
+
+
+def square(top, left, side, size=128):
+    mask = np.zeros((size, size), bool)
+    mask[top : top + side, left : left + side] = True
+    return mask
+
+
+def test_amount_and_place_follow_the_mask():
+    assert amount_words(square(0, 0, 8)) == ("a small area", "is")
+    assert amount_words(square(0, 0, 16)) == ("an area", "is")
+    assert amount_words(square(0, 0, 40)) == ("a large area", "is")
+    corners = sum(square(r, c, 4) for r in (5, 100) for c in (5, 100)).astype(bool)
+    assert amount_words(corners) == ("several small areas", "are")
+    assert amount_words(corners | square(50, 50, 30)) == ("a large area", "is"), (
+        "one patch holds the most of it"
+    )
+    assert place_words(corners) == "across the scene"
+    for top, left, words in (
+        (5, 5, "in the top left"), (5, 110, "in the top right"), (110, 60, "at the bottom"),
+        (60, 5, "on the left"), (60, 60, "in the middle"), (5, 60, "at the top"),
+    ):  # fmt: skip
+        assert place_words(square(top, left, 10)) == words
+
+
+@pytest.mark.parametrize("kind", PHRASES)
+def test_every_kind_has_five_sentences_that_say_where_and_how_much(kind):
+    captions = captions_of([Fact(kind, square(5, 5, 8))], np.random.default_rng(0))
+    assert len(captions) == 5 and len(set(captions)) >= 2
+    for caption in captions:
+        assert "in the top left" in caption and "a small area" in caption
+        assert re.fullmatch(r"[a-z ]+", caption) and not is_no_change(caption)
+
+
+def test_the_largest_change_is_in_every_sentence_and_another_in_some():
+    facts = [Fact("flooded", square(100, 100, 5)), Fact("cleared", square(5, 5, 40))]
+    captions = captions_of(facts, np.random.default_rng(0))
+    assert all("vegetation" in caption and "top left" in caption for caption in captions)
+    assert 0 < sum("bottom right" in caption for caption in captions) < 5
+    assert all(is_no_change(caption) for caption in captions_of([], np.random.default_rng(0))[:4])
+
+
+def test_places_belong_to_one_split():
+    names = {"oscd_rennes": "val", "oscd_beirut": "test", "oscd_elsewhere": "train"}
+    assert {name: city(name).split for name in names} == names
+    series = medium.series_sources(DATES, LANDSAT)
+    widths = {source.split: source.before.shape[2] for source in series}
+    assert widths == {"train": 210, "val": 105, "test": 105}
+    assert all(source.facts["cleared"].shape == source.before.shape[1:] for source in series)
+
+
+def test_held_out_tiles_cover_everything_and_unchanged_halves_come_along():
+    (source,) = city_sources([city("oscd_beirut")])
+    pairs = list(fixed_tiles(source))
+    whole = [pair for pair in pairs if pair.gsd == 10]
+    assert len(whole) == 2 * 3
+    assert sum(pair.sample.mask.sum() for pair in whole) >= source.mask.sum()
+    halves = [pair for pair in pairs if pair.gsd == 5]
+    assert halves and not any(pair.sample.changed for pair in halves)
+    for pair in pairs:
+        assert pair.sample.before.shape == pair.sample.after.shape == (3, 128, 128)
+        assert pair.sample.changed == pair.sample.mask.any()
+
+
+def test_a_tile_turned_in_time_says_the_reverse():
+    (source,) = city_sources([city("oscd_elsewhere")])
+    source = replace(source, facts={"built over": source.mask})
+    tiles = (random_tile(source, np.random.default_rng(seed)) for seed in range(40))
+    said = {words for tile in tiles for words in tile.sample.captions}
+    assert any("takes the place of" in text and text.startswith("vegetation") for text in said)
+    assert any("built over" in text for text in said)
+
+
+def test_a_calm_tile_holds_no_change_and_is_given_up_where_everything_changed():
+    (source,) = city_sources([city("oscd_elsewhere")])
+    for seed in range(20):
+        pair = calm_tile(source, np.random.default_rng(seed))
+        assert pair is not None and pair.sample.changed is False and 3.5 < pair.gsd < 7.6
+    everywhere = replace(source, facts={"rebuilt": np.ones_like(source.mask)})
+    assert calm_tile(everywhere, np.random.default_rng(0)) is None
+
+
+def pairs(seed=3, cities=("oscd_elsewhere", "oscd_rennes", "oscd_beirut")):
+    return list(
+        medium_pairs(
+            [city(name, number) for number, name in enumerate(cities)],
+            [(LANDSAT, DATES)],
+            city_tiles=6,
+            series_tiles=4,
+            still_tiles=2,
+            calm_tiles=3,
+            seed=seed,
+        )
+    )
+
+
+def test_the_same_seed_gives_the_same_tiles():
+    first, second, other = pairs(), pairs(), pairs(seed=4)
+    assert len(first) == len(second)
+    for one, two in zip(first, second, strict=True):
+        np.testing.assert_array_equal(one.sample.before, two.sample.before)
+        assert one.sample.captions == two.sample.captions
+    assert any((one.sample.before != two.sample.before).any() for one, two in zip(first, other, strict=True))
+    unchanged = [pair for pair in first if pair.split == "train"][-5:]
+    assert all(pair.sample.changed is False for pair in unchanged)
+    assert all((pair.sample.before != pair.sample.after).any() for pair in unchanged[:2]), "another light"
+
+
+def test_the_folder_is_read_as_levir_cc_at_its_own_resolution(tmp_path):
+    made = pairs()
+    summary = write_medium(made, tmp_path / "out", command="rscc synthesize-medium")
+    assert list(summary) == ["train", "val", "test"]
+    for split, part in summary.items():
+        assert sum(part.values()) - part["changed"] == sum(pair.split == split for pair in made)
+    data = LevirCC(tmp_path / "out", "val")
+    assert len(data) == sum(pair.split == "val" for pair in made)
+    assert {record.gsd for record in data.records} == {10.0}
+    assert all(record.mask is not None and len(record.captions) >= 2 for record in data.records)
+    sample = data[0]
+    assert sample.changed == sample.mask.any()
+    with pytest.raises(OutputExists, match="exists already"):
+        write_medium(made, tmp_path / "out", command="")
+    with pytest.raises(DatasetLayoutInvalid, match="no place is in the split test"):
+        write_medium([pair for pair in made if pair.split != "test"], tmp_path / "other", command="")
+    assert list(tmp_path.iterdir()) == [tmp_path / "out"], "what is refused leaves nothing"
+
+
+def test_the_command_reads_cities_and_scenes(tmp_path):
+    rows = ["file,dataset,width,height,gsd_m"]
+    for number, name in enumerate(("oscd_elsewhere", "oscd_rennes", "oscd_beirut")):
+        one = city(name, number)
+        arrays = {"A": one.before.transpose(1, 2, 0), "B": one.after.transpose(1, 2, 0)}
+        for part, array in (arrays | {"label": one.mask.astype(np.uint8) * 255}).items():
+            write_image(tmp_path / "cities" / part / f"{name}.png", array)
+        rows.append(f"{name}.png,oscd,260,150,10")
+    (tmp_path / "cities" / "index.csv").write_text("\n".join(rows) + "\n")
+    folder = tmp_path / "scenes" / LANDSAT.name
+    folder.mkdir(parents=True)
+    for year, image in zip((1990, 2000), DATES, strict=True):
+        place = {"crs": "EPSG:32718", "transform": north_up(500_000, 9_000_000, 90)}
+        write_raster(folder / f"{year}.tif", image, **place)
+    arguments = ["synthesize-medium", "--cities", tmp_path / "cities", "--scenes", tmp_path / "scenes"]
+    arguments += ["--city-tiles", "3", "--series-tiles", "2", "--still-tiles", "1", "--calm-tiles", "1", "-o"]
+    done = CliRunner().invoke(app, [*map(str, arguments), str(tmp_path / "out")], obj=State())
+    assert done.exit_code == 0, done.output
+    assert "train    7 tiles" in done.output and "pucallpa_landsat 2" in done.output
+    content = json.loads((tmp_path / "out" / "LevirCCcaptions.json").read_text())
+    places = {"oscd_elsewhere", "oscd_rennes", "oscd_beirut", LANDSAT.name}
+    assert {entry["kind"] for entry in content["images"]} == places

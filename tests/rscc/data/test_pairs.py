@@ -1,0 +1,115 @@
+"""Pairs read from files, turned, resized and put into batches."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from levir_cc_fixture import write_image
+from pair_samples import sample
+
+from rscc.data.pairs import FLIPS, collate, flip_array, flip_sample, flip_words, read_mask, read_rgb
+from rscc.images import resize
+from rscc.text.vocabulary import Vocabulary
+
+
+@pytest.mark.parametrize("values", [(0, 255), (0, 1), (0, 0)])
+def test_masks_of_either_range_are_read(tmp_path, values) -> None:
+    array = np.full((4, 6), values[0], np.uint8)
+    array[1:3, 2:5] = values[1]
+    write_image(tmp_path / "mask.png", array)
+    mask = read_mask(tmp_path / "mask.png")
+    assert mask.dtype == bool
+    assert mask.sum() == (6 if values[1] else 0)
+
+
+def test_grey_and_transparent_images_are_read_as_rgb(tmp_path) -> None:
+    grey = np.arange(24, dtype=np.uint8).reshape(4, 6)
+    write_image(tmp_path / "grey.png", grey)
+    write_image(tmp_path / "rgba.png", np.dstack([grey, grey, grey, 255 - grey]))
+    for name in ("grey.png", "rgba.png"):
+        np.testing.assert_array_equal(read_rgb(tmp_path / name), np.stack([grey] * 3))
+
+
+@pytest.mark.parametrize("flip", FLIPS)
+def test_a_flip_twice_changes_nothing(flip) -> None:
+    one = sample(("a house on the left of the upper road", "trees at the bottom-right corner, to the east"))
+    twice = flip_sample(flip_sample(one, flip), flip)
+    assert twice.captions == one.captions
+    for name in ("before", "after", "mask"):
+        np.testing.assert_array_equal(getattr(twice, name), getattr(one, name))
+
+
+@pytest.mark.parametrize("flip", FLIPS)
+def test_words_go_where_the_pixels_go(flip) -> None:
+    """A bright spot in one corner, named by its corner: after any flip the words still name its corner."""
+    for row, vertical in ((0, "top"), (-1, "bottom")):
+        for column, horizontal in ((0, "left"), (-1, "right")):
+            one = sample((f"a spot in the {vertical} {horizontal} corner", f"the {vertical}-{horizontal}"))
+            for part in (one.before, one.after):
+                part[:] = 0
+                part[:, row, column] = 255
+            one.mask[:] = False
+            one.mask[row, column] = True
+            turned = flip_sample(one, flip)
+            for part in (turned.before[0], turned.after[1], turned.mask):
+                y, x = np.argwhere(part)[0]
+                where = ("top" if y == 0 else "bottom", "left" if x == 0 else "right")
+                words = (" ".join(where), "-".join(where))
+                assert turned.captions == (f"a spot in the {words[0]} corner", f"the {words[1]}")
+
+
+def test_words_inside_other_words_stay() -> None:
+    caption = "brightness, leftover lots, a bungalow and a topping"
+    assert all(flip_words(caption, flip) == caption for flip in FLIPS)
+    turned = flip_words("upper left, north of the lower west", "vertical")
+    assert turned == "lower left, south of the upper west"
+
+
+def test_flips_are_all_four_and_independent_copies() -> None:
+    array = np.arange(12).reshape(1, 3, 4)
+    seen = {flip_array(array, flip).tobytes() for flip in FLIPS}
+    assert len(seen) == 4
+    turned = flip_array(array, "horizontal")
+    assert turned.flags.c_contiguous
+    turned[:] = 0
+    assert array.max() == 11
+
+
+def test_resize_keeps_masks_binary_and_images_in_range() -> None:
+    one = sample()
+    assert resize(one.before, (32, 48)).shape == (3, 32, 48)
+    mask = resize(one.mask, (32, 48))
+    assert (mask.dtype, mask.shape) == (bool, (32, 48))
+    assert resize(one.mask, one.mask.shape) is one.mask
+    flat = np.full((3, 8, 8), 77, np.uint8)
+    assert np.all(resize(flat, (20, 12)) == 77)
+
+
+def test_collate_pads_captions_and_marks_what_is_known() -> None:
+    vocabulary = Vocabulary.build(["a house on the left", "many trees"], min_count=1)
+    one = sample(("a house on the left",))
+    two = replace(sample(("many trees",), seed=1), mask=None, changed=None)
+    segments = {"a house on the left": ("a house", ""), "many trees": ("many trees", "")}
+    batch = collate([one, two], vocabulary=vocabulary, chosen=[*segments], segments=segments)
+    assert batch.before.shape == batch.after.shape == (2, 3, 24, 40)
+    assert batch.before.dtype == torch.uint8
+    assert batch.mask_known.tolist() == [True, False]
+    assert batch.mask.dtype == torch.float32
+    np.testing.assert_array_equal(batch.mask[0].numpy() > 0, one.mask)
+    assert not batch.mask[1].any()
+    assert batch.changed.tolist() == [1, 0]
+    assert batch.changed_known.tolist() == [True, False]
+    assert batch.tokens.dtype == torch.int64
+    assert [vocabulary.decode(row) for row in batch.tokens] == ["a house on the left", "many trees"]
+    assert batch.tokens[1].tolist()[-3:] == [vocabulary.pad] * 3
+    assert (batch.nouns, batch.verbs) == (["a house", "many trees"], ["", ""])
+    bare = collate([replace(one, mask=None), two])
+    assert bare.mask is bare.mask_known is bare.tokens is bare.nouns is None
+
+
+def test_long_captions_keep_their_end() -> None:
+    vocabulary = Vocabulary.build(["a b c d e f"], min_count=1)
+    batch = collate([sample()], vocabulary=vocabulary, chosen=["a b c d e f"], max_words=5)
+    assert batch.tokens.tolist()[0][-1] == vocabulary.eos
+    assert batch.tokens.shape == (1, 5)

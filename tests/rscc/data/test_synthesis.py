@@ -1,0 +1,240 @@
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from synthesis_fixture import NUMBERS, number_word, write_captions, write_masks, write_single_date
+
+from rscc.data.benchmarks.levir_cc import LevirCC
+from rscc.data.pairs import read_pair, truly_changed
+from rscc.data.synthesis.folder import write_synthesis
+from rscc.data.synthesis.grammar import Grammar, describe_mask
+from rscc.data.synthesis.sources import Sources
+from rscc.data.synthesis.synthesis import (
+    MadePair,
+    Synthesis,
+    SynthesisOptions,
+    add_cars,
+    add_shadow,
+    difference,
+    disturb_scene,
+    turn,
+)
+from rscc.errors import ConfigInvalid, DatasetLayoutInvalid, OutputExists
+from rscc.text.no_change import NO_CHANGE_SENTENCES
+from workflows.cli.app import main
+
+OPTIONS = SynthesisOptions(crops=10, unchanged=4, insertions=4, removals=4, swap=0.4, seed=3)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    root = tmp_path_factory.mktemp("sources")
+    return {
+        "data": write_captions(root / "captions"),
+        "masks": write_masks(root / "masks"),
+        "single_date": write_single_date(root / "single"),
+    }
+
+
+@pytest.fixture(scope="module")
+def sources(folders: dict[str, Path]) -> Sources:
+    return Sources(**folders, mask_datasets=("some",))
+
+
+@pytest.fixture(scope="module")
+def grammar(sources: Sources) -> Grammar:
+    return Grammar.learn(c for record in sources.captioned if record.changed for c in record.captions)
+
+
+@pytest.fixture(scope="module")
+def made(sources: Sources, grammar: Grammar) -> list[MadePair]:
+    return list(Synthesis(sources, grammar, OPTIONS).pairs())
+
+
+@pytest.fixture(scope="module")
+def written(made: list[MadePair], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("out") / "synthetic"
+    write_synthesis(made, folder, OPTIONS, sources={"data": "captions"}, command="rscc synthesize")
+    return folder
+
+
+def test_every_kind_is_made_in_its_number(made: list[MadePair]) -> None:
+    kinds = [pair.kind for pair in made]
+    assert sum(kind.startswith("crop") for kind in kinds) == 10
+    assert [kinds.count(kind) for kind in ("unchanged", "insertion", "removal")] == [4, 4, 4]
+    assert kinds.count("crop_alike") <= 2 and {"crop", "crop_reversed"} <= set(kinds)
+    for pair in made:
+        assert pair.sample.before.shape == pair.sample.after.shape == (3, 256, 256)
+        assert pair.sample.before.dtype == np.uint8
+
+
+def test_the_folder_is_read_as_levir_cc(written: Path, made: list[MadePair]) -> None:
+    records = LevirCC(written, "train").records
+    assert len(records) == len(made)
+    for record, pair in zip(records, made, strict=True):
+        seen = read_pair(record)
+        np.testing.assert_array_equal(seen.before, pair.sample.before)
+        np.testing.assert_array_equal(seen.after, pair.sample.after)
+        np.testing.assert_array_equal(seen.mask, pair.sample.mask)
+        assert (seen.captions, seen.changed) == (pair.sample.captions, pair.sample.changed)
+    entry = json.loads((written / "LevirCCcaptions.json").read_text())["images"][0]
+    assert entry["gsd"] == 0.5 and entry["kind"] == made[0].kind and entry["split"] == "train"
+
+
+def test_captions_agree_with_the_masks(written: Path) -> None:
+    removals = {"crop_reversed", "removal"}
+    for record in LevirCC(written, "train").records:
+        mask = read_pair(record).mask
+        if not truly_changed(record):
+            assert not mask.any() and record.captions == NO_CHANGE_SENTENCES
+            continue
+        found = describe_mask(mask)
+        for caption in record.captions:
+            least, most = NUMBERS[number_word(caption)]
+            assert least <= found.count <= most, (record.id, caption)
+            for word, region in (("left", "left"), ("upper", "top"), ("bottom", "bottom")):
+                assert word not in caption or any(region in place.split() for place in found.regions)
+            gone = "removed" in caption or "disappear" in caption
+            assert gone == (record.kind in removals), caption
+
+
+def test_buildings_are_there_when_the_caption_says_so(made: list[MadePair]) -> None:
+    """Where the mask is, one date shows a roof of one colour and the other the noise of open ground."""
+    for pair in made:
+        if not pair.sample.changed:
+            continue
+        mask = pair.sample.mask
+        before, after = (
+            np.abs(np.diff(a.astype(int), axis=2)) for a in (pair.sample.before, pair.sample.after)
+        )
+        inner = mask[:, 1:] & mask[:, :-1]
+        roof, open_ground = (after, before) if pair.kind in ("crop", "insertion") else (before, after)
+        if pair.kind.startswith("crop"):  # the others have a blur or a compression of their own
+            assert roof[:, inner].mean() < open_ground[:, inner].mean() - 0.3
+        change = (pair.sample.after.astype(int) - pair.sample.before).mean(0)
+        change = np.abs(change - np.median(change[~mask]))
+        assert change[mask].mean() > change[~mask].mean() + 5, pair.kind
+
+
+def test_only_training_pairs_of_the_named_collection_are_used(made: list[MadePair], sources: Sources) -> None:
+    assert {record.id for record in sources.pairs} == {"a.png", "b.png", "e.png"}
+    assert [sources.natural(record) for record in sources.pairs] == [True, False, True]
+    assert {record.before.parent.parent.name for record in sources.captioned} == {"train"}
+    used = {name for pair in made for name in pair.sources}
+    assert not used & {"c.png", "d.png", "f.png"}
+    assert not any(name.startswith(("val_", "test_")) for name in used)
+    assert not any("pond" in caption for pair in made for caption in pair.sample.captions)
+    assert all("b.png" not in pair.sources for pair in made if pair.kind == "crop_alike")
+
+
+def test_the_seed_decides(sources: Sources, grammar: Grammar, made: list[MadePair]) -> None:
+    again = list(Synthesis(sources, grammar, replace(OPTIONS, insertions=1, removals=1)).pairs())
+    for one, other in zip(again[:15], made[:15], strict=True):
+        assert replace(one, sample=None) == replace(other, sample=None)
+        assert one.sample.captions == other.sample.captions
+        np.testing.assert_array_equal(one.sample.after, other.sample.after)
+    fewer = SynthesisOptions(crops=2, unchanged=1, insertions=0, removals=0, seed=4)
+    others = zip(Synthesis(sources, grammar, fewer).pairs(), made, strict=False)
+    assert any(not np.array_equal(one.sample.before, other.sample.before) for one, other in others)
+
+
+def test_unchanged_pairs_differ_only_in_how_they_look(made: list[MadePair]) -> None:
+    pairs = [pair.sample for pair in made if pair.kind == "unchanged"]
+    assert all(not np.array_equal(pair.before, pair.after) for pair in pairs)
+    assert all(not pair.mask.any() and pair.changed is False for pair in pairs)
+
+
+def test_a_broken_run_leaves_nothing(made: list[MadePair], tmp_path: Path) -> None:
+    def broken() -> Iterator[MadePair]:
+        yield made[0]
+        raise DatasetLayoutInvalid("no more")
+
+    with pytest.raises(DatasetLayoutInvalid, match="no more"):
+        write_synthesis(broken(), tmp_path / "out", OPTIONS, sources={})
+    assert list(tmp_path.iterdir()) == []
+    write_synthesis(made[:1], tmp_path / "out", OPTIONS, sources={})
+    with pytest.raises(OutputExists, match="exists already"):
+        write_synthesis(made[:1], tmp_path / "out", OPTIONS, sources={})
+
+
+def test_record_and_readme_tell_where_it_comes_from(written: Path) -> None:
+    record = json.loads((written / "record.json").read_text())
+    assert record["options"]["seed"] == 3 and record["command"] == "rscc synthesize"
+    assert sum(record["pairs"].values()) == 22 and record["sources"] == {"data": "captions"}
+    assert "| removal | 4 |" in (written / "README.md").read_text()
+
+
+def test_difference_ignores_light_but_not_change() -> None:
+    rng = np.random.default_rng(0)
+    before = np.repeat(rng.integers(60, 180, (1, 8, 8), dtype=np.uint8).repeat(16, 1).repeat(16, 2), 3, 0)
+    lighter = (before * 0.7 + 40).astype(np.uint8)
+    assert difference(before, lighter) < 2
+    built = lighter.copy()
+    built[:, 32:64, 32:64] = 255
+    assert difference(before, built) > 20
+    assert difference(np.full((3, 20, 20), 7, np.uint8), np.full((3, 20, 20), 9, np.uint8)) == 0
+
+
+def test_turns_are_eight_and_different() -> None:
+    image = np.arange(12).reshape(1, 3, 4)
+    assert len({turn(image, number).tobytes() + bytes(turn(image, number).shape) for number in range(8)}) == 8
+    np.testing.assert_array_equal(turn(image, 0), image)
+
+
+def test_hard_negatives_are_local_and_repeatable() -> None:
+    image = np.full((3, 96, 96), 130, np.uint8)
+    cars = add_cars(image, np.random.default_rng(1))
+    touched = (cars != image).any(0)
+    assert 20 < touched.sum() < 6 * 150
+    shadow = add_shadow(image, np.random.default_rng(0))
+    assert (shadow <= image).all() and (shadow < image).any() and (shadow[:, ::95, ::95] > 0).all()
+    green = np.tile(np.array((40, 160, 40), np.uint8)[:, None, None], (1, 64, 64))
+    np.testing.assert_array_equal(add_cars(green, np.random.default_rng(0)), green)
+    one, other = (disturb_scene(image, np.random.default_rng(5)) for _ in range(2))
+    np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("changes", [{"crops": -1}, {"swap": 1.5}, {"alike": -0.1}])
+def test_options_are_checked(changes: dict[str, float]) -> None:
+    with pytest.raises(ConfigInvalid):
+        replace(OPTIONS, **changes)
+    with pytest.raises(ConfigInvalid, match="nothing to make"):
+        SynthesisOptions(crops=0, unchanged=0, insertions=0, removals=0)
+
+
+def run(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as stopped:
+        main(["synthesize", *map(str, arguments)])
+    return int(stopped.value.code or 0)
+
+
+def test_command_writes_and_sums_up(folders, tmp_path: Path, capsys) -> None:
+    known = ("--data", folders["data"], "--masks", folders["masks"], "--mask-dataset", "some")
+    counts = ("--crops", 2, "--unchanged", 1, "--insertions", 0, "--removals", 0)
+    assert run(*known, *counts, "-o", tmp_path / "out") == 0
+    assert "3  pairs" in capsys.readouterr().out
+    assert len(LevirCC(tmp_path / "out", "train")) == 3
+    assert run(*known, *counts, "-o", tmp_path / "out") == 2
+    assert "exists already" in capsys.readouterr().err
+
+
+def test_bad_input_gives_one_line(folders, tmp_path: Path, capsys) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    data = ("--data", folders["data"], "-o", tmp_path / "out")
+    wrong = (
+        (("--data", empty, "-o", tmp_path / "out"), "LevirCCcaptions.json"),
+        (data, "--masks"),
+        ((*data, "--masks", empty), "index.csv"),
+        ((*data, "--masks", folders["masks"]), "levir_cd"),
+        ((*data, "--single-date", empty), "index.csv"),
+        ((*data, "--crops", 0, "--unchanged", 0, "--insertions", 0, "--removals", 0), "nothing to make"),
+    )
+    for arguments, expected in wrong:
+        assert run(*arguments) == 2
+        error = capsys.readouterr().err
+        assert expected in error and error.count("\n") == 1, error
+    assert list(tmp_path.iterdir()) == [empty]

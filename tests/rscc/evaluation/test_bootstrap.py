@@ -1,0 +1,139 @@
+import numpy as np
+import pytest
+
+from rscc.errors import DatasetLayoutInvalid
+from rscc.evaluation.bootstrap import (
+    Resamples,
+    bleu_of_counts,
+    caption_intervals,
+    meteor_of_counts,
+    percentile_interval,
+    wilson_interval,
+)
+from rscc.evaluation.masks import MaskCounter
+from rscc.evaluation.metrics import CaptionScorer
+
+pytest.importorskip("pycocoevalcap")
+
+REFERENCES = {
+    "one": ["two villas are built along the road", "some villas appear near a road"],
+    "two": ["many trees are removed", "the trees disappear and a parking lot is built"],
+    "three": ["a long road is built through the woods"],
+    "four": ["a house stands where trees were", "the house replaces some trees"],
+}
+SAID = {
+    "one": "two villas are built near the road",
+    "two": "the trees are gone",
+    "three": "a long road is built through the woods",
+    "four": "",
+}
+
+
+def test_draws_are_seeded_and_hold_as_many_pairs_as_there_are() -> None:
+    one, same, other = Resamples(7), Resamples(7), Resamples(7, seed=2)
+    assert (one.weights == same.weights).all()
+    assert (one.weights != other.weights).any()
+    assert one.weights.shape == (1000, 7)
+    assert (one.weights.sum(1) == 7).all()
+    assert (Resamples(3, samples=5).weights.shape) == (5, 3)
+    with pytest.raises(DatasetLayoutInvalid):
+        Resamples(0)
+
+
+def test_the_interval_of_a_mean_is_that_of_normal_draws() -> None:
+    values = np.random.default_rng(2).normal(5, 2, 200)
+    means = Resamples(200).means(values)
+    low, high = percentile_interval(means)
+    assert low < values.mean() < high
+    assert high - low == pytest.approx(2 * 1.96 * values.std() / 200**0.5, rel=0.1)
+    wide = percentile_interval(means, level=0.99)
+    assert wide[0] < low and high < wide[1]
+    assert percentile_interval(Resamples(1).means(np.array([3.0]))) == (3.0, 3.0)
+
+
+def test_shares_are_of_sums_not_means_of_shares() -> None:
+    part, whole = np.array([1.0, 90.0]), np.array([10.0, 100.0])
+    resamples = Resamples(2)
+    shares = resamples.shares(part, whole)
+    both = (resamples.weights == 1).all(1)
+    assert both.any()
+    assert shares[both] == pytest.approx(91 / 110)
+    assert set(np.round(shares[~both], 6)) == {0.1, 0.9}
+
+
+def test_a_share_that_most_draws_leave_undefined_has_no_interval() -> None:
+    nothing = np.zeros(30)
+    assert percentile_interval(Resamples(30).shares(nothing, nothing)) is None
+    once = np.eye(1, 30)[0]  # a third of the draws leaves this pair out
+    assert percentile_interval(Resamples(30).shares(once, once)) is None
+    assert percentile_interval(Resamples(30).shares(once, np.ones(30))) is not None
+
+
+@pytest.fixture(scope="module")
+def plain():
+    with CaptionScorer(java=False) as scorer:
+        return scorer.score(SAID, REFERENCES)
+
+
+def test_bleu_of_all_counts_is_the_corpus_score(plain) -> None:
+    found = 100 * bleu_of_counts(plain.counts["bleu"].sum(0))
+    assert found == pytest.approx([plain.bleu1, plain.bleu2, plain.bleu3, plain.bleu4])
+    single = 100 * bleu_of_counts(plain.counts["bleu"])[:, 3]
+    assert single == pytest.approx(list(plain.per_pair["bleu4"].values()))
+    with CaptionScorer(java=False) as scorer:
+        scores = scorer.score({"x": "a b c d e f g"}, {"x": ["a b c d"]})
+    assert 100 * bleu_of_counts(scores.counts["bleu"].sum(0))[0] == pytest.approx(scores.bleu1)
+    assert scores.bleu1 == pytest.approx(100 * 4 / 7), "too long a caption has no brevity penalty"
+
+
+def test_every_draw_scores_like_the_captions_that_it_holds(plain) -> None:
+    resamples = Resamples(4, samples=3, seed=5)
+    drawn = bleu_of_counts(resamples.totals(plain.counts["bleu"]))
+    for weights, expected in zip(resamples.weights, drawn, strict=True):
+        held = [name for name, count in zip(SAID, weights, strict=True) for _ in range(int(count))]
+        with CaptionScorer(java=False) as scorer:
+            scores = scorer.score(
+                {str(i): SAID[name] for i, name in enumerate(held)},
+                {str(i): REFERENCES[name] for i, name in enumerate(held)},
+            )
+        assert 100 * expected[3] == pytest.approx(scores.bleu4)
+
+
+def test_intervals_hold_the_scores_and_need_all_four_for_their_mean(plain) -> None:
+    intervals = caption_intervals(plain.counts, plain.per_pair, Resamples(4))
+    assert set(intervals) == {"bleu1", "bleu2", "bleu3", "bleu4", "rouge_l", "cider"}
+    for name, (low, high) in intervals.items():
+        assert low <= getattr(plain, name) <= high, name
+
+
+@pytest.mark.slow
+def test_meteor_of_all_counts_is_meteor(java_scorer) -> None:
+    scores = java_scorer.score(SAID, REFERENCES)
+    counts = scores.counts["meteor"]
+    again = java_scorer.score(dict(list(SAID.items())[:2]), dict(list(REFERENCES.items())[:2]))
+    assert counts.shape == (4, 23)
+    assert again.counts["meteor"] == pytest.approx(counts[:2]), "a later call counts only its own pairs"
+    assert 100 * meteor_of_counts(counts.sum(0)) == pytest.approx(scores.meteor)
+    assert 100 * meteor_of_counts(counts) == pytest.approx(list(scores.per_pair["meteor"].values()))
+    intervals = caption_intervals(scores.counts, scores.per_pair, Resamples(4))
+    assert intervals["meteor"][0] <= scores.meteor <= intervals["meteor"][1]
+    assert intervals["s_m"][0] <= scores.s_m <= intervals["s_m"][1]
+
+
+def test_mask_intervals_resample_pairs_not_pixels() -> None:
+    counter = MaskCounter()
+    assert counter.intervals() == {}
+    truth, wrong = np.ones((9, 9), bool), np.zeros((9, 9), bool)
+    for place in range(20):
+        counter.add(truth if place % 2 else wrong, truth)
+    low, high = counter.intervals()["recall"]
+    assert (low, high) == pytest.approx((0.5 - 0.22, 0.5 + 0.22), abs=0.06)
+    assert counter.intervals()["precision"] == (1, 1)
+    assert counter.intervals()["f1"][0] < counter.scores().f1 < counter.intervals()["f1"][1]
+
+
+def test_wilsons_interval_is_the_published_one() -> None:
+    assert wilson_interval(0, 0) is None
+    assert wilson_interval(81, 263) == pytest.approx((0.2553, 0.3662), abs=1e-4)  # Newcombe 1998, Table I
+    assert wilson_interval(0, 20) == pytest.approx((0, 0.1611), abs=1e-4)
+    assert wilson_interval(20, 20) == pytest.approx((0.8389, 1), abs=1e-4)

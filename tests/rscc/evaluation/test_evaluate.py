@@ -1,0 +1,171 @@
+"""Scores of a captioner on every subset of pairs."""
+
+import json
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+import torch
+from evaluation_pairs import SIDE, BrightnessCaptioner, kinds_of, report_of
+from torch import nn
+
+from rscc.data.caches import pooled_features
+from rscc.data.pairs import truly_changed
+from rscc.errors import DatasetLayoutInvalid
+from rscc.evaluation.baselines import ALWAYS_NO_CHANGE
+from rscc.evaluation.metrics import CaptionScorer
+from rscc.evaluation.predictions import (
+    PairPrediction,
+    caption_predictions,
+    captioner_predictions,
+    enlarge,
+    prediction_line,
+)
+from rscc.evaluation.rows import SUBSETS
+from rscc.evaluation.scoring import score_predictions, subsets
+from rscc.text.facts import ChangeFacts
+
+pytest.importorskip("pycocoevalcap")
+
+
+def test_a_perfect_eye_gets_perfect_flags_and_masks(records, train) -> None:
+    told = []
+    report = report_of(records, train, observe=lambda record, said: told.append((record.id, said.changed)))
+    assert told == [("one", True), ("two", False), ("three", True), ("four", False)], "every pair, as said"
+    row = report.row("brightness", "all")
+    assert (row.flags.accuracy, row.flags.precision, row.flags.recall) == (1, 1, 1)
+    assert row.flags.calibration_error == pytest.approx(0, abs=1e-6)
+    assert row.intervals["flag_accuracy"] == (1, 1)
+    low, high = row.intervals["cider"]
+    assert low < row.captions.cider < high
+    assert (row.mask.precision, row.mask.recall) == pytest.approx((1, 1), abs=0.06)
+    assert row.mask.pixels == 3 * 24 * 40 + SIDE * SIDE, "counted at the size of the images"
+
+
+def test_pairs_are_read_in_batches_and_keep_their_order(records) -> None:
+    captioner = BrightnessCaptioner()
+    together = list(captioner_predictions(captioner, records, batch_size=3))
+    assert captioner.batches == [3, 1]
+    alone = list(captioner_predictions(captioner, records, batch_size=1))
+    assert [one.caption for one in together] == [one.caption for one in alone]
+    assert [one.mask.shape for one in together] == [(24, 40), (24, 40), (SIDE, SIDE), (24, 40)]
+    for one, other in zip(together, alone, strict=True):
+        assert (one.mask == other.mask).all()
+
+
+def test_pairs_without_references_are_left_out(records, train) -> None:
+    records[0] = replace(records[0], captions=())
+    assert report_of(records, train).run["counts"] == {"all": 3, "changed": 1, "unchanged": 2}
+    with pytest.raises(DatasetLayoutInvalid, match="no pair of this split"):
+        report_of([replace(record, captions=()) for record in records], train)
+
+
+def test_predictions_that_do_not_fit_the_pairs_are_refused(records) -> None:
+    small = [PairPrediction("a road", True, np.zeros((3, 3), bool)) for _ in records]
+    twice = [records[0], records[0]]
+    with CaptionScorer(java=False) as scorer:
+        with pytest.raises(ValueError, match="shorter"):
+            score_predictions("x", records, caption_predictions(["a road"]), scorer)
+        with pytest.raises(DatasetLayoutInvalid, match="differ in size"):
+            score_predictions("x", records, small, scorer)
+        with pytest.raises(DatasetLayoutInvalid, match="same id"):
+            score_predictions("x", twice, caption_predictions(["a road", "a road"]), scorer)
+
+
+def test_the_flag_comes_from_the_references_where_there_is_none(records) -> None:
+    unknown = [replace(record, changed=None) for record in records]
+    assert [truly_changed(record) for record in unknown] == [True, False, True, False]
+
+
+def test_pooled_features_are_the_means_of_the_last_map_of_both_dates(records) -> None:
+    class Trunk(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.place = nn.Parameter(torch.zeros(()))
+
+        def forward(self, images):
+            return [images.float(), images.float()[:, :, ::2, ::2]]
+
+    features = pooled_features(Trunk(), records, size=SIDE, batch_size=3, bf16=False)
+    assert features.shape == (4, 2, 3)
+    assert features[1] == pytest.approx(np.full((2, 3), 60))
+    assert features[0, 0] == pytest.approx(np.full(3, 60))
+    assert (features[0, 1] > 120).all()
+
+
+def test_probabilities_are_enlarged_to_height_by_width() -> None:
+    grid = np.array([[0.0, 1.0]], np.float32)
+    large = enlarge(grid, (3, 8))
+    assert large.shape == (3, 8)
+    assert (np.diff(large[0]) >= 0).all()
+    assert enlarge(large, (3, 8)) is large
+
+
+def test_changed_pairs_are_also_grouped_by_the_kind_of_change(records) -> None:
+    groups = subsets(kinds_of(records))
+    assert {subset: [record.id for record in members] for subset, members in groups.items()} == {
+        "all": ["one", "two", "three", "four"],
+        "changed": ["one", "three"],
+        "unchanged": ["two", "four"],
+        "add": ["one"],
+        "drop": ["three"],
+    }
+    kinds = {"one": ("road", "other"), "three": ("vegetation",), "two": ("road",)}
+    assert list(subsets(records, kinds)) == [*SUBSETS, "road", "vegetation"], "other holds the pair of road"
+    kinds["one"] = ("other",)
+    assert list(subsets(records, kinds)) == [*SUBSETS, "vegetation", "other"]
+    same = [replace(record, kind="add") for record in records]
+    assert list(subsets(same)) == list(SUBSETS), "a kind that holds all changed pairs says nothing new"
+
+
+def test_a_subset_is_scored_alone(records, train) -> None:
+    records = kinds_of([*records[:3], replace(records[0], id="five")])
+    whole = report_of(records, train)
+    alone = report_of([records[0], records[2], records[3]], train)
+    changed, expected = whole.row("brightness", "changed"), alone.row("brightness", "all")
+    assert changed.captions.cider == expected.captions.cider != whole.row("brightness", "all").captions.cider
+    assert changed.mask == expected.mask
+    drop = whole.row("brightness", "drop")
+    assert (drop.captions.count, drop.mask.pairs) == (1, 1)
+    assert whole.run["counts"] == {"all": 4, "changed": 3, "unchanged": 1, "add": 1, "drop": 1}
+
+
+def test_the_thresholds_of_the_card_are_used_and_wrong_flags_and_masks_count_against_the_model(
+    records, train
+) -> None:
+    eager = report_of(records, train, captioner=BrightnessCaptioner(threshold=1.1, changed_threshold=1e-9))
+    blind = report_of(records, train, captioner=BrightnessCaptioner(changed_threshold=1.1))
+    mask = eager.row("brightness", "all").mask
+    assert (mask.precision, mask.recall, mask.f1) == (None, 0, 0)
+    assert [blind.row("brightness", subset).flags.accuracy for subset in SUBSETS] == [0.5, 0, 1]
+    assert eager.row("brightness", "all").flags.recall == 1
+    assert blind.row("brightness", "all").flags.precision is None
+    assert blind.row("brightness", "unchanged").flags.recall is None
+    assert eager.row(ALWAYS_NO_CHANGE, "all").flags.calibration_error is None
+    assert eager.row("brightness", "changed").flags.calibration_error is None, "nothing to tell apart"
+    low, high = eager.row("brightness", "all").intervals["flag_recall"]
+    assert (low, high) == pytest.approx((0.342, 1), abs=1e-3), "Wilson's of 2 of 2"
+
+
+@dataclass(frozen=True)
+class Measured(PairPrediction):
+    """A prediction of a captioner whose captions are made of facts."""
+
+    facts: ChangeFacts | None = None
+
+
+def test_a_prediction_is_a_line_of_json(records) -> None:
+    plain = prediction_line(records[0], PairPrediction("a café is built", True))
+    assert plain.endswith("}\n") and plain.count("\n") == 1 and "é" in plain
+    assert json.loads(plain) == {
+        "file": "one",
+        "p_changed": None,
+        "changed": True,
+        "caption": "a café is built",
+        "facts": None,
+    }
+    facts = ChangeFacts(came={"building": 0.9}, count=2, place=("top",))
+    line = json.loads(prediction_line(records[0], Measured("two houses", True, None, 0.75, facts)))
+    assert line["p_changed"] == 0.75
+    assert (line["facts"]["came"], line["facts"]["count"]) == ({"building": 0.9}, 2)
+    assert line["facts"]["place"] == ["top"]

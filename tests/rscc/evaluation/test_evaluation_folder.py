@@ -1,0 +1,153 @@
+"""Evaluations of model folders on folders of data, and the command."""
+
+import csv
+import io
+import json
+import shutil
+from dataclasses import replace
+
+import pytest
+from benchmark_fixtures import WRITERS
+from evaluation_pairs import SIDE
+from levir_cc_fixture import write_levir_cc
+from PIL import Image
+from saved_models import saved
+from tiny_models import tiny_model
+
+from rscc.data.benchmarks.levir_cc import LevirCC
+from rscc.errors import ConfigInvalid, DatasetLayoutInvalid
+from rscc.evaluation import run as evaluate_module
+from rscc.evaluation.baselines import ALWAYS_NO_CHANGE, FREQUENT_CHANGE, NEAREST_PAIR, TEMPLATE_BY_COUNT
+from rscc.evaluation.metrics import CaptionScorer
+from rscc.evaluation.predictions import caption_predictions
+from rscc.evaluation.rows import PEOPLE, SUBSETS
+from rscc.evaluation.run import evaluate, score_model
+from rscc.evaluation.scoring import score_predictions
+from workflows.cli.app import main
+
+pytest.importorskip("pycocoevalcap")
+
+
+@pytest.mark.real
+def test_fixed_captions_score_on_the_public_test_split_as_documented(shared_data) -> None:
+    records = LevirCC(shared_data / "data" / "levir_cc", "test").records
+    expected = {
+        "there is no difference": (116.9, 0.2, 0.54),
+        "some houses are built along the road": (21.3, 29.8, 0.46),
+    }
+    with CaptionScorer(java=False) as scorer:
+        for caption, (whole, changed, flags) in expected.items():
+            said = caption_predictions([caption] * len(records))
+            rows = {row.subset: row for row in score_predictions(caption, records, said, scorer)}
+            assert rows["all"].captions.cider == pytest.approx(whole, abs=0.05)
+            assert rows["changed"].captions.cider == pytest.approx(changed, abs=0.05)
+            assert rows["all"].flags.accuracy == pytest.approx(flags, abs=0.005)
+
+
+def write_data(root) -> None:
+    """Write a data set whose two test pairs show what the two training pairs do."""
+    write_levir_cc(root, train=2, val=1, test=2, size=SIDE)
+    for path in (root / "images" / "train").rglob("*.png"):
+        name = path.name.replace("train", "test")
+        shutil.copy(path, root / "images" / "test" / path.parent.name / name)
+
+
+@pytest.fixture
+def untrained_folder(tmp_path, monkeypatch, tiny_registered):
+    """The folder of a model of random weights, on a machine without Java."""
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    return saved(tmp_path / "model", tiny_model(), name="untrained", paper="rdd", tile_size=SIDE)
+
+
+def test_a_model_folder_is_scored_on_a_data_set_folder(tmp_path, untrained_folder) -> None:
+    folder = untrained_folder
+    write_data(tmp_path / "data")
+    report = evaluate(folder.path, tmp_path / "data", split="test", beams=2, device="cpu")
+    names = {"untrained", TEMPLATE_BY_COUNT, ALWAYS_NO_CHANGE, FREQUENT_CHANGE, NEAREST_PAIR}
+    assert {row.name for row in report.rows} == names
+    assert report.run["counts"] == {"all": 2, "changed": 1, "unchanged": 1}
+    assert report.run["model"]["weights_sha256"] == folder.card.weights_sha256
+    assert report.row(NEAREST_PAIR, "all").flags.accuracy == 1
+    assert report.row("untrained", "all").mask.pixels == 2 * SIDE * SIDE
+    assert report.run["dataset"] == "levir_cc"
+    assert "compared: all pairs" in report.as_text(compare=True)
+
+    records = LevirCC(tmp_path / "data", "test").records
+    rows = score_model(folder.path, records, beams=2, java=False, device="cpu")
+    for row, expected in zip(rows, report.rows[:3], strict=True):
+        assert row.captions.cider == expected.captions.cider
+        assert (row.flags, row.mask) == (expected.flags, expected.mask)
+    with pytest.raises(DatasetLayoutInvalid, match="no pair of this split"):
+        score_model(folder.path, [replace(record, captions=()) for record in records])
+
+
+def test_too_many_training_pairs_have_no_nearest_and_the_report_says_so(
+    tmp_path, untrained_folder, monkeypatch
+) -> None:
+    write_data(tmp_path / "data")
+    monkeypatch.setattr(evaluate_module, "MOST_NEIGHBOURS", 1)
+    report = evaluate(untrained_folder.path, tmp_path / "data", beams=1, device="cpu")
+    assert NEAREST_PAIR not in {row.name for row in report.rows}
+    assert "no nearest training pair is looked for among more than 1 training pairs" in report.as_text()
+
+
+@pytest.mark.parametrize(
+    ("dataset", "subsets_found", "compared"),
+    [
+        ("clevr_change", {*SUBSETS, "color", "material"}, 5),
+        ("clevr_dc", set(SUBSETS), 1),
+        ("dubai_cc", set(SUBSETS), 0),
+        ("image_editing_request", {"all"}, 1),
+        ("spot_the_diff", {"all"}, 1),
+        ("spot_the_diff_multi", {"all"}, 0),
+    ],
+)
+def test_every_data_set_is_scored(dataset, subsets_found, compared, tmp_path, untrained_folder) -> None:
+    WRITERS[dataset](tmp_path / "data")
+    report = evaluate(untrained_folder.path, tmp_path / "data", dataset=dataset, beams=1, device="cpu")
+    assert {row.subset for row in report.rows} == subsets_found
+    assert all(row.mask is None for row in report.rows)
+    assert report.as_text(compare=True).count("| compared: ") == compared
+    assert json.loads(json.dumps(report.as_dict()))["run"]["dataset"] == dataset
+
+
+def test_an_unknown_data_set_is_refused_before_anything_is_read() -> None:
+    with pytest.raises(ConfigInvalid, match="'paris' is not known; use one of levir_cc"):
+        evaluate("no model", "no folder", dataset="paris")
+
+
+def test_the_command_writes_sheet_table_scores_and_predictions(tmp_path, untrained_folder, capsys) -> None:
+    write_data(tmp_path / "data")
+    arguments = ["evaluate", "--model", untrained_folder.path, "--data", tmp_path / "data", "--robustness"]
+    arguments += ["--no-baselines"]
+    written = ["--sheet", tmp_path / "sheet-{page}.png", "--json", tmp_path / "scores.json"]
+    written += ["--predictions", tmp_path / "said.jsonl"]
+    files = ("sheet-1.png", "sheet.csv", "scores.json", "said.jsonl")
+    with pytest.raises(SystemExit) as ended:
+        main([str(one) for one in [*arguments, *written, "--kinds", "--beams", "1", "--device", "cpu"]])
+    out = capsys.readouterr().out
+    assert ended.value.code == 0
+    assert "untrained, one image twice, called unchanged" in out
+    assert {path.name for path in tmp_path.glob("s*")} == set(files)
+    with Image.open(tmp_path / "sheet-1.png") as sheet:
+        assert sheet.height > 2 * 256
+    sheet_table = (tmp_path / "sheet.csv").read_text()
+    assert sheet_table.count("\n") == 3
+    values = json.loads((tmp_path / "scores.json").read_text())
+    assert {row["name"] for row in values["rows"]} == {"untrained"}
+    assert values["robustness"]["called_unchanged"]["all"]["pairs"] == 6 * 4
+    assert [scores["name"] for scores in values["facts"]] == ["untrained", PEOPLE]
+    lines = [json.loads(line) for line in (tmp_path / "said.jsonl").read_text().splitlines()]
+    table = csv.DictReader(io.StringIO(sheet_table))
+    drawn = [(row["id"], row["called_changed"] == "1", row["caption"]) for row in table]
+    assert [(line["file"], line["changed"], line["caption"]) for line in lines] == drawn
+    assert all(0 <= line["p_changed"] <= 1 and line["facts"] is None for line in lines)
+
+
+@pytest.mark.parametrize("name", ["sheet.bmp", "nowhere/sheet.png"])
+def test_a_sheet_that_cannot_be_written_is_refused_before_the_work(name, tmp_path, capfd) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["evaluate", "--data", str(tmp_path / "missing"), "--sheet", str(tmp_path / name)])
+    err = capfd.readouterr().err
+    assert ended.value.code == 2
+    assert name.split("/")[-1] in err and err.count("\n") == 1

@@ -1,0 +1,162 @@
+"""The report of an evaluation as text and as JSON."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from evaluation_pairs import BrightnessCaptioner, kinds_of, report_of
+
+from rscc.errors import WeightsNotFound
+from rscc.evaluation import run as evaluate_module
+from rscc.evaluation.baselines import ALWAYS_NO_CHANGE, FREQUENT_CHANGE, TEMPLATE_BY_COUNT
+from rscc.evaluation.report import run_record
+from rscc.evaluation.rows import PEOPLE, SUBSETS
+from rscc.evaluation.run import EvaluationOptions, evaluate_records
+
+pytest.importorskip("pycocoevalcap")
+
+
+def tables_of(text, words="") -> list[str]:
+    """The tables whose first line holds ``words``."""
+    parts = [part for part in text.split("\n\n") if part.startswith("|")]
+    return [part for part in parts if words in part.splitlines()[0]]
+
+
+def test_the_text_has_a_table_per_subset_and_scores_with_their_intervals(records, train) -> None:
+    report = report_of(records, train)
+    text = report.as_text()
+    assert "mask F1" in text
+    for subset in SUBSETS:
+        assert f"| {subset} pairs" in text
+    assert "RDD+ACR" not in text
+    assert "Note: no Java found" in text
+    assert "Note: unchanged pairs: all pairs share the same references" in text
+    assert len(tables_of(text, "BLEU-1")) == 3
+    assert len(tables_of(text)) == 7
+    for table in tables_of(text):
+        assert len({line.count("|") for line in table.splitlines()}) == 1
+        assert len({len(line) for line in table.splitlines()}) == 1
+    (table,) = tables_of(text, "95 % intervals")
+    lines = [[cell.strip() for cell in line.split("|")] for line in table.splitlines()]
+    assert [line[1] for line in lines[2:]] == ["all pairs", "changed pairs", "unchanged pairs"]
+    row = report.row("brightness", "all")
+    low, high = row.intervals["cider"]
+    assert lines[2][lines[0].index("CIDEr")] == f"{row.captions.cider:.1f} ({low:.1f}-{high:.1f})"
+    values = report.as_dict()
+    assert values["rows"][0]["intervals"]["flag_accuracy"] == (1, 1) and values["robustness"] is None
+
+
+def test_without_masks_the_tables_have_no_mask_columns(records, train) -> None:
+    captioner = BrightnessCaptioner(changed_threshold=0.0)
+    report = report_of([replace(one, mask=None) for one in records], train, captioner=captioner)
+    assert "mask" not in report.as_text()
+    assert "flag acc." in report.as_text()
+    assert captioner.batches == [], "with neither true masks nor P(changed), only captions are asked for"
+    assert report.row("brightness", "all").flags.calibration_error is None
+
+
+def test_masks_of_a_model_without_a_change_head_are_not_scored(records, train) -> None:
+    captioner = BrightnessCaptioner(localiser="attention")
+    report = report_of(records, train, captioner=captioner)
+    assert report.row("brightness", "all").mask is None
+    assert report.row("brightness", "all").flags.accuracy == 1
+    assert report.row("brightness", "all").flags.calibration_error is not None
+    assert "Note: change masks are not scored" in report.as_text()
+
+
+def test_pairs_that_all_changed_have_one_table(records, train) -> None:
+    report = report_of([records[0], records[2]], train)
+    assert {row.subset for row in report.rows} == {"all"}
+    assert report.run["counts"] == {"all": 2, "changed": 2, "unchanged": 0}
+    assert len(tables_of(report.as_text(), "BLEU-1")) == 1
+
+
+def test_subsets_of_clevr_change_have_the_papers_names(records, train) -> None:
+    report = report_of(kinds_of(records), train, dataset="clevr_change")
+    names = ["total", "semantic change", "pseudo change", "kind: add", "kind: drop"]
+    tables = [tables_of(report.as_text(), "BLEU-1"), tables_of(report.as_text(compare=True), "compared")]
+    heads = [[table.split("|")[1].strip() for table in part] for part in tables]
+    assert heads == [names, [f"compared: {name}" for name in names]]
+
+
+def test_objects_that_no_reference_names_are_counted_where_captions_speak_of_them(records, train) -> None:
+    pytest.importorskip("spacy")
+    report = report_of(records, train)
+    found = report.row("brightness", "all").objects
+    assert (found.captions, found.wrong, found.by_class) == (2, 1, {"building": 1}), "no villas among trees"
+    assert report.row("brightness", "unchanged").objects.captions == 0
+    assert "50.0" in tables_of(report.as_text(), "objects no reference names")[0]
+    other = report_of(records, train, dataset="spot_the_diff").row("brightness", "all")
+    assert other.objects is None
+    assert "hallucination_rate" not in other.intervals
+
+
+def test_without_a_parser_objects_are_left_out_and_the_notes_say_so(records, train, monkeypatch) -> None:
+    def absent():
+        raise WeightsNotFound("no parser here")
+
+    monkeypatch.setattr(evaluate_module, "load_parser", absent)
+    report = report_of(records, train)
+    assert report.row("brightness", "all").objects is None
+    assert report.facts[0].objects is None and len(tables_of(report.as_text(), "objects P")) == 1
+    assert "Note: objects that no reference names are not counted: no parser here" in report.as_text()
+
+
+def test_facts_of_changed_pairs_stand_beside_those_of_people_and_of_counting(records, train) -> None:
+    """The captioner says "two villas are built" of new villas and of felled trees."""
+    pytest.importorskip("spacy")
+    report = report_of(records, train)
+    facts, classes = tables_of(report.as_text(), "objects P")
+    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in facts.splitlines()]
+    assert lines[0][:2] == ["facts of 2 changed pairs", "direction, %"]
+    rows = {line[0]: line[1:] for line in lines[2:]}
+    assert list(rows) == ["brightness", PEOPLE, TEMPLATE_BY_COUNT, ALWAYS_NO_CHANGE, FREQUENT_CHANGE]
+    assert rows["brightness"][0].endswith("1 of 2") and rows[PEOPLE][0].endswith("6 of 6")
+    assert rows["brightness"][-1] == "1" and rows[ALWAYS_NO_CHANGE][-1] == "1"
+    assert rows["brightness"][2] == "–", "no word of place"
+    assert [line.split("|")[1].strip() for line in classes.splitlines()[2:]] == ["building", "trees"]
+    values = json.loads(json.dumps(report.as_dict()))["facts"]
+    assert [one["name"] for one in values] == list(rows)
+    assert values[0]["objects_by_class"]["building"]["right"] == 1
+    assert values[0]["direction"]["interval"] == pytest.approx([0.0945, 0.9055], abs=1e-4)
+
+
+def test_facts_are_of_overhead_pairs_that_changed(records, train) -> None:
+    assert not report_of(records, train, dataset="spot_the_diff").facts
+    assert not report_of(records[1:2], train).facts
+    alone = report_of(records, train, options=EvaluationOptions(baselines=False))
+    assert [one.name for one in alone.facts] == ["brightness", PEOPLE]
+    captioner = BrightnessCaptioner(localiser="attention")
+    assert TEMPLATE_BY_COUNT not in [row.name for row in report_of(records, train, captioner=captioner).rows]
+
+
+def test_kinds_are_read_from_references_where_the_data_name_none(records, train) -> None:
+    pytest.importorskip("spacy")
+    report = report_of(records, train, options=EvaluationOptions(kinds=True))
+    assert {row.subset for row in report.rows} == {*SUBSETS, "building", "vegetation"}
+    assert report.row("brightness", "building").captions.count == 1
+    assert report.run["counts"]["vegetation"] == 1
+    named = report_of(kinds_of(records), train, options=EvaluationOptions(kinds=True))
+    assert {row.subset for row in named.rows} == {*SUBSETS, "add", "drop"}
+
+
+def test_robustness_is_measured_when_it_is_wanted(records, train) -> None:
+    report = report_of(records, train, options=EvaluationOptions(robustness=True))
+    assert report.robustness.unchanged["identical"].right == 8
+    assert report.robustness.removal.pairs == 1
+    (table,) = tables_of(report.as_text(), "construction shown backwards")
+    assert "0.0 (0.0-79.3)" in table
+    values = json.loads(json.dumps(report.as_dict()))["robustness"]["backwards"]
+    assert values["describes_removal"]["pairs"] == 1
+
+
+def test_the_dictionary_is_json_with_the_run_record(records, train) -> None:
+    run = {**run_record("rscc evaluate --data x"), "data": "x", "split": "test"}
+    report = evaluate_records(BrightnessCaptioner(), records, train, run=run, java=False)
+    values = json.loads(json.dumps(report.as_dict()))
+    assert values["run"]["command"] == "rscc evaluate --data x"
+    assert {"date", "machine", "versions", "data", "split", "counts", "model", "beams"} <= set(values["run"])
+    assert len(values["rows"]) == 12
+    assert values["rows"][0]["mask"]["f1"] > 0.9
+    assert values["papers"]["rows"][-1]["method"] == "DAVIR"
+    assert values["papers"]["rows"][-1]["cider"] == 140.7

@@ -1,0 +1,77 @@
+"""Scores by kind of change, as they stand in a model's card."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from fakes import card
+
+from rscc.data.pairs import PairRecord
+from rscc.errors import WeightsNotFound
+from rscc.evaluation import scoring as kind_scores
+from rscc.evaluation.scoring import score_kinds
+from rscc.training.card import kinds_table
+
+pytest.importorskip("pycocoevalcap")
+
+GROUNDS = ("lawn", "field", "desert", "meadow", "slope", "bank")
+HOUSES = [f"some houses are built on the {ground}" for ground in GROUNDS]
+ROADS = [f"a road is built across the {ground}" for ground in GROUNDS]
+SAME = "there is no difference"
+
+
+def records() -> list[PairRecord]:
+    """Six pairs with new houses, six with new roads, four without change."""
+    told = [(one, one.replace("some", "several")) for one in HOUSES]
+    told += [(one, one.replace("a road", "one road")) for one in ROADS]
+    told += [(SAME, SAME)] * 4
+    return [
+        PairRecord(str(number), "a.png", "b.png", captions=captions, changed=number < 12)
+        for number, captions in enumerate(told)
+    ]
+
+
+def test_each_kind_is_scored_alone() -> None:
+    """All houses are said as people say them; of the roads two are missed and one is called a house."""
+    said = [*HOUSES, *ROADS[:3], HOUSES[3], *ROADS[4:], *[SAME] * 4]
+    called = np.array([True] * 10 + [False] * 2 + [True] + [False] * 3)
+    found = score_kinds(records(), said, called)
+    assert list(found) == ["changed", "unchanged", "building", "road"]
+    assert [found[kind]["pairs"] for kind in found] == [12, 4, 6, 6]
+    called = [found[kind]["called_changed"] for kind in found]
+    assert called == pytest.approx([10 / 12, 0.25, 1, 4 / 6], abs=1e-4)
+    assert found["building"]["cider"] > found["changed"]["cider"] > found["road"]["cider"] > 0
+    assert found["building"]["other_objects"] == 0 and found["road"]["other_objects"] == 0.25
+    assert set(found["unchanged"]) == {"pairs", "called_changed"}
+
+
+def test_few_pairs_have_no_score_of_words() -> None:
+    few = [*records()[3:8], records()[12]]
+    found = score_kinds(few, [record.captions[0] for record in few], np.ones(6, bool))
+    assert "cider" in found["changed"] and "cider" not in found["building"]
+    assert found["building"]["other_objects"] == 0
+
+
+def test_what_is_missed_counts_as_said_to_be_unchanged_and_without_a_parser_nothing_is_said(
+    monkeypatch,
+) -> None:
+    """The words that a model would have found for a pair it calls unchanged are not shown, nor scored."""
+    said = [*HOUSES, *ROADS, *[SAME] * 4]
+    none = score_kinds(records(), said, np.zeros(16, bool))
+    assert none["building"] == {"pairs": 6, "called_changed": 0, "cider": 0}
+
+    def missing(records):
+        raise WeightsNotFound("no parser")
+
+    monkeypatch.setattr(kind_scores, "kinds_read", missing)
+    assert score_kinds(records(), said, np.ones(16, bool)) == {}
+
+
+def test_cards_show_them() -> None:
+    kinds = {"unchanged": {"pairs": 4.0, "called_changed": 0.25}}
+    kinds["road"] = {"pairs": 6.0, "called_changed": 0.5, "cider": 41.26, "other_objects": 0.25}
+    lines = kinds_table(card(kinds=kinds)).split("\n")
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
+    assert ["unchanged", "4", "0.250", "–", "–"] in rows
+    assert ["road", "6", "0.500", "41.3", "0.250"] in rows
+    assert kinds_table(card()) == ""

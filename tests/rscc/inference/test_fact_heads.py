@@ -1,0 +1,156 @@
+"""Heads that tell facts: what holds for any weights, and the rules from logits to facts."""
+
+import numpy as np
+import pytest
+import torch
+from tiny_facts import logits_of, plain_rules, tiny_heads
+
+from rscc.inference.fact_heads import (
+    ANSWERS,
+    CHANGING,
+    LEAST_KNOWN,
+    change_cells,
+    joined_logits,
+    pooled,
+)
+
+
+def views(seed: int = 0, *, grid: tuple[int, int] = (4, 6), cell: int = 8):
+    """Last maps of both dates, change probability and a region of everything, for two pairs."""
+    generator = torch.Generator().manual_seed(seed)
+    before, after = (torch.randn(2, 12, *grid, generator=generator) for _ in range(2))
+    change = torch.rand(2, grid[0] * cell, grid[1] * cell, generator=generator)
+    return before, after, change, torch.ones_like(change)
+
+
+@torch.no_grad()
+def test_swapped_dates_swap_came_and_gone_exactly() -> None:
+    heads, (before, after, change, region) = tiny_heads(), views()
+    forth, back = heads(before, after, change, region), heads(after, before, change, region)
+    count = len(CHANGING)
+    assert forth.shape == (2, len(ANSWERS))
+    assert torch.equal(forth[:, :count], back[:, count : 2 * count])
+    assert torch.equal(forth[:, count : 2 * count], back[:, :count])
+    assert not torch.allclose(forth[:, :count], back[:, :count], atol=1e-3)
+
+
+@torch.no_grad()
+def test_batched_equals_single() -> None:
+    heads, parts = tiny_heads(), views()
+    whole = heads(*parts)
+    for i in range(2):
+        torch.testing.assert_close(heads(*(part[i : i + 1] for part in parts))[0], whole[i])
+
+
+@torch.no_grad()
+def test_a_region_is_answered_by_its_own_positions() -> None:
+    heads, (before, after, change, region) = tiny_heads(), views()
+    region[..., 16:] = 0
+    expected = heads(before[..., :2], after[..., :2], change[..., :16], region[..., :16])
+    torch.testing.assert_close(heads(before, after, change, region), expected)
+
+
+@torch.no_grad()
+def test_a_pair_without_a_region_counts_as_a_whole() -> None:
+    heads, (before, after, change, region) = tiny_heads(), views()
+    torch.testing.assert_close(
+        heads(before, after, change, torch.zeros_like(region)), heads(before, after, change, region)
+    )
+
+
+def test_a_region_without_the_object_lowers_its_logit() -> None:
+    logits = torch.full((3, 4, 1), -3.0)
+    logits[:, 0] = 5.0
+    regions = torch.tensor([[1.0, 0, 0, 0], [1, 1, 1, 1], [0, 1, 1, 1]])
+    with_it, part, without = pooled(logits, regions).flatten().tolist()
+    assert with_it == pytest.approx(5) and without == pytest.approx(-3, abs=0.01)
+    assert part == pytest.approx(np.log((np.exp(5) + 3 * np.exp(-3)) / 4), rel=1e-5)
+
+
+def test_the_scale_of_weights_does_not_matter() -> None:
+    logits, weights = torch.randn(2, 5, 3), torch.rand(2, 5)
+    torch.testing.assert_close(pooled(logits, weights), pooled(logits, 7 * weights))
+
+
+@torch.no_grad()
+def test_crops_joined_by_their_shares_are_the_whole() -> None:
+    heads, (before, after, change, region) = tiny_heads(), views()
+    whole = heads(before, after, change, region).numpy()
+    columns = (slice(0, 2), slice(2, 6))
+    crops = [
+        heads(before[..., part], after[..., part], *(m[..., 8 * part.start : 8 * part.stop] for m in pixels))
+        for part, pixels in ((part, (change, region)) for part in columns)
+    ]
+    for i in range(2):
+        joined = joined_logits([crop[i].numpy() for crop in crops], [2 * 32, 4 * 32])
+        np.testing.assert_allclose(joined, whole[i], rtol=1e-4)
+        np.testing.assert_allclose(joined_logits([whole[i]], [17.0]), whole[i], rtol=1e-5)
+
+
+def test_change_is_shown_to_positions_as_mean_and_largest() -> None:
+    change = torch.zeros(1, 4, 8)
+    change[0, 0, 5] = 0.8
+    cells = change_cells(change, (2, 4))
+    assert cells.shape == (1, 8, 2)
+    expected = torch.zeros(8, 2)
+    expected[2] = torch.tensor([0.2, 0.8])
+    torch.testing.assert_close(cells[0], expected)
+
+
+def test_what_is_less_than_sure_is_absent() -> None:
+    rules = plain_rules(sure=(0.7,) * len(ANSWERS))
+    just, not_quite = np.log(0.71 / 0.29), np.log(0.69 / 0.31)
+    facts = rules.facts(logits_of(came_road=just, came_trees=not_quite, gone_trees=just))
+    assert facts.came == {"road": pytest.approx(0.71)} and facts.gone == {"trees": pytest.approx(0.71)}
+    assert not facts.before and not facts.beside and facts.count is None and facts.place == ()
+
+
+def test_what_there_was_too_little_to_learn_from_is_never_stated() -> None:
+    slopes = tuple(0.0 if name == "came road" else 1.0 for name in ANSWERS)
+    rules = plain_rules(slopes=slopes, offsets=(9.0,) * len(ANSWERS))
+    facts = rules.facts(np.zeros(len(ANSWERS)))
+    assert "road" not in facts.came and set(facts.came) == set(CHANGING) - {"road"}
+
+
+def test_slope_and_offset_calibrate() -> None:
+    rules = plain_rules(slopes=(2.0,) * len(ANSWERS), offsets=(-1.0,) * len(ANSWERS))
+    found = rules.probabilities(np.full(len(ANSWERS), 0.5))
+    assert tuple(found) == ANSWERS and set(found.values()) == {0.5}
+
+
+def test_what_stands_around_tells_what_was_there_and_what_is_beside() -> None:
+    facts = plain_rules().facts(
+        logits_of(
+            *("came building", "gone parking lot", "around building", "around road", "around trees"),
+            *("around parking lot",),
+            around_grass=6.0,
+        )
+    )
+    assert list(facts.before) == ["trees", "grass"] and list(facts.beside) == ["road"]
+    assert list(facts.came) == ["building"] and list(facts.gone) == ["parking lot"]
+
+
+def test_trees_that_came_were_not_there_before() -> None:
+    assert not plain_rules().facts(logits_of("came trees", "around trees")).before
+
+
+def test_the_surest_comes_first() -> None:
+    facts = plain_rules().facts(logits_of(came_building=1.0, came_road=3.0, came_trees=2.0))
+    assert list(facts.came) == ["road", "trees", "building"]
+
+
+def test_of_what_changed_for_certain_one_of_both_is_stated() -> None:
+    rules = plain_rules()
+    logits = logits_of(came_building=np.log(0.3 / 0.7), gone_building=np.log(0.1 / 0.9))
+    assert not rules.facts(logits).came
+    facts = rules.facts(logits, known=True)
+    assert facts.came == {"building": pytest.approx(0.75)} and not facts.gone
+
+
+def test_nothing_is_made_of_next_to_nothing_or_of_both() -> None:
+    rules = plain_rules()
+    little = LEAST_KNOWN / 2 - 0.01
+    logit = np.log(little / (1 - little))
+    assert rules.facts(logits_of(came_building=logit), known=True).direction is None
+    both = rules.facts(logits_of("came building", "gone building"), known=True)
+    assert both.came == both.gone and both.direction == "replaced" and both.came["building"] > 0.9

@@ -1,0 +1,223 @@
+"""From logits and masks to captions that state facts, and their members of a model folder."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from saved_models import edit_member
+from tiny_facts import SURE_LOGIT, logits_of, squares, tiny_facts, tiny_phrasing
+
+from rscc.inference.fact_heads import ANSWERS
+from rscc.inference.facts import (
+    MOST_COUNTED,
+    RULES,
+    SMALLEST,
+    WEIGHTS,
+    FactModel,
+    GroundedCaption,
+    counted,
+    map_caption,
+    measurements,
+    picture_place,
+)
+from rscc.text.facts import ChangeFacts
+
+LOGITS = logits_of("came building", "around trees")
+
+
+def test_a_picture_is_told_with_number_place_and_probability() -> None:
+    caption = tiny_facts().picture_caption(LOGITS, LOGITS, squares(3), 0.8)
+    assert isinstance(caption, GroundedCaption)
+    assert caption.text == "some houses are built in the woods"
+    assert caption.changed and caption.confident and caption.likelihood is None
+    assert caption.facts.count == 3 and caption.facts.place == ("top", "left")
+    assert set(caption.facts.came) == {"building"} and set(caption.facts.before) == {"trees"}
+    assert caption.score == pytest.approx(0.8 / (1 + np.exp(-SURE_LOGIT)))
+    assert caption.text not in caption.alternatives and len(set(caption.alternatives)) == 4
+
+
+def test_people_s_words_depend_on_what_is_measured() -> None:
+    model = tiny_facts(tiny_phrasing())
+    one, three = (model.picture_caption(LOGITS, LOGITS, squares(count), 1.0).text for count in (1, 3))
+    assert one.startswith("a building ") and three.startswith("several villas are constructed")
+
+
+def test_buildings_are_counted_and_nothing_else() -> None:
+    for name, number in (("came road", None), ("gone building", 4)):
+        logits = logits_of(name)
+        assert tiny_facts().picture_caption(logits, logits, squares(4), 1.0).facts.count == number
+
+
+def test_a_change_that_is_known_needs_less_to_be_of_buildings() -> None:
+    logits, less = (logits_of(came_building=value, gone_building=-5.0) for value in (-2.0, -4.0))
+    assert (
+        tiny_facts().picture_caption(logits, logits, squares(2), 1.0).text.startswith("two houses are built")
+    )
+    assert not tiny_facts().picture_caption(less, less, squares(2), 1.0).confident
+
+
+def test_a_small_building_is_known_by_its_own_pixels() -> None:
+    whole, closer = logits_of(came_building=-4.0, gone_building=-5.0), logits_of("came building", "came road")
+    caption = tiny_facts().picture_caption(whole, closer, squares(1), 1.0)
+    assert set(caption.facts.came) == {"building"}
+
+
+def test_too_little_for_words_is_said_and_flagged() -> None:
+    caption = tiny_facts().picture_caption(
+        logits_of("around road"), logits_of("around road"), squares(2), 0.9
+    )
+    assert (caption.text, caption.score, caption.alternatives) == ("something changed", 0.0, ())
+    assert caption.changed and not caption.confident
+
+
+def test_a_change_on_a_map_is_certain() -> None:
+    facts = ChangeFacts(came={"building": 0.9}, count=12, place=("north",))
+    caption = map_caption(facts)
+    assert caption.text == "12 houses are built in the north" and caption.score == pytest.approx(0.9)
+    assert caption.confident and caption.facts == facts and caption.alternatives
+    doubtful = map_caption(ChangeFacts(beside={"road": 0.9}))
+    assert (doubtful.text, doubtful.score, doubtful.confident) == ("something changed", 0.0, False)
+
+
+def test_outlines_are_counted_from_a_least_size() -> None:
+    mask = np.zeros((40, 50), bool)
+    mask[0, :SMALLEST] = True  # 50 pixels: the row is no longer
+    mask[10:16, 0:10] = True
+    mask[20:26, 0:10] = True
+    mask[26, 10] = True  # touches by a corner only
+    outlines, count = counted(mask)
+    assert count == 2 and outlines.sum() == 2 * 60
+    assert not outlines[0].any() and not outlines[26].any()
+    empty, none = counted(np.zeros((8, 8), bool))
+    assert none == 0 and not empty.any()
+
+
+def drawn(*rectangles: tuple[int, int, int, int]) -> np.ndarray:
+    """A mask of 40 x 80 pixels with rectangles: top, bottom, left, right."""
+    mask = np.zeros((40, 80), bool)
+    for top, bottom, left, right in rectangles:
+        mask[top:bottom, left:right] = True
+    return mask
+
+
+@pytest.mark.parametrize(
+    ("mask", "place"),
+    [
+        (drawn(), ()),
+        (drawn((0, 10, 0, 10)), ("top", "left")),
+        (drawn((0, 10, 60, 70)), ("top", "right")),
+        (drawn((30, 40, 0, 10)), ("bottom", "left")),
+        (drawn((30, 40, 60, 70)), ("bottom", "right")),
+        (drawn((0, 10, 0, 80)), ("top",)),
+        (drawn((25, 40, 10, 70)), ("bottom",)),
+        (drawn((0, 40, 0, 10)), ("left",)),
+        (drawn((0, 40, 70, 80)), ("right",)),
+        (drawn((15, 25, 30, 50)), ("middle",)),
+        (drawn((0, 40, 0, 80)), ()),
+        (drawn((0, 10, 0, 10), (30, 40, 70, 80)), ()),
+        (drawn((0, 5, 0, 10), (10, 20, 0, 10), (30, 33, 0, 10)), ("left",)),
+        (drawn((0, 18, 0, 10), (30, 32, 0, 10)), ("top", "left")),
+    ],
+)
+def test_the_place_is_where_nearly_all_of_it_lies(mask, place) -> None:
+    assert picture_place(mask) == place
+    assert picture_place(mask[:, ::-1]) == tuple({"left": "right", "right": "left"}.get(w, w) for w in place)
+
+
+def test_measurements_have_one_length() -> None:
+    length = len(ANSWERS) + (MOST_COUNTED + 1) + 1 + 6
+    for count in (0, 1, 7, MOST_COUNTED, 40):
+        mask = squares(min(count, 7))
+        found = measurements(LOGITS, mask, count)
+        assert found.shape == (length,) and np.isfinite(found).all()
+        np.testing.assert_array_equal(found[: len(ANSWERS)], LOGITS)
+        number = found[len(ANSWERS) : len(ANSWERS) + MOST_COUNTED + 1]
+        assert number.sum() == 1 and number[min(count, MOST_COUNTED)] == 1
+
+
+def test_measurements_know_place_and_spread() -> None:
+    top, wide = measurements(LOGITS, drawn((0, 10, 0, 10)), 1), measurements(LOGITS, drawn((0, 10, 0, 80)), 1)
+    row, column, spread_rows, spread_columns, _, share = top[-6:]
+    assert (row, column) == pytest.approx((4.5 / 40 - 0.5, 4.5 / 80 - 0.5))
+    assert share == pytest.approx(5 * 100 / 3200)
+    assert wide[-3] > spread_columns and wide[-4] == pytest.approx(spread_rows)
+
+
+# Members of a model folder.
+
+
+@pytest.fixture
+def folder(tmp_path):
+    tiny_facts(tiny_phrasing()).save(tmp_path)
+    return tmp_path
+
+
+def said(model: FactModel) -> list[GroundedCaption]:
+    names = ("came building", "gone building", "came road", "gone trees", "around trees", "around road")
+    logits = [logits_of(*names[i : i + 3]) for i in range(len(names))]
+    return [model.picture_caption(one, one, squares(count), 0.9) for one in logits for count in range(4)]
+
+
+def test_what_is_saved_says_the_same(folder, tmp_path) -> None:
+    original, loaded = tiny_facts(tiny_phrasing()), FactModel.load(folder)
+    assert loaded.rules == original.rules and not loaded.heads.training
+    assert said(loaded) == said(original)
+    state = original.heads.state_dict()
+    assert all(torch.equal(value, state[name]) for name, value in loaded.heads.state_dict().items())
+    again = tmp_path / "again"
+    again.mkdir()
+    loaded.save(again)
+    for name in (WEIGHTS, RULES):
+        assert (again / name).read_bytes() == (folder / name).read_bytes()
+
+
+def test_a_model_without_people_s_words_is_saved_too(tmp_path) -> None:
+    tiny_facts().save(tmp_path)
+    loaded = FactModel.load(tmp_path)
+    assert loaded.phrasing is None and said(loaded) == said(tiny_facts())
+
+
+rules = partial(edit_member, RULES)
+
+
+def without(name: str):
+    def change(folder) -> None:
+        state = load_file(folder / WEIGHTS)
+        del state[name]
+        save_file(state, folder / WEIGHTS)
+
+    return change
+
+
+DAMAGE = {
+    "no rules": lambda folder: (folder / RULES).unlink(),
+    "no weights": lambda folder: (folder / WEIGHTS).unlink(),
+    "half the weights": lambda folder: (folder / WEIGHTS).write_bytes((folder / WEIGHTS).read_bytes()[:500]),
+    "no JSON": lambda folder: (folder / RULES).write_text("{"),
+    "no text": lambda folder: (folder / RULES).write_bytes(b"\xff\xfe\x00"),
+    "a list": lambda folder: (folder / RULES).write_text("[]"),
+    "no sizes": rules(sizes=...),
+    "an unknown size": rules(sizes__depth=3),
+    "a wrong size": rules(sizes__width=5),
+    "too few slopes": rules(rules__slopes=[1.0] * (len(ANSWERS) - 1)),
+    "too many thresholds": rules(rules__sure=[0.5] * (len(ANSWERS) + 1)),
+    "offsets are words": rules(rules__offsets=["high"] * len(ANSWERS)),
+    "offsets are a number": rules(rules__offsets=1.0),
+    "other words": rules(phrasing__rarity={"a": 1.0}),
+    "words without numbers": rules(phrasing__unseen="rare"),
+    "words are a list": rules(phrasing__rarity=["a"]),
+    "heads lack a layer": without("heads.project.weight"),
+    "words lack their weights": without("phrasing.weights"),
+    "words lack their scale": without("phrasing.scale"),
+}
+ERRORS = (OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError, SafetensorError)
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_damaged_members_raise(damage, folder) -> None:
+    DAMAGE[damage](folder)
+    with pytest.raises(ERRORS):
+        FactModel.load(folder)

@@ -1,0 +1,150 @@
+"""What the options, the loss terms and the configs of the papers' models decide."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from slow_blocks import randoms, slow_linear, values
+from tiny_models import (
+    CAPTIONS,
+    ENTITIES,
+    fill_retriever,
+    full_batch,
+    pair_view,
+    tiny_backbone,
+    tiny_model,
+    tiny_vocabulary,
+)
+
+from rscc.config import load_config
+from rscc.errors import ConfigInvalid, RsccError
+from rscc.models import MODELS
+from rscc.training import run as runs
+
+BAD_OPTIONS = {
+    "scorer": {
+        **{"layers": (0, 1.5), "matching_heads": (0, 3), "temperature": (0,)},
+        **{"difference": ("addition",), "depth": (1,)},
+    },
+    "dirl": {"alpha": (-0.1,), "diagonal": (-1,), "temperature": (0,), "difference": ("both",), "beta": (1,)},
+    "rdd": {
+        **{"prompt": ("both",), "attributes": ("V-N",), "temperature": (0,), "object_vectors": (0,)},
+        **{"distilling_steps": (0,), "vectors": (3,), "action_vectors": (2.5,)},
+    },
+    "cheers": {
+        **{"layers": (0,), "entities": (0, 6), "temperature": (0,), "retriever": ("clip",)},
+        **{"phrases": ("verbs",), "least_count": (0,), "gates": (True,), "most_entities": (2,)},
+    },
+    "davir": {
+        **{"size": ("small",), "attention_loss": ("l1",), "sigma_of": ("other",), "entities": (0, 6)},
+        **{"blur": (-1.0,), "retriever": ("clip",), "delta": (-1.0,)},
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("paper", "options"),
+    [
+        (paper, {name: value})
+        for paper, by_name in BAD_OPTIONS.items()
+        for name, several in by_name.items()
+        for value in several
+    ],
+)
+def test_bad_options_are_refused(paper, options) -> None:
+    with pytest.raises(ConfigInvalid, match=r"model\.options|extraction of changes needs delta"):
+        tiny_model(paper, options=options)
+
+
+@pytest.mark.parametrize(
+    ("paper", "options", "missing"),
+    [
+        ("dirl", {"difference": "subtraction"}, "shared_attention"),
+        ("scorer", {"difference": "subtraction"}, "reconstruction"),
+        ("cheers", {"commonality": False, "difference": False, "gate": False}, "disentangling"),
+    ],
+)
+def test_the_baseline_joins_both_subtractions(paper, options, missing) -> None:
+    model = tiny_model(paper, width=8, options=options)
+    before, after = randoms(1, 6, 8), randoms(1, 6, 8, seed=1)
+    features = model.encode_pair(pair_view(before, after))
+    difference = values(before[0]) - values(after[0])
+    slow = slow_linear(model.join, np.concatenate([difference, -difference], axis=1))
+    slow = slow if paper == "cheers" else np.maximum(slow, 0)
+    np.testing.assert_allclose(values(features.tokens[0]), slow, atol=2e-5)
+    assert not any(name.startswith(missing) for name in model.state_dict())
+    assert model.entities(features) == [()]
+
+
+@pytest.mark.parametrize(
+    ("paper", "term", "taught", "untaught"),
+    [
+        ("dirl", "decorrelation", {"project", "embed"}, {"decoder", "shared_attention", "join"}),
+        ("dirl", "ccr", {"decoder", "shared_attention", "join"}, {"embed"}),
+        ("scorer", "view", {"project", "matching"}, {"decoder", "reasoning", "reconstruction", "join"}),
+        ("scorer", "backward", {"decoder", "reasoning", "reconstruction", "join"}, {"matching"}),
+    ],
+)
+def test_a_term_teaches_the_parts_that_it_is_about(paper, term, taught, untaught) -> None:
+    model = tiny_model(paper).train()
+    weights = dict.fromkeys(model.loss_terms(), 0.0) | {term: 1.0}
+    model.losses(full_batch(model, CAPTIONS), weights)[term].backward()
+    parts = {name.split(".")[0] for name, p in model.named_parameters() if p.grad is not None}
+    assert taught <= parts
+    assert not untaught & parts
+
+
+@pytest.mark.parametrize(
+    ("name", "tokens"),
+    [
+        ("scorer_levir_cc", 14 * 14),
+        ("dirl_levir_cc", 14 * 14),
+        ("rdd_levir_cc", 14 * 14 + 32 + 10),  # 32 object and 10 action vectors
+        *((f"cheers_{data}", 14 * 14) for data in ("clevr_change", "clevr_dc", "spot_the_diff", "levir_cc")),
+    ],
+)
+def test_the_papers_configs_give_the_papers_sizes(name, tokens) -> None:
+    config = load_config(name).model
+    assert (config.width, config.word_width, config.decoder_layers) == (512, 300, 2)
+    assert load_config(name).data.size // 16 == 14
+    if config.paper == "cheers":
+        config = replace(config, options={**config.options, "entity_names": list(ENTITIES)})
+    kind = MODELS[config.paper]
+    model = kind(config=config, backbone=tiny_backbone(), vocabulary=tiny_vocabulary()).eval()
+    fill_retriever(model, 0)
+    with torch.no_grad():
+        features = model.encode_last_maps(torch.zeros(1, 12, 14, 14), torch.zeros(1, 12, 14, 14))
+    assert features.tokens.shape == (1, tokens, 512)
+    if config.paper == "cheers":
+        assert features.entities.shape == (1, 3, 512)
+    if config.paper == "scorer":
+        assert len(model.reconstruction) == 3
+    if config.paper == "dirl":
+        assert model.options.temperature == 0.5
+
+
+@pytest.mark.parametrize(
+    ("data", "rate", "batch"),
+    [
+        *(("clevr_change", 1e-3, 128), ("clevr_dc", 1e-3, 128)),
+        *(("spot_the_diff", 5e-4, 96), ("levir_cc", 5e-4, 96)),
+    ],
+)
+def test_cheers_trains_as_its_paper_says(data, rate, batch) -> None:
+    config = load_config(f"cheers_{data}")
+    assert (config.train.learning_rate, config.train.batch_size) == (rate, batch)
+    assert (config.loss["consistency"], config.loss["contrast"]) == (0.75, 0.5)
+
+
+@pytest.mark.parametrize("paper", MODELS)
+def test_only_models_that_need_one_load_a_text_encoder(tiny_registered, paper, tmp_path, monkeypatch) -> None:
+    config = load_config(f"{paper}_levir_cc")
+    config = replace(config, model=replace(config.model, backbone="tiny"))
+    paths = runs.RunPaths(data=tmp_path, output=tmp_path, text_encoder="no such encoder")
+    if MODELS[paper].needs_text_encoder(config.loss):
+        with pytest.raises(RsccError, match="no such encoder"):
+            runs.build_model(config, tiny_vocabulary(), paths)
+    else:
+        assert isinstance(runs.build_model(config, tiny_vocabulary(), paths), MODELS[paper])
+    assert set(MODELS[paper].text_terms) <= set(MODELS[paper].auxiliary_terms)

@@ -1,0 +1,283 @@
+"""RDD+ACR against slow, literal transcriptions of the paper's equations, index by index."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from slow_blocks import (
+    randoms,
+    slow_attention,
+    slow_feed_forward,
+    slow_info_nce,
+    slow_linear,
+    slow_norm,
+    values,
+)
+from tiny_models import (
+    CAPTIONS,
+    TinyTextEncoder,
+    full_batch,
+    idle_parameters,
+    pair_view,
+    random_images,
+    randomise,
+    tiny_model,
+)
+
+from rscc.errors import ConfigInvalid
+from rscc.models.rdd import ATTRIBUTES, Distilling, DistillingBlock
+from rscc.models.shared.blocks import Attention, Positions2d
+from rscc.models.shared.losses import caption_cross_entropy, info_nce
+
+WIDTH, HEADS = 8, 2
+
+
+def slow_block(block: DistillingBlock, vectors: np.ndarray, source: np.ndarray) -> tuple:
+    source = slow_norm(block.norms[0], slow_attention(block.self_attention, source, source))
+    raw = slow_norm(block.norms[1], slow_attention(block.cross_attention, vectors, source))
+    return slow_norm(block.norms[2], slow_feed_forward(block.feed_forward, raw) + raw), source
+
+
+def slow_distilling(module: Distilling, source: np.ndarray, steps: int) -> np.ndarray:
+    vectors = values(module.vectors)
+    for _ in range(steps):
+        vectors, source = slow_block(module.block, vectors, source)
+    return vectors
+
+
+def test_causal_attention_sees_the_past_only() -> None:
+    attention = Attention(width=WIDTH, heads=HEADS).eval()
+    randomise(attention, 3, 0.5)
+    x = randoms(1, 6, WIDTH)
+    fast = values(attention(x, x, causal=True))[0]
+    for length in range(1, 7):
+        slow = slow_attention(attention, values(x[0, :length]), values(x[0, :length]))[-1]
+        np.testing.assert_allclose(fast[length - 1], slow, atol=1e-5)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_distilling_is_equations_6_to_8_with_one_block_for_all_steps(steps) -> None:
+    module = Distilling(vectors=4, steps=steps, width=WIDTH, heads=HEADS, dropout=0.0).eval()
+    randomise(module, 5, 0.5)
+    source = randoms(2, 6, WIDTH)
+    fast = values(module(source))
+    assert fast.shape == (2, 4, WIDTH)
+    for sample in range(2):
+        slow = slow_distilling(module, values(source[sample]), steps)
+        np.testing.assert_allclose(fast[sample], slow, atol=1e-5)
+    count = sum(p.numel() for p in module.parameters())
+    single = Distilling(vectors=4, steps=1, width=WIDTH, heads=HEADS, dropout=0.0)
+    assert count == sum(p.numel() for p in single.parameters()), "weights are shared over the steps"
+
+
+def test_vectors_start_gaussian() -> None:
+    torch.manual_seed(0)
+    vectors = Distilling(vectors=64, steps=1, width=64, heads=2, dropout=0.0).vectors.detach()
+    assert abs(float(vectors.mean())) < 0.05
+    assert abs(float(vectors.std()) - 1) < 0.05
+
+
+def variant(attributes: str = "N+V", **values):
+    sizes = {"object_vectors": 4, "action_vectors": 3, "distilling_steps": 2, "temperature": 0.5}
+    return tiny_model(
+        width=WIDTH,
+        heads=HEADS,
+        max_words=13,
+        text_encoder=TinyTextEncoder(),
+        options=sizes | {"attributes": attributes} | values,
+    )
+
+
+def slow_variant(model, attributes: str, coarse: np.ndarray) -> tuple:
+    """Rows of Table 4: objects and actions, None where they are left out."""
+    objects = actions = None
+    if attributes == "V+N":
+        actions = slow_distilling(model.action_distilling, coarse, 2)
+    if "N" in attributes:
+        objects = slow_distilling(model.object_distilling, actions if attributes == "V+N" else coarse, 2)
+    if "V" in attributes and attributes != "V+N":
+        actions = slow_distilling(model.action_distilling, objects if attributes == "N+V" else coarse, 2)
+    return objects, actions
+
+
+@pytest.mark.parametrize("attributes", ATTRIBUTES)
+def test_every_row_of_table_4_is_equations_2_to_10_on_what_it_distils(attributes) -> None:
+    model = variant(attributes)
+    before, after = randoms(2, 6, WIDTH), randoms(2, 6, WIDTH, seed=1)
+    features = model.encode_pair(pair_view(before, after))
+    assert features.tokens.shape == (2, 6 + 4 * ("N" in attributes) + 3 * ("V" in attributes), WIDTH)
+    for sample in range(2):
+        f_bef, f_aft = values(before[sample]), values(after[sample])
+        enriched = [slow_attention(model.enrich, image, f_bef - f_aft) for image in (f_bef, f_aft)]
+        coarse = slow_linear(model.join, np.concatenate(enriched, axis=1))
+        objects, actions = slow_variant(model, attributes, coarse)
+        x = np.concatenate([scale for scale in (coarse, objects, actions) if scale is not None])
+        x = slow_norm(model.fusion_norms[0], x + slow_attention(model.fusion_attention, x, x))
+        x = slow_norm(model.fusion_norms[1], x + slow_feed_forward(model.fusion_feed_forward, x))
+        np.testing.assert_allclose(values(features.tokens[sample]), x, atol=2e-5)
+        for pooled, regions in ((features.objects, objects), (features.actions, actions)):
+            assert (pooled is None) == (regions is None)
+            if regions is not None:
+                np.testing.assert_allclose(values(pooled[sample]), regions.mean(0), atol=2e-5)
+
+
+@pytest.mark.parametrize("attributes", ATTRIBUTES)
+@pytest.mark.parametrize("prompt", ["none", "learnable"])
+def test_no_variant_has_parameters_that_do_nothing(attributes, prompt) -> None:
+    model = variant(attributes, prompt=prompt).train()
+    expected = {"caption", "change_mask", "changed"}
+    expected |= {"n2o"} if "N" in attributes else set()
+    expected |= {"v2a"} if "V" in attributes else set()
+    assert set(model.loss_terms()) == expected
+    batch = full_batch(model, CAPTIONS)
+    # A config may keep the weights of the whole model's terms at 0, which makes a table of ablations short.
+    terms = model.losses(batch, {"n2o": 0.0, "v2a": 0.0} | dict.fromkeys(model.loss_terms(), 1.0))
+    assert set(terms) == expected
+    sum(terms.values()).backward()
+    assert idle_parameters(model) == []
+    for term in {"n2o", "v2a"} - expected:
+        with pytest.raises(ConfigInvalid, match=rf"loss\.{term} is no term of this model"):
+            model.losses(batch, dict.fromkeys(expected, 1.0) | {term: 0.1})
+
+
+@pytest.mark.parametrize("terms", [("n2o",), ("v2a",), ()])
+def test_every_row_of_table_5_leaves_out_a_loss_by_its_weight(terms) -> None:
+    model = variant()
+    weights = {"caption": 1.0, "changed": 0, "change_mask": 0, "n2o": 0, "v2a": 0} | dict.fromkeys(terms, 0.1)
+    assert set(model.losses(full_batch(model, CAPTIONS), weights)) == {"caption", *terms}
+
+
+def test_the_papers_model_is_the_default() -> None:
+    default, whole = tiny_model(seed=3), tiny_model(seed=3, options={"attributes": "N+V"})
+    assert default.state_dict().keys() == whole.state_dict().keys()
+    images = random_images(2)
+    with torch.no_grad():
+        torch.testing.assert_close(default.encode(*images).tokens, whole.encode(*images).tokens)
+
+
+def test_the_images_get_one_position_vector_per_place() -> None:
+    """Eq. 1: F_x = encoder(I_x) + PE, the same for both dates; PE is a row's vector plus a column's."""
+    rdd = variant()
+    rdd.positions = Positions2d(width=WIDTH, size=3)
+    randomise(rdd.positions, 2)
+    before, _ = random_images(1, 32, 48)
+    features = rdd.encode(before, before)
+    assert features.grid == (2, 3)
+    last = rdd.backbone(before)[-1]
+    rows, columns = values(rdd.positions.rows)[0], values(rdd.positions.columns)[0]
+    for place in range(6):
+        row, column = divmod(place, 3)
+        position = rows[:, 2 * row] + columns[:, column]  # of three rows the first and the last
+        np.testing.assert_allclose(values(rdd.positions(2, 3))[0, place], position, atol=1e-6)
+        expected = slow_linear(rdd.project, values(last[:, :, row, column]))[0] + position
+        np.testing.assert_allclose(values(features.before[0, place]), expected, atol=2e-4, rtol=1e-4)
+    np.testing.assert_array_equal(values(features.before), values(features.after))
+
+
+@pytest.mark.parametrize("tau", [0.07, 0.5, 2.0])
+def test_info_nce_is_equations_11_to_13(tau) -> None:
+    words, regions = randoms(5, 7), randoms(5, 7, seed=1) * 3
+    fast = float(info_nce(words, regions, temperature=tau))
+    assert fast == pytest.approx(slow_info_nce(values(words), values(regions), tau), rel=1e-5)
+    assert fast == pytest.approx(float(info_nce(regions, words, temperature=tau)), rel=1e-5)
+
+
+def test_info_nce_leaves_out_pairs_with_the_same_words() -> None:
+    words, regions = randoms(4, 6), randoms(4, 6, seed=1)
+    same = torch.eye(4, dtype=torch.bool)
+    same[0, 2] = same[2, 0] = True
+    slow = slow_info_nce(values(words), values(regions), 0.3, left_out={(0, 2), (2, 0)})
+    fast = float(info_nce(words, regions, temperature=0.3, same=same))
+    assert fast == pytest.approx(slow, rel=1e-5)
+    assert fast < float(info_nce(words, regions, temperature=0.3)), "fewer negatives"
+    everything = torch.ones(4, 4, dtype=torch.bool)
+    assert float(info_nce(words, regions, temperature=0.3, same=everything)) == pytest.approx(0, abs=1e-6)
+
+
+def slow_cross_entropy(logits: np.ndarray, tokens: np.ndarray, pad: int) -> list[list[float]]:
+    """-log p of every word of every caption, Eq. 14 inside Eq. 15."""
+    words = []
+    for sample in range(len(tokens)):
+        words.append([])
+        for j in range(1, tokens.shape[1]):
+            if tokens[sample, j] != pad:
+                powers = [math.exp(one) for one in logits[sample, j - 1]]
+                words[-1].append(-math.log(powers[tokens[sample, j]] / sum(powers)))
+    return words
+
+
+@pytest.mark.parametrize("lengths", [(5, 5), (5, 2), (1, 4)])
+def test_caption_loss_is_equation_15_the_mean_of_the_captions_means_and_skips_padding(lengths) -> None:
+    logits = randoms(2, 5, 9)
+    tokens = torch.tensor([[1, 4, 5, 6, 7, 2], [1, 8, 8, 4, 5, 2]])
+    padding = torch.arange(6) > torch.tensor(lengths)[:, None]
+    tokens[padding] = 0
+    per_word = slow_cross_entropy(values(logits), tokens.numpy(), pad=0)
+    assert tuple(map(len, per_word)) == lengths
+    loss = caption_cross_entropy(logits, tokens, pad=0)
+    assert float(loss) == pytest.approx(sum(sum(one) / len(one) for one in per_word) / 2, rel=1e-5)
+    other = logits + 5 * randoms(2, 5, 9, seed=4) * padding[:, 1:, None]
+    assert float(caption_cross_entropy(other, tokens, pad=0)) == float(loss)
+
+
+def test_joint_loss_takes_nouns_with_objects_and_verbs_with_actions() -> None:
+    """The terms of Eq. 16 from a whole batch."""
+    rdd = variant()
+    batch = full_batch(rdd, CAPTIONS)
+    weights = {"caption": 1.0, "n2o": 0.1, "v2a": 0.1, "changed": 0, "change_mask": 0}
+    with torch.no_grad():
+        terms = rdd.losses(batch, weights)
+        features = rdd.encode(batch.before, batch.after)
+        nouns, verbs = rdd.noun_tokens(batch.nouns), rdd.verb_tokens(batch.verbs)
+        logits = rdd.decode(features, batch.tokens[:, :-1]).logits
+    assert set(terms) == {"caption", "n2o", "v2a"}
+    n2o = slow_info_nce(values(nouns), values(features.objects), 0.5)
+    v2a = slow_info_nce(values(verbs), values(features.actions), 0.5)
+    assert float(terms["n2o"]) == pytest.approx(n2o, rel=1e-4)
+    assert float(terms["v2a"]) == pytest.approx(v2a, rel=1e-4)
+    assert n2o != pytest.approx(v2a, rel=1e-2)
+    means = [sum(one) / len(one) for one in slow_cross_entropy(values(logits), batch.tokens.numpy(), 0)]
+    assert float(terms["caption"]) == pytest.approx(sum(means) / len(means), rel=1e-4)
+
+
+def test_equal_segments_are_no_negatives_when_asked() -> None:
+    captions = ("a house appears", "there is no difference", "a house is built", "there is no difference")
+    losses = {}
+    for negatives in (True, False):
+        model = tiny_model(
+            text_encoder=TinyTextEncoder(),
+            options={"same_words_are_negatives": negatives, "temperature": 1.0},
+        )
+        batch = full_batch(model, captions)
+        assert batch.nouns == ["a and house", "there and is", "a and house", "there and is"]
+        weights = dict.fromkeys(model.loss_terms(), 0.0) | {"n2o": 1.0}
+        with torch.no_grad():
+            losses[negatives] = float(model.losses(batch, weights)["n2o"])
+            features = model.encode(batch.before, batch.after)
+            words, regions = values(model.noun_tokens(batch.nouns)), values(features.objects)
+        left_out = set() if negatives else {(0, 2), (2, 0), (1, 3), (3, 1)}
+        assert losses[negatives] == pytest.approx(
+            slow_info_nce(words, regions, 1.0, left_out=left_out), rel=1e-4
+        )
+    assert losses[False] < losses[True]
+
+
+@pytest.mark.parametrize("prompt", ["none", "fixed", "learnable"])
+def test_every_kind_of_prompt_trains(prompt) -> None:
+    encoder = TinyTextEncoder()
+    model = tiny_model(text_encoder=encoder, options={"prompt": prompt})
+    weights = dict.fromkeys(model.loss_terms(), 0.0) | {"n2o": 1.0, "v2a": 1.0}
+    sum(model.losses(full_batch(model, CAPTIONS), weights).values()).backward()
+    for tokens in (model.noun_tokens, model.verb_tokens):
+        assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in tokens.parameters())
+        assert (tokens.prompt_vectors is not None) == (prompt == "learnable")
+    assert all(p.grad is None for p in encoder.parameters())
+    assert any(text.startswith("a satellite photo of") for text in encoder.asked) == (prompt == "fixed")
+
+
+def test_without_a_text_encoder_alignment_is_refused() -> None:
+    model = tiny_model()
+    weights = dict.fromkeys(model.loss_terms(), 1.0)
+    with pytest.raises(ConfigInvalid, match="text encoder"):
+        model.losses(full_batch(model, CAPTIONS), weights)

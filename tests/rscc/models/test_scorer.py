@@ -1,0 +1,181 @@
+"""SCORER+CBR against slow, literal transcriptions of the paper's equations, index by index."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from slow_blocks import randoms, slow_attention, slow_info_nce, slow_linear, slow_norm, values
+from tiny_models import CAPTIONS, full_batch, pair_view, randomise, tiny_model
+
+from rscc.models.scorer import BackwardReasoning, Reconstruction, Scorer, TokenMatching, token_matching
+from rscc.models.shared.losses import masked_mean, matrix_info_nce
+
+WIDTH, HEADS = 8, 2
+
+
+def slow_token_matching(query: np.ndarray, key: np.ndarray) -> float:
+    """Eq. 2 for one image of each kind: mean over tokens of the largest similarity, both ways."""
+
+    def one_way(asking, asked):
+        largest = [max(sum(a * b) for b in asked) for a in asking]
+        return sum(largest) / len(largest)
+
+    return (one_way(query, key) + one_way(key, query)) / 2
+
+
+def slow_matching(module: TokenMatching, query: np.ndarray, key: np.ndarray) -> float:
+    """Eq. 3: one matching per subspace of the projections; subspaces are consecutive slices."""
+    q, k = slow_linear(module.query, query), slow_linear(module.key, key)
+    part = q.shape[1] // module.heads
+    heads = [slice(h * part, (h + 1) * part) for h in range(module.heads)]
+    return sum(slow_token_matching(q[:, head], k[:, head]) for head in heads) / module.heads
+
+
+def slow_contrast(module: TokenMatching, one: np.ndarray, other: np.ndarray, tau: float) -> float:
+    """Eq. 4 and 11."""
+    return slow_info_nce(one, other, tau, lambda asking, asked: slow_matching(module, asking, asked))
+
+
+def slow_layer(layer: Reconstruction, before: np.ndarray, after: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Eq. 5-6."""
+    return (
+        slow_norm(layer.norm, before + slow_attention(layer.attention, before, after)),
+        slow_norm(layer.norm, after + slow_attention(layer.attention, after, before)),
+    )
+
+
+def slow_hallucination(module: BackwardReasoning, before: np.ndarray, words: np.ndarray) -> np.ndarray:
+    """Eq. 9-10 from the enhanced words of one caption, without padding."""
+    sentence = sum(words) / len(words)
+    joined = np.stack([np.concatenate([place, sentence]) for place in before])
+    hallucination = slow_linear(module.fuse, joined)
+    return slow_attention(module.attention, hallucination, hallucination)
+
+
+def scorer(**options) -> Scorer:
+    options = {"matching_heads": HEADS, **options}
+    return tiny_model("scorer", width=WIDTH, heads=HEADS, options=options, max_words=13)
+
+
+@pytest.fixture
+def matching() -> TokenMatching:
+    module = TokenMatching(width=WIDTH, heads=4)
+    randomise(module, 3, 0.5)
+    return module
+
+
+def test_token_matching_is_equation_2() -> None:
+    one, other = randoms(3, 5, 4), randoms(2, 7, 4, seed=1)
+    fast = values(token_matching(one, other))
+    assert fast.shape == (3, 2)
+    for b in range(3):
+        for c in range(2):
+            slow = slow_token_matching(values(one[b]), values(other[c]))
+            assert fast[b, c] == pytest.approx(slow, rel=1e-5)
+    np.testing.assert_allclose(values(token_matching(other, one)), fast.T, rtol=1e-5)
+
+
+def test_heads_match_in_subspaces_of_their_own_as_in_equation_3(matching) -> None:
+    one, other = randoms(3, 5, WIDTH), randoms(2, 6, WIDTH, seed=1)
+    fast = values(matching(one, other))
+    for b in range(3):
+        for c in range(2):
+            slow = slow_matching(matching, values(one[b]), values(other[c]))
+            assert fast[b, c] == pytest.approx(slow, rel=1e-5)
+    whole = TokenMatching(width=WIDTH, heads=1)
+    whole.load_state_dict(matching.state_dict())
+    assert not np.allclose(values(whole(one, other)) / 4, fast, rtol=0.01), "the maxima differ by head"
+
+
+@pytest.mark.parametrize("tau", [0.2, 0.5, 2.0])
+def test_contrast_is_equation_4(matching, tau) -> None:
+    before, after = randoms(4, 5, WIDTH), randoms(4, 5, WIDTH, seed=1)
+    fast = float(matching.contrast(before, after, temperature=tau).detach())
+    assert fast == pytest.approx(slow_contrast(matching, values(before), values(after), tau), rel=1e-4)
+
+
+def test_the_contrast_of_a_matrix_reads_rows_of_both_directions() -> None:
+    forth, back = torch.tensor([[3.0, 1.0], [0.0, 2.0]]), torch.tensor([[5.0, 4.0], [-1.0, 1.0]])
+    terms = [3 - math.log(math.e**3 + math.e), 2 - math.log(1 + math.e**2)]
+    terms += [5 - math.log(math.e**5 + math.e**4), 1 - math.log(math.e**-1 + math.e)]
+    assert float(matrix_info_nce(forth, back, temperature=1.0)) == pytest.approx(-sum(terms) / 4, rel=1e-5)
+    halved = matrix_info_nce(forth / 2, back / 2, temperature=0.5)
+    assert float(halved) == pytest.approx(-sum(terms) / 4, rel=1e-5)
+
+
+def test_pairs_with_the_same_words_are_left_out_of_both_directions() -> None:
+    forth, back = randoms(3, 3), randoms(3, 3, seed=1)
+    same = torch.zeros(3, 3, dtype=torch.bool)
+    same[0, 2] = True  # 2 is no negative of 0 forth, so 0 none of 2 back
+    total = 0.0
+    for matrix, out in ((values(forth), (0, 2)), (values(back), (2, 0))):
+        for k in range(3):
+            powers = [math.exp(matrix[k, r]) if (k, r) != out else 0 for r in range(3)]
+            total -= math.log(powers[k] / sum(powers)) / 6
+    assert float(matrix_info_nce(forth, back, temperature=1.0, same=same)) == pytest.approx(total, rel=1e-5)
+
+
+def test_similar_images_are_pulled_together(matching) -> None:
+    """The loss falls when each image's own partner resembles it."""
+    before, noise = randoms(4, 5, WIDTH) * 2, randoms(4, 5, WIDTH, seed=1)
+    matching.key.load_state_dict(matching.query.state_dict())
+    own = matching.contrast(before, before + 0.05 * noise, temperature=0.5)
+    shifted = matching.contrast(before, (before + 0.05 * noise).roll(1, 0), temperature=0.5)
+    assert float(own.detach()) < 0.5 * float(shifted.detach())
+
+
+@pytest.mark.parametrize("layers", [1, 3])
+def test_encoding_is_equations_5_to_7(layers) -> None:
+    model = scorer(layers=layers)
+    before, after = randoms(2, 6, WIDTH), randoms(2, 6, WIDTH, seed=1)
+    features = model.encode_pair(pair_view(before, after))
+    assert len(model.reconstruction) == layers
+    for sample in range(2):
+        one, other = values(before[sample]), values(after[sample])
+        for layer in model.reconstruction:
+            one, other = slow_layer(layer, one, other)
+        slow = np.maximum(slow_linear(model.join, np.concatenate([one, other], axis=1)), 0)  # Eq. 7
+        np.testing.assert_allclose(values(features.tokens[sample]), slow, atol=2e-5)
+    assert features.before is before
+    assert features.after is after
+
+
+def test_the_mean_over_words_leaves_padding_out() -> None:
+    words = randoms(3, 5, 4)
+    mask = torch.arange(5) < torch.tensor([[5], [2], [1]])
+    fast = values(masked_mean(words, mask))
+    for sample, length in enumerate((5, 2, 1)):
+        slow = sum(values(words[sample, :length])) / length
+        np.testing.assert_allclose(fast[sample], slow, rtol=1e-5)
+
+
+def test_backward_reasoning_is_equations_9_and_10() -> None:
+    module = scorer().reasoning
+    before, words = randoms(2, 6, WIDTH), randoms(2, 4, WIDTH, seed=1)
+    fast = values(module(before, words.mean(1)))
+    for sample in range(2):
+        slow = slow_hallucination(module, values(before[sample]), values(words[sample]))
+        np.testing.assert_allclose(fast[sample], slow, atol=2e-5)
+
+
+def test_the_joint_loss_takes_views_and_hallucinations() -> None:
+    """The terms of Eq. 13 from a whole batch with captions of different lengths."""
+    model = scorer(temperature=0.8)
+    batch = full_batch(model, CAPTIONS)
+    weights = {"caption": 1.0, "view": 0.3, "backward": 0.5, "changed": 0, "change_mask": 0}
+    with torch.no_grad():
+        terms = model.losses(batch, weights)
+        features = model.encode(batch.before, batch.after)
+        hidden = values(model.decode(features, batch.tokens[:, :-1]).hidden)
+    assert set(terms) == {"caption", "view", "backward"}
+    before, after = values(features.before), values(features.after)
+    assert float(terms["view"]) == pytest.approx(
+        slow_contrast(model.matching, before, after, 0.8), rel=1e-3, abs=1e-4
+    )
+    lengths = [len(caption.split()) + 1 for caption in CAPTIONS]  # the words and the end
+    assert len(set(lengths)) > 2
+    words = (one[: min(length, 12)] for one, length in zip(hidden, lengths, strict=True))
+    hallucinations = [slow_hallucination(model.reasoning, *one) for one in zip(before, words, strict=True)]
+    slow = slow_contrast(model.reasoning.matching, hallucinations, after, 0.8)
+    assert float(terms["backward"]) == pytest.approx(slow, rel=1e-3, abs=1e-4)

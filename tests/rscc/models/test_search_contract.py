@@ -1,0 +1,143 @@
+"""How every paper's decoder searches for captions."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from decoding import check_steps, teacher_forced_mean
+from tiny_models import random_images, tiny_model, tiny_vocabulary
+
+from rscc.models import MODELS
+from rscc.models.shared.generation import beam_search, greedy_search
+from rscc.models.shared.search_rules import ForbiddenWords, SearchRules
+
+papers = pytest.mark.parametrize("paper", MODELS)
+
+
+def search_rules(model, max_words=9) -> SearchRules:
+    return replace(model.search_rules(), max_words=max_words)
+
+
+def memory_of(model, batch=5, seed=0) -> torch.Tensor:
+    with torch.no_grad():
+        return model.memory(model.encode(*random_images(batch, seed=seed)))
+
+
+@papers
+def test_steps_equal_teacher_forcing_also_of_selected_rows(paper) -> None:
+    """The key-value cache changes nothing, up to the longest sentence that training sees."""
+    model = tiny_model(paper, max_words=12)
+    tokens = torch.randint(4, len(model.vocabulary), (3, 12), generator=torch.Generator().manual_seed(0))
+    check_steps(model.decoder, memory_of(model, batch=3), tokens, rows=torch.tensor([2, 0, 0]))
+
+
+@papers
+def test_later_words_do_not_change_earlier_ones(paper) -> None:
+    model = tiny_model(paper)
+    memory = memory_of(model, batch=1)
+    with torch.no_grad():
+        one = model.decoder(memory, torch.tensor([[1, 5, 6, 7]])).logits
+        two = model.decoder(memory, torch.tensor([[1, 5, 9, 0]])).logits
+    torch.testing.assert_close(one[:, :2], two[:, :2])
+    assert not torch.allclose(one[:, 2], two[:, 2])
+
+
+@papers
+def test_greedy_equals_a_beam_of_one(paper) -> None:
+    for seed in range(6):
+        model = tiny_model(paper, seed=seed)
+        memory, rules = memory_of(model, batch=6), search_rules(model)
+        with torch.no_grad():
+            greedy = greedy_search(model.decoder, memory, rules)
+            beam = beam_search(model.decoder, memory, rules, beams=1)
+        assert [h.ids for h in greedy] == [found[0].ids for found in beam]
+        scores = [found[0].mean_log_probability for found in beam]
+        assert scores == pytest.approx([h.mean_log_probability for h in greedy], abs=1e-5)
+
+
+@papers
+@pytest.mark.parametrize("beams", [2, 3, 5])
+def test_beam_scores_are_sorted_and_those_of_teacher_forcing(paper, beams) -> None:
+    lengths = set()
+    for seed in range(4):
+        model = tiny_model(paper, seed=seed)
+        memory = memory_of(model, batch=4)
+        with torch.no_grad():
+            model.decoder.logits.bias[model.vocabulary.eos] += 3 * (seed % 2)  # short ones, too
+            found = beam_search(model.decoder, memory, search_rules(model), beams=beams)
+            for sample, hypotheses in enumerate(found):
+                assert 1 <= len(hypotheses) <= beams
+                assert len({h.ids for h in hypotheses}) == len(hypotheses), "all differ"
+                means = [h.mean_log_probability for h in hypotheses]
+                assert means == sorted(means, reverse=True)
+                for one in hypotheses:
+                    assert 0 < one.score <= 1
+                    lengths.add(len(one.ids))
+                    alone = memory[sample : sample + 1]
+                    mean = teacher_forced_mean(model.decoder, model.vocabulary, alone, one.ids, 9)
+                    assert one.mean_log_probability == pytest.approx(mean, abs=1e-4)
+    assert len(lengths) > 1
+
+
+@papers
+def test_a_wide_beam_finds_the_likeliest_short_sentence(paper) -> None:
+    """With a beam as wide as the vocabulary, sentences of one word are searched exhaustively."""
+    model = tiny_model(paper, seed=3)
+    memory = memory_of(model, batch=1)
+    count = len(model.vocabulary)
+    with torch.no_grad():
+        model.decoder.logits.bias[model.vocabulary.eos] += 8  # sentences of one word are the likeliest
+        found = beam_search(model.decoder, memory, search_rules(model, max_words=2), beams=count)[0]
+        means = {
+            (word,): teacher_forced_mean(model.decoder, model.vocabulary, memory, (word,), 2)
+            for word in range(4, count)
+        }  # one word, then the end
+    assert found[0].ids == max(means, key=means.get)
+    assert found[0].mean_log_probability == pytest.approx(max(means.values()), abs=1e-4)
+
+
+@papers
+@pytest.mark.parametrize("beams", [1, 3])
+def test_no_sentence_is_empty_or_too_long_or_holds_special_words(paper, beams) -> None:
+    for seed in range(8):
+        model = tiny_model(paper, seed=seed, max_words=6)
+        with torch.no_grad():
+            model.decoder.logits.bias[model.vocabulary.eos] += 4 * (seed % 3 - 1)
+            for hypotheses in model.generate(*random_images(4, seed=seed), beams=beams):
+                for one in hypotheses:
+                    assert 1 <= len(one.ids) <= 5
+                    assert not set(one.ids) & {0, 1, 2, 3}
+                    assert model.vocabulary.decode(one.ids)
+
+
+@papers
+@pytest.mark.parametrize("beams", [1, 3])
+@pytest.mark.parametrize("length", [1, 2, 3])
+def test_forbidden_beginnings_never_appear(paper, beams, length) -> None:
+    model = tiny_model(paper, seed=2)
+    features = model.encode(*random_images(5))
+    prefixes: list[tuple[int, ...]] = []
+    for _ in range(4):
+        rules = replace(model.search_rules(), forbidden=ForbiddenWords(prefixes))
+        found = model.generate_from(features, beams=beams, rules=rules)
+        sentences = [h.ids for hypotheses in found for h in hypotheses]
+        assert sentences
+        assert not any(ids[: len(p)] == p for ids in sentences for p in prefixes)
+        prefixes += [ids[:length] for ids in sentences if len(ids) >= length]
+    assert prefixes
+
+
+def test_forbidden_words_outside_the_vocabulary_are_ignored() -> None:
+    vocabulary = tiny_vocabulary()
+    forbidden = ForbiddenWords.of_words([["there", "is", "no"], ["nothing"], []], vocabulary)
+    there, is_, no = vocabulary.encode("there is no", 9)[1:-1]
+    logits = torch.zeros(4, len(vocabulary))
+    forbidden.apply(logits, [(there, is_), (there,), (), (5, there, is_)])
+    assert torch.nonzero(torch.isinf(logits)).tolist() == [[0, no]]
+
+
+def test_scores_are_geometric_means() -> None:
+    model = tiny_model()
+    (found,) = model.generate(*random_images(1), beams=1)
+    assert found[0].score == math.exp(found[0].mean_log_probability)

@@ -1,0 +1,47 @@
+"""Trunks by name."""
+
+import pytest
+import torch
+from tiny_models import random_images
+
+from rscc.errors import ConfigInvalid
+from rscc.models import model_class
+from rscc.models.trunks import build_backbone
+
+
+@pytest.mark.parametrize(("name", "last"), [("resnet50", 1024), ("efficientnet_lite0", 112)])
+def test_trunks_have_maps_at_strides_4_8_and_16(name, last) -> None:
+    trunk = build_backbone(name).train()
+    images, _ = random_images(1, 64, 96)
+    maps = trunk(images)
+    assert [tuple(m.shape[2:]) for m in maps] == [(16, 24), (8, 12), (4, 6)]
+    assert tuple(m.shape[1] for m in maps) == trunk.channels
+    assert trunk.channels[-1] == last
+    norms = [m for m in trunk.modules() if isinstance(m, torch.nn.BatchNorm2d)]
+    assert norms
+    assert not any(m.training for m in norms)
+    sum(m.mean() for m in maps).backward()
+    assert [n for n, p in trunk.named_parameters() if p.grad is None] == []
+
+
+def test_trunks_by_library_train_whole() -> None:
+    for name in ("torchvision/resnet18", "timm/resnet18"):
+        trunk = build_backbone(name)
+        maps = trunk(random_images(1, 64, 64)[0])
+        assert [m.shape[-1] for m in maps] == [16, 8, 4], name
+        assert tuple(m.shape[1] for m in maps) == trunk.channels == (64, 128, 256), name
+        sum(m.mean() for m in maps).backward()
+        assert [n for n, p in trunk.named_parameters() if p.grad is None] == [], name
+
+
+@pytest.mark.parametrize(
+    "name", ["resnet", "torchvision/resnet9000", "timm/none", "torchvision/vit_b_32", ""]
+)
+def test_unknown_trunks_are_refused(name) -> None:
+    with pytest.raises(ConfigInvalid):
+        build_backbone(name)
+
+
+def test_unknown_papers_are_refused_with_the_known_ones() -> None:
+    with pytest.raises(ConfigInvalid, match="rdd"):
+        model_class("spelling")

@@ -1,0 +1,67 @@
+"""A file or folder is there whole or not at all, whatever stops its writer."""
+
+import pytest
+
+from rscc.files import atomic_write
+
+
+def write(draft, text):
+    """Write a file, or a folder with one where the name says so."""
+    if "folder" in draft.name:
+        draft.mkdir()
+        draft /= "content"
+    draft.write_text(text)
+
+
+def contents(folder):
+    return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("alone", [False, True])
+@pytest.mark.parametrize("name", ["file", "folder"])
+@pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
+def test_a_writer_that_raises_midway_changes_nothing(tmp_path, name, error, alone):
+    write(tmp_path / name, "old")
+    before = contents(tmp_path)
+    with pytest.raises(error), atomic_write(tmp_path / "first", tmp_path / name, alone=alone) as drafts:
+        for draft in drafts:
+            write(draft, "half")
+        raise error
+    assert contents(tmp_path) == before
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize("name", ["file", "folder"])
+def test_nothing_has_its_name_before_everything_is_written(tmp_path, name):
+    write(tmp_path / name, "old")
+    with atomic_write(tmp_path / "first", tmp_path / name) as drafts:
+        for draft in drafts:
+            write(draft, "new")
+        assert not (tmp_path / "first").exists()
+        assert "old" in contents(tmp_path).values()
+    assert set(contents(tmp_path).values()) == {"new"}
+    assert {path.name for path in tmp_path.iterdir()} == {"first", name}
+
+
+def test_a_first_name_that_is_missing_leaves_the_others(tmp_path):
+    with pytest.raises(FileNotFoundError), atomic_write(tmp_path / "a", tmp_path / "b") as (_, second):
+        second.write_text("new")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["file", "folder"])
+def test_what_a_killed_writer_left_is_taken_away(tmp_path, name):
+    with atomic_write(tmp_path / name, alone=True) as (leftover,):
+        write(leftover, "new")
+    write(leftover, "of a killed run")
+    with atomic_write(tmp_path / name, alone=True) as (draft,):
+        assert draft == leftover and not draft.exists()
+        write(draft, "newer")
+    assert set(contents(tmp_path).values()) == {"newer"}
+
+
+def test_two_writers_at_once_have_drafts_of_their_own(tmp_path):
+    with atomic_write(tmp_path / "file") as (one,), atomic_write(tmp_path / "file") as (two,):
+        one.write_text("one")
+        two.write_text("two")
+    assert contents(tmp_path) == {"file": "one"}

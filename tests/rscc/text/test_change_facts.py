@@ -1,0 +1,34 @@
+"""Facts of a change: the direction that follows from what came and what is gone."""
+
+import pytest
+
+from rscc.text.facts import ChangeFacts
+
+
+@pytest.mark.parametrize(
+    ("came", "gone", "direction"),
+    [
+        (("building",), (), "appeared"),
+        (("building",), ("trees",), "appeared"),
+        (("building", "trees"), ("trees",), "appeared"),
+        (("road",), ("building",), "replaced"),
+        ((), ("parking lot",), "disappeared"),
+        ((), ("trees",), "disappeared"),
+        (("trees",), ("building",), "replaced"),
+        (("trees",), (), "appeared"),
+        ((), (), None),
+    ],
+)
+def test_direction_is_that_of_what_is_built_where_something_is(came, gone, direction) -> None:
+    facts = ChangeFacts(came=dict.fromkeys(came, 0.9), gone=dict.fromkeys(gone, 0.9))
+    assert facts.direction == direction
+
+
+def test_what_stands_around_is_no_change() -> None:
+    facts = ChangeFacts(before={"trees": 0.9}, beside={"road": 0.9}, count=3, place=("top",))
+    assert facts.direction is None and facts.probability == 0
+
+
+def test_the_probability_is_that_all_changes_hold() -> None:
+    facts = ChangeFacts(came={"building": 0.9, "road": 0.5}, gone={"trees": 0.8}, before={"grass": 0.1})
+    assert facts.probability == pytest.approx(0.9 * 0.5 * 0.8)

@@ -1,0 +1,273 @@
+import importlib.util
+
+import pytest
+import torch
+from tiny_models import idle_parameters
+from torch import nn
+
+import rscc  # noqa: F401  installs the torchvision compatibility that open_clip's import may need
+from rscc.errors import ConfigInvalid, WeightsNotFound
+from rscc.models.shared.attributes import AttributeTokens
+from rscc.text.encoders import (
+    SENTENCE_PACKAGE,
+    OpenClipTextEncoder,
+    SentenceEncoder,
+    TextEncoder,
+    insert_prompt,
+    load_text_encoder,
+)
+
+open_clip = pytest.importorskip("open_clip")
+transformers = pytest.importorskip("transformers")
+
+TEXTS = ["two villas", "a long road and several houses with a red roof", ""]
+
+
+def clip_tower(**text_options):
+    from open_clip.model import CLIP, CLIPTextCfg, CLIPVisionCfg
+
+    torch.manual_seed(3)
+    return CLIP(
+        embed_dim=24,
+        vision_cfg=CLIPVisionCfg(layers=1, width=64, image_size=32, patch_size=16),
+        text_cfg=CLIPTextCfg(context_length=20, width=32, heads=2, layers=2, **text_options),
+    ).eval()
+
+
+def clip_encoder() -> OpenClipTextEncoder:
+    return OpenClipTextEncoder(clip_tower(), open_clip.SimpleTokenizer(context_length=20))
+
+
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "two", "villas", "a", "road", "long", "houses", "and", "red"]
+
+
+@pytest.fixture(scope="module")
+def bert_folder(tmp_path_factory):
+    """Write a small BERT with random weights in the format of transformers."""
+    folder = tmp_path_factory.mktemp("bert")
+    torch.manual_seed(4)
+    vocabulary = folder / "vocab.txt"
+    vocabulary.write_text("\n".join(WORDS))
+    config = transformers.BertConfig(
+        vocab_size=len(WORDS),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=48,
+        max_position_embeddings=16,
+    )
+    transformers.BertModel(config).save_pretrained(folder)
+    transformers.BertTokenizerFast(str(vocabulary), model_max_length=16).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(params=["open_clip", "sentence"])
+def encoder(request, bert_folder) -> TextEncoder:
+    return clip_encoder() if request.param == "open_clip" else SentenceEncoder.load(bert_folder)
+
+
+def test_sizes_are_as_declared(encoder: TextEncoder) -> None:
+    embeddings, mask = encoder.embed_tokens(TEXTS)
+    assert embeddings.shape == (*mask.shape, encoder.token_width)
+    assert mask.dtype == torch.bool
+    assert mask.any(1).all()
+    assert (mask.int().diff(dim=1) <= 0).all(), "real tokens come first"
+    assert encoder.encode(TEXTS).shape == (3, encoder.width)
+
+
+def test_batched_equals_single(encoder: TextEncoder) -> None:
+    together = encoder.encode(TEXTS)
+    for text, vector in zip(TEXTS, together, strict=True):
+        torch.testing.assert_close(encoder.encode([text])[0], vector, atol=1e-5, rtol=1e-4)
+
+
+def test_nothing_is_trainable_and_dropout_stays_off(encoder: TextEncoder) -> None:
+    holder = nn.Sequential(encoder)
+    holder.train()
+    assert not any(parameter.requires_grad for parameter in encoder.parameters())
+    assert not any(module.training for module in encoder.modules())
+    torch.testing.assert_close(encoder.encode(TEXTS), encoder.encode(TEXTS))
+
+
+def test_a_prompt_stands_behind_the_first_token_and_matters(encoder: TextEncoder) -> None:
+    embeddings, mask = encoder.embed_tokens(TEXTS, room=4)
+    prompt = torch.randn(4, encoder.token_width, generator=torch.Generator().manual_seed(1))
+    joined, joined_mask = insert_prompt(embeddings, mask, prompt)
+    torch.testing.assert_close(joined[:, 0], embeddings[:, 0])
+    torch.testing.assert_close(joined[1, 1:5], prompt)
+    torch.testing.assert_close(joined[:, 5:], embeddings[:, 1:])
+    assert joined_mask.sum(1).tolist() == (mask.sum(1) + 4).tolist()
+    prompted = encoder.encode_embeddings(joined, joined_mask)
+    assert (prompted - encoder.encode(TEXTS)).abs().max() > 1e-3
+
+
+def test_a_long_text_leaves_room_for_the_prompt(encoder: TextEncoder) -> None:
+    long = " ".join(["a red road and two houses"] * 9)
+    embeddings, _ = encoder.embed_tokens([long], room=4)
+    assert embeddings.shape[1] == encoder.max_tokens - 4
+    joined = insert_prompt(*encoder.embed_tokens([long], room=4), torch.zeros(4, encoder.token_width))
+    assert encoder.encode_embeddings(*joined).isfinite().all()
+
+
+def test_words_of_the_prompt_equal_a_prompt_of_words(encoder: TextEncoder) -> None:
+    words, _ = encoder.embed_tokens(["a long red road"])
+    plain, mask = encoder.embed_tokens(["two villas"])
+    joined = insert_prompt(plain, mask, words[0, 1:5])
+    torch.testing.assert_close(
+        encoder.encode_embeddings(*joined),
+        encoder.encode(["a long red road two villas"]),
+        atol=1e-5,
+        rtol=1e-4,
+    )
+
+
+@pytest.mark.parametrize("options", [{}, {"pool_type": "eos", "eos_id": 49407}])
+def test_the_clip_tower_gives_what_open_clip_gives(options) -> None:
+    model, tokenizer = clip_tower(**options), open_clip.SimpleTokenizer(context_length=20)
+    encoder = OpenClipTextEncoder(model, tokenizer)
+    with torch.no_grad():
+        expected = model.encode_text(tokenizer(TEXTS))
+    torch.testing.assert_close(encoder.encode(TEXTS), expected, atol=1e-5, rtol=1e-4)
+
+
+def test_the_clip_vector_is_read_at_the_end_of_text() -> None:
+    encoder = clip_encoder()
+    embeddings, mask = encoder.embed_tokens(["two villas", "a long red road"])
+    assert mask.sum(1).tolist() == [4, 6]
+    before = encoder.encode_embeddings(embeddings, mask)
+    padded = embeddings.clone()
+    padded[0, 4:] *= -1  # behind the end of the first text
+    torch.testing.assert_close(encoder.encode_embeddings(padded, mask), before)
+    padded[0, 3] *= -1  # the end token itself
+    assert (encoder.encode_embeddings(padded, mask)[0] - before[0]).abs().max() > 1e-3
+
+
+def test_towers_that_cannot_take_a_prompt_are_refused() -> None:
+    with pytest.raises(ConfigInvalid, match="pools by 'last'"):
+        OpenClipTextEncoder(clip_tower(pool_type="last"), open_clip.SimpleTokenizer(context_length=20))
+
+
+def test_a_clip_checkpoint_loads_from_a_local_file(tmp_path) -> None:
+    torch.manual_seed(5)
+    model = open_clip.create_model("ViT-S-32-alt", load_weights=False, pretrained=None)
+    file = tmp_path / "clip.pt"
+    torch.save(model.state_dict(), file)
+    encoder = load_text_encoder(f"open_clip:ViT-S-32-alt:{file}")
+    with torch.no_grad():
+        expected = model.eval().encode_text(open_clip.get_tokenizer("ViT-S-32-alt")(TEXTS))
+    torch.testing.assert_close(encoder.encode(TEXTS), expected, atol=1e-5, rtol=1e-4)
+    assert not hasattr(encoder, "visual")
+
+
+@pytest.mark.parametrize(
+    ("name", "pretrained"), [("ViT-B-32", "no-such-tag"), ("No-Such-Model", "openai"), ("ViT-B-32", None)]
+)
+def test_unknown_towers_are_named(name, pretrained) -> None:
+    with pytest.raises(WeightsNotFound, match=name):
+        OpenClipTextEncoder.load(name, pretrained)
+
+
+def test_a_folder_without_a_sentence_encoder_is_named(tmp_path) -> None:
+    with pytest.raises(WeightsNotFound, match=r"no config\.json there"):
+        load_text_encoder(f"sentence:{tmp_path}")
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    with pytest.raises(WeightsNotFound, match="not a complete sentence encoder"):
+        SentenceEncoder.load(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["clip", "open_clip", "open_clip:ViT-B-32", "bert:x"])
+def test_unknown_forms_are_refused(name: str) -> None:
+    with pytest.raises(ConfigInvalid, match="use 'sentence'"):
+        load_text_encoder(name)
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec(SENTENCE_PACKAGE) is None, reason="all-MiniLM-L6-v2 is not installed"
+)
+def test_the_offline_sentence_encoder_knows_meaning() -> None:
+    encoder = load_text_encoder()
+    vectors = nn.functional.normalize(
+        encoder.encode(["several houses", "a few buildings", "the red sun"]), dim=1
+    )
+    assert encoder.width == 384
+    assert vectors[0] @ vectors[1] > vectors[0] @ vectors[2] + 0.2
+
+
+def tokens(encoder: TextEncoder, prompt: str, **options) -> AttributeTokens:
+    torch.manual_seed(6)
+    return AttributeTokens(encoder=encoder, width=20, prompt=prompt, **options)
+
+
+@pytest.mark.parametrize("prompt", ["none", "fixed", "learnable"])
+def test_attribute_tokens_follow_the_order_and_learn_without_the_encoder(encoder, prompt: str) -> None:
+    module = tokens(encoder, prompt)
+    out = module(["a road", "two villas", "a road"])
+    assert out.shape == (3, 20)
+    torch.testing.assert_close(out[0], out[2])
+    assert (out[0] - out[1]).abs().max() > 1e-5
+    swapped = module(["two villas", "a road"])
+    torch.testing.assert_close(swapped, out[[1, 0]], atol=1e-5, rtol=1e-4)
+    module(TEXTS).square().sum().backward()
+    assert idle_parameters(module) == []
+    assert ("prompt_vectors" in dict(module.named_parameters())) == (prompt == "learnable")
+    if prompt == "learnable":
+        assert module.prompt_vectors.shape == (4, encoder.token_width)
+        assert (module.prompt_vectors.grad.abs().sum(1) > 0).all()
+    assert all(parameter.grad is None for parameter in encoder.parameters())
+
+
+def test_the_adapter_has_three_layers_and_the_encoder_stays_out_of_the_checkpoint(encoder) -> None:
+    module = tokens(encoder, "learnable")
+    assert sum(isinstance(layer, nn.Linear) for layer in module.adapter) == 3
+    assert {name.split(".")[0] for name in module.state_dict()} == {"adapter", "prompt_vectors"}
+
+
+class CountingEncoder(TextEncoder):
+    """Counts the texts it encodes."""
+
+    token_width, width, max_tokens = 4, 4, 8
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.eye(4))
+        self.seen: list[str] = []
+        self.freeze()
+
+    def embed_tokens(self, texts, *, room=0):
+        self.seen.extend(texts)
+        codes = torch.tensor([[len(text), text.count("a"), text.count("o"), 1.0] for text in texts])
+        return codes.unsqueeze(1).expand(-1, 2, -1), torch.ones(len(texts), 2, dtype=torch.bool)
+
+    def encode_embeddings(self, embeddings, mask):
+        return embeddings.mean(1) @ self.weight
+
+
+@pytest.mark.parametrize(
+    ("prompt", "asked"),
+    [("none", ["a road", "villas"]), ("fixed", ["seen: a road", "seen: villas"])],
+)
+def test_frozen_texts_are_encoded_once(prompt: str, asked: list[str]) -> None:
+    encoder = CountingEncoder()
+    module = tokens(encoder, prompt, template="seen:")
+    with torch.inference_mode():
+        module(["a road"])
+    first = module(["a road", "villas", "a road"])
+    first.sum().backward()  # vectors kept from inference mode serve a training step
+    module.train()
+    torch.testing.assert_close(module(["villas", "a road"]), first[[1, 0]])
+    assert encoder.seen == asked
+
+
+def test_learnable_prompts_are_never_kept() -> None:
+    encoder = CountingEncoder()
+    module = tokens(encoder, "learnable")
+    before = module(["a road"])
+    with torch.no_grad():
+        module.prompt_vectors += 1
+    assert (module(["a road"]) - before).abs().max() > 1e-3
+    assert encoder.seen == ["a road", "a road"]
+
+
+def test_an_unknown_prompt_is_refused() -> None:
+    with pytest.raises(ConfigInvalid, match="prompt is 'soft'"):
+        AttributeTokens(encoder=CountingEncoder(), width=4, prompt="soft")

@@ -1,0 +1,142 @@
+import gzip
+import json
+from collections import Counter
+
+import pytest
+
+pytest.importorskip("spacy")
+
+from rscc.text.object_classes import (
+    KINDS,
+    NOT_OBJECTS,
+    OBJECT_CLASSES,
+    OTHER_KIND,
+    classes_of,
+    count_hallucinations,
+    is_listed,
+    kinds_of_change,
+    named_objects,
+    unnamed_by_references,
+)
+from rscc.text.parsing import words_and_nouns
+
+LEAST = 10
+
+
+@pytest.mark.parametrize(
+    ("caption", "classes"),
+    [
+        ("two villas are built along the street", {"building", "road"}),
+        ("the residential area has been enlarged", {"building"}),
+        ("a large parking lot appears in the top left corner", {"parking lot"}),
+        ("some parkings are built", {"parking lot"}),
+        ("a car park with many cars appears", {"parking lot", "car"}),
+        ("a swimming pool is built in the yard", {"pool", "yard"}),
+        ("rows of bushes are removed from the meadow", {"trees", "grass"}),
+        ("the villa area replaces the bareland", {"building", "bare ground"}),
+        ("the factories are demolished", {"building"}),
+        ("there is no difference", set()),
+    ],
+)
+def test_words_name_classes(caption: str, classes: set[str]) -> None:
+    assert named_objects([caption])[0].classes == classes
+
+
+def test_what_is_on_no_list_is_told_and_names_nothing() -> None:
+    found = named_objects(["a giraffe appears beside the house in the corner"])[0]
+    assert found.unlisted == ("giraffe",)
+    assert found.classes == {"building"}
+
+
+def test_a_word_may_stand_in_several_classes() -> None:
+    assert classes_of("construction") == ("building", "construction site")
+    assert classes_of("construction site") == ("construction site",)
+    assert {"road", "playground"} == set(classes_of("tracks"))
+
+
+@pytest.mark.parametrize("words", OBJECT_CLASSES.values())
+def test_no_word_is_both_object_and_none(words: str) -> None:
+    assert NOT_OBJECTS.isdisjoint(words.split(", "))
+    assert len(set(words.split(", "))) == len(words.split(", "))
+
+
+def test_kinds_are_of_known_classes() -> None:
+    named = [name for names in KINDS.values() for name in names]
+    assert set(named) <= OBJECT_CLASSES.keys()
+    assert len(set(named)) == len(named)
+
+
+def wrong(caption: str, *references: str) -> tuple[str, ...]:
+    return unnamed_by_references(named_objects([caption])[0], named_objects(references))
+
+
+def test_synonyms_are_no_hallucination_and_other_objects_are() -> None:
+    references = ("some villas are built on the lawn", "a path appears")
+    assert wrong("many houses are built along the road", *references) == ()
+    assert wrong("many houses and a lake appear beside a pond", *references) == ("water",)
+    assert wrong("a house is built among trees", *references) == ("trees",)
+
+
+def test_a_word_of_several_classes_is_wrong_only_without_any_of_them() -> None:
+    assert wrong("a construction appears", "a house appears") == ()
+    assert wrong("a house appears", "the construction is completed") == ()
+    assert wrong("plants appear", "some grass grows") == ()
+    assert wrong("plants appear", "a road appears") == ("trees",)
+
+
+def test_where_nothing_is_named_everything_is_wrong() -> None:
+    assert wrong("a house appears", "there is no difference", "no change has occurred") == ("building",)
+
+
+def test_hallucinations_are_counted_per_caption_and_per_class() -> None:
+    found = count_hallucinations([(), ("road", "trees"), ("road",), ()])
+    assert (found.captions, found.wrong, found.rate) == (4, 2, 0.5)
+    assert list(found.by_class.items()) == [("road", 2), ("trees", 1)]
+    assert count_hallucinations([]).rate is None
+    assert json.loads(json.dumps(found.as_dict()))["by_class"] == {"road": 2, "trees": 1}
+
+
+def test_kinds_are_what_changes_not_what_stands_beside_it() -> None:
+    houses = ("many houses are built along the road", "some villas appear beside the trees")
+    assert kinds_of_change([houses]) == [("building",)]
+    both = (*houses, "a road and a house are built", "the road is built with some houses beside it")
+    assert kinds_of_change([both]) == [("building", "road")]
+    once = (*houses, "a road is built")
+    assert kinds_of_change([once]) == [("building",)], "one reference alone is not enough"
+    assert kinds_of_change([("a road is built",)]) == [("road",)], "unless it is the only one"
+    assert kinds_of_change([("the lake dries up", "a lake vanishes")]) == [(OTHER_KIND,)]
+    assert kinds_of_change([("it looks different now", "a big change")]) == [(OTHER_KIND,)]
+    assert kinds_of_change([("the woods are cut down", "many trees disappear")]) == [("vegetation",)]
+
+
+def unlisted(captions: list[str]) -> list[str]:
+    counts: Counter[str] = Counter()
+    times = Counter(captions)
+    unique = list(times)
+    for caption, words in zip(unique, words_and_nouns(unique), strict=True):
+        for word, noun in words:
+            counts[word] += noun * times[caption]
+    return [noun for noun, count in counts.items() if count >= LEAST and not is_listed(noun)]
+
+
+def test_an_unlisted_noun_is_found() -> None:
+    assert unlisted(["a giraffe appears beside a house"] * LEAST) == ["giraffe"]
+    assert unlisted(["a giraffe appears beside a house"] * (LEAST - 1)) == []
+
+
+@pytest.mark.real
+def test_every_frequent_noun_of_the_training_pairs_is_listed(shared_data) -> None:
+    path = shared_data / "data" / "levir_cc" / "LevirCCcaptions.json"
+    images = json.loads(path.read_text(encoding="utf-8"))["images"]
+    assert not unlisted(
+        [" ".join(one["tokens"]) for pair in images if pair["split"] == "train" for one in pair["sentences"]]
+    )
+
+
+@pytest.mark.real
+@pytest.mark.slow
+def test_every_frequent_noun_of_the_training_corpus_is_listed(shared_data) -> None:
+    path = shared_data / "data" / "annotations" / "levir_cc_caption_corpus.json.gz"
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        pairs = json.load(file)["train"]
+    assert not unlisted([sentence for pair in pairs for sentence in pair["sentences"]])

@@ -1,0 +1,113 @@
+import pytest
+
+from rscc.errors import ExtraNotInstalled, WeightsNotFound
+from rscc.text.no_change import NO_CHANGE_SENTENCES
+from rscc.text.parsing import (
+    PARSERS,
+    SegmentReader,
+    Segments,
+    add_template,
+    extract_segments,
+    load_parser,
+    segment_texts,
+)
+
+spacy = pytest.importorskip("spacy")
+if not any(spacy.util.is_package(name) for name in PARSERS):
+    pytest.skip("no English parser is installed", allow_module_level=True)
+
+
+@pytest.mark.parametrize(
+    ("caption", "nouns", "verbs"),
+    [
+        ("several villas are built on the bare land", ("several villas", "the bare land"), ("are built",)),
+        (
+            "many trees are removed and two large buildings have been neatly constructed along the road",
+            ("many trees", "two large buildings", "the road"),
+            ("are removed", "have been neatly constructed"),
+        ),
+        (
+            "some trees near the road are cut down and houses stand along the road",
+            ("some trees", "the road", "houses"),
+            ("are cut down", "stand"),
+        ),
+        # A subject makes a verb of a word that is tagged as a noun.
+        ("several houses on the grass disappear", None, ("disappear",)),
+        ("there is no difference", ("no difference",), ("is",)),
+        ("the two scenes seem identical", ("the two scenes",), ("seem identical",)),
+        ("two intersecting roads appear", ("two intersecting roads",), ("appear",)),
+        ("a new road appears in the middle", ("a new road", "the middle"), ("appears",)),
+        ("many trees are replaced and a house is built beside it", ("many trees", "a house"), None),
+    ],
+)
+def test_phrases_come_with_their_adjectives_adverbs_and_auxiliaries(caption, nouns, verbs) -> None:
+    (segments,) = extract_segments([caption])
+    assert nouns is None or segments.nouns == nouns
+    assert verbs is None or segments.verbs == verbs
+
+
+def test_segments_are_joined_by_and() -> None:
+    segments = Segments(("a road", "two villas"), ("are built", "appear"))
+    assert segments.noun_text == "a road and two villas"
+    assert segments.verb_text == "are built and appear"
+    assert Segments((), ()).noun_text == ""
+
+
+def test_every_no_change_sentence_has_both_kinds_of_segment() -> None:
+    for segments in extract_segments(NO_CHANGE_SENTENCES):
+        assert segments.nouns
+        assert segments.verbs
+
+
+def test_texts_are_given_by_caption() -> None:
+    texts = segment_texts(["a road is built", "a road is built", "trees disappear"])
+    assert texts == {"a road is built": ("a road", "is built"), "trees disappear": ("trees", "disappear")}
+
+
+class CountingParser:
+    """Counts how often a caption is parsed."""
+
+    def __init__(self) -> None:
+        self.parser = load_parser()
+        self.parsed: list[str] = []
+
+    def pipe(self, texts, batch_size):
+        self.parsed.extend(texts)
+        return self.parser.pipe(texts, batch_size=batch_size)
+
+
+def test_a_caption_is_parsed_once_and_batches_equal_single_readings() -> None:
+    parser = CountingParser()
+    reader = SegmentReader(parser)
+    captions = ["a road is built", "trees disappear", "a road is built"]
+    first = reader.read(captions)
+    assert first[0] == first[2] != first[1]
+    assert parser.parsed == ["a road is built", "trees disappear"]
+    assert [SegmentReader(parser.parser).read([caption])[0] for caption in captions] == first
+    reader.read(["trees disappear"])
+    assert len(parser.parsed) == 2
+
+
+def test_a_missing_parser_is_named_with_the_remedy(monkeypatch) -> None:
+    with pytest.raises(WeightsNotFound, match=r"no_such_parser.*pip install 'rscc\[train\]'"):
+        load_parser(["no_such_parser"])
+    assert SegmentReader().read([]) == [], "no caption needs no parser"
+    monkeypatch.setitem(__import__("sys").modules, "spacy", None)
+    with pytest.raises(ExtraNotInstalled, match="needs spaCy"):
+        load_parser()
+
+
+def test_a_template_stands_before_the_text() -> None:
+    assert add_template("two villas", "a satellite photo of") == "a satellite photo of two villas"
+    assert add_template("", "a satellite photo of") == "a satellite photo of"
+
+
+@pytest.mark.real
+def test_captions_of_the_validation_split_have_segments(shared_data) -> None:
+    levir_cc = pytest.importorskip("rscc.data.benchmarks.levir_cc")
+    records = levir_cc.LevirCC(shared_data / "data" / "levir_cc", "val").records
+    captions = sorted({caption for record in records for caption in record.captions})
+    segments = extract_segments(captions)
+    assert all(one.nouns for one in segments)
+    without_verb = sum(not one.verbs for one in segments)
+    assert without_verb <= 0.02 * len(captions)

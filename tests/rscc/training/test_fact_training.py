@@ -1,0 +1,202 @@
+"""Facts are learnt from references: labels, calibration, and heads on a small trunk."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from tiny_models import tiny_model
+
+pytest.importorskip("spacy")
+
+from rscc.captioner import Captioner
+from rscc.data.pairs import PairRecord, read_pair
+from rscc.inference.fact_heads import ANSWERS, SURE
+from rscc.inference.facts import FactModel, GroundedCaption
+from rscc.model_folder import load_facts
+from rscc.training import facts as training
+from rscc.training.facts import area_under_curve, calibrated_rules, fact_labels, fit_facts
+
+CAME = ("a house is built", "a cabin appears on the grass", "the villa has been built")
+GONE = ("the house is removed", "a building disappears", "the cabin on the grass was demolished")
+SAME = ("there is no difference", "the scene is the same as before", "nothing has changed")
+
+
+def record(number: int, captions=CAME, *, folder: Path = Path(), changed=None, place="") -> PairRecord:
+    before, after = (folder / f"{number}_{date}.png" for date in ("before", "after"))
+    return PairRecord(f"{number}.png", before, after, captions=captions, changed=changed, place=place)
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory) -> list[PairRecord]:
+    """Pairs of dark noise: in turn a bright square comes, one goes, and nothing happens."""
+    folder = tmp_path_factory.mktemp("pairs")
+    random = np.random.default_rng(3)
+    made = []
+    for number in range(96):
+        captions = (CAME, GONE, SAME)[number % 3]
+        dates = [random.integers(0, 60, (64, 64, 3), dtype=np.uint8) for _ in range(2)]
+        top, left = random.integers(0, 32, 2)
+        if captions is not SAME:
+            dates[captions is CAME][top : top + 32, left : left + 32] = 240
+        one = record(number, captions, folder=folder, changed=captions is not SAME, place=f"p{number // 2}")
+        for path, pixels in zip((one.before, one.after), dates, strict=True):
+            Image.fromarray(pixels).save(path)
+        made.append(one)
+    return made
+
+
+@pytest.fixture(scope="module")
+def fitted(records) -> tuple[FactModel, list[str]]:
+    """Facts that a random trunk learns to tell, and what was reported."""
+    said: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training, "FEWEST_PAIRS", 60)
+        patch.setattr(training, "EPOCHS", 40)
+        found = fit_facts(
+            *(tiny_model(seed=2), records), size=64, threshold=0.5, bf16=False, report=said.append
+        )
+    assert found is not None
+    return found, said
+
+
+def test_heads_learn_what_is_there_to_see(fitted) -> None:
+    rules = fitted[0].rules
+    assert set(rules.scores) == {"came building", "gone building", "around building"}
+    for name in ("came building", "gone building"):
+        assert rules.scores[name]["pairs"] == 32
+        assert rules.scores[name]["auc"] > 0.9 and rules.scores[name]["f1"] > 0.8
+        assert rules.slopes[ANSWERS.index(name)] > 0
+    assert rules.slopes[ANSWERS.index("came road")] == 0, "nobody speaks of roads"
+
+
+def test_progress_is_reported(fitted) -> None:
+    assert fitted[1] == ["facts: 96 pairs seen", *(f"facts: fold {fold} of 3 answered" for fold in (1, 2, 3))]
+
+
+def test_what_was_learnt_captions_pairs(fitted, records, tmp_path, tiny_registered) -> None:
+    from saved_models import saved
+
+    folder = saved(tmp_path / "model", tiny_model(seed=2), facts=fitted[0])
+    assert folder.tells_facts and load_facts(folder) is not None
+    captioner = Captioner.load(folder.path, device="cpu")
+    right = 0
+    for one in records[:24]:
+        if not one.changed:
+            continue
+        pair = read_pair(one)
+        (caption,) = captioner.caption(pair.before[None], pair.after[None], assume_changed=True)
+        assert isinstance(caption, GroundedCaption)
+        came = "building" in caption.facts.came
+        right += came != ("building" in caption.facts.gone) and came == (one.captions is CAME)
+    assert right >= 14, "of 16"
+
+
+def test_learning_again_gives_the_same(fitted, records) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training, "FEWEST_PAIRS", 60)
+        patch.setattr(training, "EPOCHS", 40)
+        again = fit_facts(tiny_model(seed=2), records, size=64, threshold=0.5, bf16=False)
+    assert again is not None and again.rules == fitted[0].rules
+
+
+@pytest.mark.parametrize("places", ["few", "one"])
+def test_nothing_is_learnt_from_too_few_pairs_or_one_place(places, monkeypatch) -> None:
+    monkeypatch.setattr(training, "FEWEST_PAIRS", 10)
+    count = 9 if places == "few" else 40
+    pairs = [record(n, changed=True, place="here" if places == "one" else str(n)) for n in range(count)]
+    silent = [record(n, (), changed=True, place=str(n)) for n in range(50)]
+    same = [record(n, SAME, changed=False, place=str(n)) for n in range(50)]
+    one_place = [record(n, SAME, changed=False, place="here") for n in range(50)]
+    others = [*silent, *(same if places == "few" else one_place)]
+    # No image lies where the records say: reading one would raise.
+    assert fit_facts(tiny_model(), [*pairs, *others], size=64, threshold=0.5, bf16=False) is None
+
+
+def test_labels_are_what_two_references_state() -> None:
+    records = [
+        record(0),
+        record(1, ("a house is built", "a road appears beside trees", "trees and a road are removed")),
+        record(2, ("two villas replace the trees", "the trees are cut down", "a villa and trees appear")),
+        record(3, SAME),
+        record(4, ("a house is built", "a house appears"), changed=False),
+    ]
+    labels = fact_labels(records)
+    assert labels.shape == (5, len(ANSWERS)) and labels.dtype == np.float32
+    stated = [{name for name, value in zip(ANSWERS, row, strict=True) if value} for row in labels]
+    assert stated == [
+        {"came building", "around building"},
+        {"around road", "around trees"},
+        {"came building", "gone trees", "around building", "around trees"},
+        set(),
+        set(),
+    ]
+
+
+def test_the_calibration_is_the_curve_that_labels_follow() -> None:
+    random = np.random.default_rng(0)
+    logits = random.normal(0, 2, (20_000, len(ANSWERS))).astype(np.float32)
+    labels = random.random(logits.shape) < 1 / (1 + np.exp(-(0.7 * logits - 1.2)))
+    rules = calibrated_rules(logits, labels.astype(np.float32), np.ones(len(logits), bool))
+    assert rules.slopes == pytest.approx([0.7] * len(ANSWERS), abs=0.06)
+    assert rules.offsets == pytest.approx([-1.2] * len(ANSWERS), abs=0.06)
+
+
+def test_a_calibration_stays_finite_where_labels_are_apart() -> None:
+    logits = np.repeat(40 * np.linspace(-1, 1, 50, dtype=np.float32)[:, None], len(ANSWERS), 1)
+    labels = (logits > 0).astype(np.float32)
+    rules = calibrated_rules(logits, labels, np.ones(50, bool))
+    assert np.isfinite([rules.slopes, rules.offsets]).all()
+    assert ((np.array(rules.slopes) * logits + np.array(rules.offsets) > 0) == (labels > 0)).all()
+
+
+def test_what_is_true_of_all_pairs_was_not_told_apart_and_is_never_stated() -> None:
+    logits = np.zeros((50, len(ANSWERS)), np.float32)
+    assert set(calibrated_rules(logits, logits + 1, np.ones(50, bool)).slopes) == {0.0}
+
+
+def test_rules_are_of_answers_with_enough_labels_and_scored_on_changed_pairs() -> None:
+    random = np.random.default_rng(1)
+    logits = random.normal(size=(400, len(ANSWERS))).astype(np.float32)
+    labels = (logits + random.normal(0, 0.5, logits.shape) > 0).astype(np.float32)
+    rare = ANSWERS.index("around water")
+    labels[training.FEWEST_LABELS - 1 :, rare] = 0
+    changed = np.arange(400) < 300
+    rules = calibrated_rules(logits, labels, changed)
+    assert rules.slopes[rare] == rules.offsets[rare] == 0 and "around water" not in rules.scores
+    assert set(rules.scores) == set(ANSWERS) - {"around water"}
+    for column, name in enumerate(ANSWERS):
+        if name in rules.scores:
+            true, slope, offset = labels[:300, column] > 0, rules.slopes[column], rules.offsets[column]
+            stated = 1 / (1 + np.exp(-(slope * logits[:300, column] + offset))) >= SURE
+            f1 = 2 * (stated & true).sum() / (stated.sum() + true.sum())
+            assert rules.scores[name]["pairs"] == true.sum()
+            assert rules.scores[name]["f1"] == pytest.approx(f1, abs=1e-4)
+            area = area_under_curve(logits[:300, column], true)
+            assert rules.scores[name]["auc"] == pytest.approx(area, abs=1e-4)
+
+
+def test_what_came_and_what_is_gone_have_one_calibration() -> None:
+    random = np.random.default_rng(2)
+    logits = random.normal(size=(400, len(ANSWERS))).astype(np.float32)
+    labels = (logits + random.normal(0, 0.5, logits.shape) > 0).astype(np.float32)
+    came, gone = ANSWERS.index("came road"), ANSWERS.index("gone road")
+    labels[:, gone] = 0  # nobody spoke of one
+    rules = calibrated_rules(logits, labels, np.ones(400, bool))
+    assert rules.slopes[came] == rules.slopes[gone] > 0 and rules.offsets[came] == rules.offsets[gone]
+
+
+@pytest.mark.parametrize(
+    ("scores", "true", "area"),
+    [
+        ([1, 2, 3, 4], [0, 0, 1, 1], 1.0),
+        ([4, 3, 2, 1], [0, 0, 1, 1], 0.0),
+        ([1, 3, 2, 4], [0, 0, 1, 1], 0.75),
+        ([1, 1, 1, 1], [0, 1, 0, 1], 0.5),
+        ([1, 2, 2, 3], [0, 0, 1, 1], 0.875),
+        ([1, 2], [1, 1], 0.5),
+        ([1, 2], [0, 0], 0.5),
+    ],
+)
+def test_area_under_the_curve_by_hand(scores, true, area) -> None:
+    assert area_under_curve(np.array(scores, float), np.array(true, bool)) == pytest.approx(area)

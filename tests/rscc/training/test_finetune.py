@@ -1,0 +1,154 @@
+"""Going on with the training of a model on a user's own pairs."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from levir_cc_fixture import write_levir_cc
+from saved_models import saved_start
+from tiny_models import tiny_model
+
+from rscc.config import Config, load_config
+from rscc.data.benchmarks.levir_cc import LevirCC
+from rscc.data.pairs import PairRecord
+from rscc.errors import DatasetLayoutInvalid
+from rscc.evaluation.run import score_model
+from rscc.sequences import evenly
+from rscc.training import finetuning
+from rscc.training.finetuning import compare_scores, describe_pairs, hold_out, read_splits
+from rscc.training.run import train_model
+from rscc.training.start import RunPaths, finetuning_config, open_start
+
+pytestmark = pytest.mark.usefixtures("tiny_registered")
+
+
+def record(number: int, changed: bool | None = None) -> PairRecord:
+    flag = number % 3 == 0 if changed is None else changed
+    return PairRecord(f"{number:03d}.png", Path("a"), Path("b"), captions=("a house appears",), changed=flag)
+
+
+def keep_splits(root: Path, *splits: str, flag: int | None = None) -> Path:
+    """Leave only the entries of some splits, or of one flag, in a data set's annotations."""
+    file = root / "LevirCCcaptions.json"
+    content = json.loads(file.read_text())
+    content["images"] = [
+        one for one in content["images"] if one["split"] in splits and flag in (None, one["changeflag"])
+    ]
+    file.write_text(json.dumps(content))
+    return root
+
+
+def write_start(path: Path) -> Path:
+    return saved_start(path, tiny_model(seed=3), gsd=0.5, runs=[["same"], ["lunar", "house"]])
+
+
+def tuning(start: Path, **train) -> Config:
+    config = finetuning_config(load_config("finetune"), open_start(start))
+    return replace(config, train=replace(config.train, **{"epochs": 2, "bf16": False, **train}))
+
+
+def tune(tmp_path: Path, data: Path, **train) -> tuple[Path, list[str]]:
+    start, lines = write_start(tmp_path / "start"), []
+    paths = RunPaths(data=data, output=tmp_path / "run", start=str(start))
+    folder = train_model(tuning(start, **train), paths, name="x", command="x", report=lines.append)
+    return folder.path, lines
+
+
+@pytest.mark.parametrize(("count", "held"), [(20, 10), (50, 10), (51, 10), (103, 21)])
+def test_a_share_of_both_kinds_is_held_out(count, held) -> None:
+    records = [record(number) for number in range(count)]
+    train, val = hold_out(records, seed=1)
+    assert len(val) == held
+    assert sorted([*train, *val], key=lambda one: one.id) == records
+    share = sum(one.changed for one in val) / held
+    assert share == pytest.approx(sum(one.changed for one in records) / count, abs=1 / held)
+
+
+def test_what_is_held_out_depends_on_pairs_and_seed_alone() -> None:
+    records = [record(number) for number in range(40)]
+    ids = {one.id for one in hold_out(records, seed=1)[1]}
+    assert ids == {one.id for one in hold_out(records[::-1], seed=1)[1]}
+    assert ids != {one.id for one in hold_out(records, seed=2)[1]}
+
+
+def test_a_validation_split_is_taken_as_it_is_and_without_one_training_pairs_are_held_out(tmp_path) -> None:
+    data = write_levir_cc(tmp_path, train=24, val=2, test=1, size=16)
+    train, val, held_out = read_splits(LevirCC, data)
+    ids = ["val_000000.png", "val_000001.png"]
+    assert (len(train), [one.id for one in val], held_out) == (24, ids, False)
+    train, val, held_out = read_splits(LevirCC, keep_splits(data, "train", "test"))
+    assert (len(train), len(val), held_out) == (14, 10, True)
+    assert all(one.id.startswith("train") for one in val)
+
+
+@pytest.mark.parametrize(("train", "val", "word"), [(9, 2, "needs 10$"), (19, 0, "10 and 10 to hold out")])
+def test_too_few_pairs_are_refused(train, val, word, tmp_path) -> None:
+    data = write_levir_cc(tmp_path, train=train, val=val, test=1, size=16)
+    with pytest.raises(DatasetLayoutInvalid, match=word) as caught:
+        read_splits(LevirCC, data)
+    assert f"{data}: {train} captioned training pairs" in str(caught.value)
+    with pytest.raises(DatasetLayoutInvalid, match="LevirCCcaptions"):
+        read_splits(LevirCC, data / "images")
+
+
+def test_what_is_learnt_is_said() -> None:
+    some = [record(number) for number in range(12)]
+    (line,) = describe_pairs(some, some[:5], held_out=False, learns_flag=True)
+    told = "12 (4 changed, 8 unchanged) for training; 5 (2 changed, 3 unchanged) for validation"
+    assert line == f"pairs: {told}"
+    (line,) = describe_pairs(some, some[:5], held_out=True, learns_flag=True)
+    assert line.endswith("held out of the training split, for there is no split val")
+    for changed, word in ((True, "all training pairs are changed"), (False, "all training pairs are unch")):
+        same = [record(number, changed) for number in range(12)]
+        warning = describe_pairs(same, same, held_out=False, learns_flag=False)[1]
+        assert warning.startswith(f"warning: {word}")
+
+
+def test_scores_are_compared_on_pairs_at_even_distances() -> None:
+    records = [record(number) for number in range(10)]
+    assert evenly(records, 10) == records
+    assert [one.id for one in evenly(records, 4)] == ["000.png", "002.png", "005.png", "007.png"]
+
+
+def test_the_table_holds_the_scores_of_both_models(tmp_path, monkeypatch) -> None:
+    pytest.importorskip("pycocoevalcap")
+    data = write_levir_cc(tmp_path / "data", val=6)
+    start = write_start(tmp_path / "start")
+    val = LevirCC(data, "val").records
+    lines = compare_scores(start, start, val, device="cpu").splitlines()
+    rows = {row.subset: row.as_dict() for row in score_model(start, val, java=False, device="cpu")}
+    cells = [[cell.strip() for cell in line.strip("| ").split("|")] for line in lines]
+    assert cells[0] == ["6 validation pairs", "before", "after"]
+    shown = [one for _, one, _ in cells[2:]]
+    scores = [rows["all"]["cider"], rows["changed"]["cider"], rows["all"]["bleu4"]]
+    assert [shown[0], shown[1], shown[3]] == [f"{score:.1f}" for score in scores]
+    assert shown[2] == f"{rows['all']['flag_accuracy']:.3f}"
+    monkeypatch.setattr(finetuning, "MOST_COMPARED", 3)
+    assert compare_scores(start, start, val, device="cpu").startswith("| 3 validation pairs")
+
+
+def test_a_user_is_told_pairs_and_scores_before_and_after(tmp_path) -> None:
+    pytest.importorskip("pycocoevalcap")
+    data = keep_splits(write_levir_cc(tmp_path / "data", train=24, val=2, test=1), "train", "test")
+    for path in (data / "images" / "test").rglob("*.png"):
+        path.unlink()
+    folder, lines = tune(tmp_path, data, epochs=30, patience=30, learning_rate=5e-3)
+    assert lines[0].startswith("pairs: 14 (7 changed, 7 unchanged) for training; 10 (5 changed, 5 unchanged)")
+    title, drawn = lines[-2:]
+    assert title == "scores on the validation split, before and after:"
+    before, after = (float(cell) for cell in drawn.splitlines()[2].strip("| ").split("|")[1:])
+    assert after > before
+    val = read_splits(LevirCC, data, seed=1)[1]
+    assert drawn == compare_scores(tmp_path / "start", folder, val, device="cpu")
+    few = open_start(folder).folder
+    assert few.no_change_runs == open_start(tmp_path / "start").folder.no_change_runs != ()
+
+
+def test_pairs_of_one_kind_are_warned_of(tmp_path) -> None:
+    pytest.importorskip("pycocoevalcap")
+    data = keep_splits(write_levir_cc(tmp_path / "data", train=40), "train", "val", flag=1)
+    folder, lines = tune(tmp_path, data)
+    assert lines[1].startswith("warning: all training pairs are changed")
+    assert open_start(folder).folder.card.changed_threshold == 0
+    assert "CIDEr, changed pairs" in lines[-1]

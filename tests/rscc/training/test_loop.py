@@ -1,0 +1,193 @@
+"""Losses, frozen parts, averages and rates of the training loop."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from tiny_models import CAPTIONS, TinyTextEncoder, full_batch, tiny_model
+from trainers import make_trainer
+from training_runs import LOSS, FixedSource, assert_same_tensors, log_of, settings, whole_config
+
+from rscc.errors import ConfigInvalid, NonFiniteLoss
+from rscc.training.loop import WeightAverage, build_optimizer, freeze, load_best, rate_factor
+
+pytestmark = pytest.mark.usefixtures("tiny_registered")
+
+
+def test_the_total_is_the_weighted_sum_of_equation_16(data, tmp_path) -> None:
+    trainer = make_trainer(data, tmp_path, whole_config(settings(epochs=1, bf16=False)))
+    trainer.run()
+    (line,) = log_of(tmp_path)
+    losses = line["loss"]
+    assert set(losses) == {*LOSS, "total"}
+    expected = sum(weight * losses[name] for name, weight in LOSS.items())
+    assert losses["total"] == pytest.approx(expected, rel=1e-4)
+
+
+def test_a_loss_that_is_not_finite_stops_the_run_and_names_all_terms(tmp_path, data) -> None:
+    good = full_batch(tiny_model(), CAPTIONS)
+    bad = replace(good, before=good.before.float(), after=good.after.float())
+    bad.before[0, 0, 0, 0] = float("nan")
+    config = whole_config(settings(epochs=1, bf16=False))
+    trainer = make_trainer(data, tmp_path, config, source=FixedSource(bad))
+    before = {name: value.clone() for name, value in trainer.model.state_dict().items()}
+    with pytest.raises(NonFiniteLoss) as caught:
+        trainer.run()
+    assert all(f"{name} " in str(caught.value) for name in LOSS)
+    assert "nan" in str(caught.value)
+    assert "epoch 1" in str(caught.value)
+    assert caught.value.exit_code == 1
+    assert_same_tensors(before, trainer.model.state_dict())
+    assert not (tmp_path / "checkpoint.pt").exists()
+    make_trainer(data, tmp_path, config, source=FixedSource(good)).run()
+
+
+def test_a_loss_table_that_does_not_fit_is_refused_before_training(data, tmp_path) -> None:
+    config = whole_config(settings())
+    lacking = replace(config, loss={k: v for k, v in LOSS.items() if k != "v2a"})
+    with pytest.raises(ConfigInvalid, match=r"loss\.v2a"):
+        make_trainer(data, tmp_path / "run", lacking)
+    assert not (tmp_path / "run").exists()
+
+
+def test_frozen_parts_do_not_move_and_the_others_do(data, tmp_path) -> None:
+    frozen = ("backbone", "decoder.words", "noun_tokens")
+    trainer = make_trainer(data, tmp_path, whole_config(settings(frozen=frozen, epochs=2)))
+    before = {name: value.clone() for name, value in trainer.model.state_dict().items()}
+    trainer.run()
+    moved = {n for n, v in trainer.model.state_dict().items() if not torch.equal(v, before[n])}
+    still = set(before) - moved
+    assert {name for name in before if name.startswith(frozen)} <= still
+    others = {name for name in still if not name.startswith(frozen)}
+    assert all(name.endswith("key.bias") for name in others), others
+
+
+def test_frozen_parts_are_in_evaluation_mode_while_the_others_train(data, tmp_path) -> None:
+    modes = []
+
+    class Watching(FixedSource):
+        def epoch(self, number):
+            modes.append({name: part.training for name, part in trainer.model.named_children()})
+            yield from self.batches
+
+    source = Watching(full_batch(tiny_model(), CAPTIONS))
+    config = whole_config(settings(frozen=("change_head", "fusion_feed_forward"), epochs=2))
+    trainer = make_trainer(data, tmp_path, config, source=source)
+    trainer.run()
+    frozen = {"change_head", "fusion_feed_forward"}
+    assert all({name for name, training in mode.items() if not training} == frozen for mode in modes)
+    assert len(modes) == 2
+
+
+def test_captions_do_not_train_the_change_head_that_they_are_grounded_in(data, tmp_path) -> None:
+    config = whole_config(settings(epochs=1), change_mask=0.0)
+    config = replace(config, model=replace(config.model, grounded=True))
+    trainer = make_trainer(data, tmp_path, config, source=FixedSource(full_batch(tiny_model(), CAPTIONS)))
+    trainer.run()
+    trained = {name.split(".")[0] for name, p in trainer.model.named_parameters() if p.grad is not None}
+    assert "grounding" in trained
+    assert "change_head" not in trained
+
+
+def test_gradients_are_clipped_to_the_norm_of_the_config(data, tmp_path) -> None:
+    config = whole_config(settings(epochs=1, clip=0.01, bf16=False))
+    trainer = make_trainer(data, tmp_path, config, source=FixedSource(full_batch(tiny_model(), CAPTIONS)))
+    norms = []
+
+    def measure(*_) -> None:
+        gradients = [p.grad.norm() for p in trainer.model.parameters() if p.grad is not None]
+        norms.append(torch.stack(gradients).norm().item())
+
+    trainer.optimizer.register_step_pre_hook(measure)
+    trainer.run()
+    assert norms == pytest.approx([0.01], rel=1e-3)
+
+
+def test_a_model_without_a_named_part_or_anything_to_train_is_refused() -> None:
+    model = tiny_model()
+    with pytest.raises(ConfigInvalid, match="spelling"):
+        freeze(model, ("backbone", "spelling"))
+    with pytest.raises(ConfigInvalid, match="nothing to train"):
+        build_optimizer(model.requires_grad_(False), settings())
+
+
+def test_the_trunk_has_its_own_rate_and_all_parameters_are_given() -> None:
+    model = tiny_model(text_encoder=TinyTextEncoder())
+    optimizer = build_optimizer(model, settings(learning_rate=1e-3, backbone_rate=0.25, optimizer="adam"))
+    assert type(optimizer) is torch.optim.Adam
+    rates = {id(p): group["lr"] for group in optimizer.param_groups for p in group["params"]}
+    assert len(rates) == len(list(model.parameters()))
+    for name, parameter in model.named_parameters():
+        assert rates[id(parameter)] == (2.5e-4 if name.startswith("backbone.") else 1e-3)
+
+
+def test_swapping_the_average_twice_restores_the_weights() -> None:
+    model = tiny_model()
+    average = WeightAverage(model, 0.9)
+    start = {name: value.clone() for name, value in model.state_dict().items()}
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(1)
+    average.update(model)
+    now = {name: value.clone() for name, value in model.state_dict().items()}
+    average.swap(model)
+    swapped = model.state_dict()
+    name = "project.weight"
+    # After one step the decay is 1 / 10: nine tenths of the way are taken.
+    torch.testing.assert_close(swapped[name], start[name] + 0.9)
+    average.swap(model)
+    assert_same_tensors(now, model.state_dict())
+
+
+def test_the_average_is_validated_and_saved_while_the_weights_go_on(data, tmp_path) -> None:
+    seen = []
+
+    def validate(model) -> dict[str, float]:
+        assert not model.training
+        assert not torch.is_grad_enabled()
+        seen.append({name: value.clone() for name, value in model.state_dict().items()})
+        return {"cider": float(len(seen))}
+
+    trainer = make_trainer(data, tmp_path, whole_config(settings(epochs=2)), validate=validate)
+    result = trainer.run()
+    assert result.best_epoch == 2
+    assert_same_tensors(load_file(result.weights), seen[-1])
+    name = "project.weight"
+    assert not torch.equal(trainer.model.state_dict()[name], seen[-1][name])
+    load_best(trainer.model, result)
+    assert_same_tensors(trainer.model.state_dict(), seen[-1])
+
+
+def test_the_best_epoch_is_kept_and_patience_ends_the_run(data, tmp_path) -> None:
+    scores = iter([1.0, 3.0, 2.0, float("nan"), 3.0, 9.0])
+    kept = []
+
+    def validate(model) -> dict[str, float]:
+        kept.append(model.state_dict()["project.weight"].clone())
+        return {"cider": next(scores)}
+
+    config = whole_config(settings(epochs=20, patience=3, ema=0.0))
+    result = make_trainer(data, tmp_path, config, validate=validate).run()
+    assert (result.best_epoch, result.best_scores) == (2, {"cider": 3.0})
+    assert torch.equal(load_file(result.weights)["project.weight"], kept[1])
+    assert [line["best"] for line in log_of(tmp_path)] == [True, True, False, False, False]
+
+
+def test_rates_warm_up_and_fall() -> None:
+    factors = [rate_factor(step, warmup=4, total=20, final=0.1) for step in range(25)]
+    assert factors[:5] == [0.25, 0.5, 0.75, 1.0, 1.0]
+    assert factors[3:20] == sorted(factors[3:20], reverse=True)
+    assert factors[12] == pytest.approx(0.55)
+    assert factors[20:] == pytest.approx([0.1] * 5)
+    assert rate_factor(0, warmup=0, total=1, final=0.1) == 1
+
+
+def test_training_lowers_every_term(data, tmp_path) -> None:
+    batch = full_batch(tiny_model(), CAPTIONS)
+    config = whole_config(settings(epochs=40, ema=0.0, patience=99, bf16=False))
+    config = replace(config, model=replace(config.model, dropout=0.0))
+    make_trainer(data, tmp_path, config, source=FixedSource(batch)).run()
+    first, *_, last = (line["loss"] for line in log_of(tmp_path))
+    assert all(last[name] < first[name] for name in first), (first, last)
+    assert last["caption"] < first["caption"] / 1.5

@@ -1,0 +1,139 @@
+"""A run that was stopped and resumed is the run that was not."""
+
+import json
+import pickle
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from tiny_models import CAPTIONS, full_batch, tiny_model
+from trainers import make_trainer
+from training_runs import FixedSource, Stopped, assert_same_tensors, log_of, settings, whole_config
+
+from rscc.errors import ConfigInvalid
+from rscc.models.trunks import build_backbone
+
+pytestmark = pytest.mark.usefixtures("tiny_registered")
+
+
+@pytest.mark.parametrize("bf16", [False, True])
+@pytest.mark.parametrize("stop", [(1, 0), (1, 1), (2, 1)])
+def test_a_resumed_run_equals_an_undisturbed_one_bit_for_bit(data, tmp_path, stop, bf16) -> None:
+    config = whole_config(settings(bf16=bf16))
+    whole = make_trainer(data, tmp_path / "whole", config)
+    expected = whole.run()
+    with pytest.raises(Stopped):
+        make_trainer(data, tmp_path / "part", config, stop=stop).run()
+    assert len(log_of(tmp_path / "part")) == stop[0]
+    with (tmp_path / "part" / "log.jsonl").open("a") as log:
+        log.write('{"epoch": ')  # as a kill while logging leaves it
+    # Another start and other random numbers in between: all must come from the checkpoint.
+    rest = make_trainer(data, tmp_path / "part", config, seed=99)
+    torch.rand(5)
+    found = rest.run(resume=True)
+    assert_same_tensors(whole.model.state_dict(), rest.model.state_dict())
+    assert_same_tensors(whole.average.shadow, rest.average.shadow)
+    assert log_of(tmp_path / "whole") == log_of(tmp_path / "part")
+    assert (found.best_epoch, found.best_scores) == (expected.best_epoch, expected.best_scores)
+    assert_same_tensors(load_file(expected.weights), load_file(found.weights))
+
+
+def test_what_is_drawn_depends_on_seed_and_epoch_alone(data, tmp_path) -> None:
+    def drawn(name, **train) -> tuple[list, dict]:
+        numbers = []
+
+        class Drawing(FixedSource):
+            def epoch(self, number):
+                numbers.append(torch.rand(4).tolist())
+                yield from self.batches
+
+        source = Drawing(full_batch(tiny_model(), CAPTIONS))
+        trainer = make_trainer(data, tmp_path / name, whole_config(settings(**train)), source=source)
+        trainer.run()
+        return numbers, trainer.model.state_dict()
+
+    (first, weights), (second, same), (other, _) = drawn("1"), drawn("2"), drawn("3", seed=2)
+    assert first == second
+    assert_same_tensors(weights, same)
+    assert len({tuple(one) for one in first + other}) == 6, "three epochs of two seeds"
+
+
+def test_a_finished_run_resumes_to_its_result(data, tmp_path) -> None:
+    config = whole_config(settings(epochs=2))
+    first = make_trainer(data, tmp_path, config).run()
+    again = make_trainer(data, tmp_path, config, stop=(0, 0)).run(resume=True)
+    assert (again.best_epoch, again.best_scores) == (first.best_epoch, first.best_scores)
+    assert len(log_of(tmp_path)) == 2
+
+
+def test_another_config_is_not_resumed(data, tmp_path) -> None:
+    make_trainer(data, tmp_path, whole_config(settings(epochs=1))).run()
+    with pytest.raises(ConfigInvalid, match=r"config\.json"):
+        make_trainer(data, tmp_path, whole_config(settings(epochs=2))).run(resume=True)
+
+
+def test_a_run_of_an_earlier_version_and_with_another_card_is_resumed(data, tmp_path) -> None:
+    config = whole_config(settings(epochs=1))
+    expected = make_trainer(data, tmp_path, config).run()
+    file = tmp_path / "config.json"
+    written = json.loads(file.read_text())
+    del written["card"]["cost"], written["train"]["hallucination"]  # as if they were new
+    file.write_text(json.dumps(written))
+    config = replace(config, card=replace(config.card, version="7"))
+    found = make_trainer(data, tmp_path, config, stop=(0, 0)).run(resume=True)
+    assert found.best_scores == expected.best_scores
+    assert json.loads(file.read_text()) == json.loads(json.dumps(config.to_dict()))
+
+
+@pytest.mark.parametrize("content", ["", "[", "{}x", None])
+def test_a_damaged_config_is_not_resumed(data, tmp_path, content) -> None:
+    config = whole_config(settings(epochs=1))
+    make_trainer(data, tmp_path, config).run()
+    file = tmp_path / "config.json"
+    file.unlink() if content is None else file.write_text(content)
+    with pytest.raises(ConfigInvalid, match=r"config\.json: not the config of a run .*; start in a new"):
+        make_trainer(data, tmp_path, config).run(resume=True)
+
+
+def test_a_new_run_forgets_the_earlier_one_of_its_folder(data, tmp_path) -> None:
+    make_trainer(data, tmp_path, whole_config(settings(epochs=1))).run()
+    config = whole_config(settings(epochs=1, learning_rate=1e-3))
+    with pytest.raises(Stopped):
+        make_trainer(data, tmp_path, config, stop=(0, 0)).run()
+    expected = make_trainer(data, tmp_path / "other", config)
+    expected.run()
+    found = make_trainer(data, tmp_path, config)
+    found.run(resume=True)
+    assert_same_tensors(expected.model.state_dict(), found.model.state_dict())
+
+
+class Exploit:
+    """Writes a file when unpickled."""
+
+    def __init__(self, path: Path):
+        self.path = path
+
+    def __reduce__(self):
+        return (Path.touch, (self.path,))
+
+
+def test_a_checkpoint_never_runs_code(data, tmp_path) -> None:
+    config = whole_config(settings(epochs=2))
+    with pytest.raises(Stopped):
+        make_trainer(data, tmp_path, config, stop=(1, 0)).run()
+    torch.save({"model": Exploit(tmp_path / "ran")}, tmp_path / "checkpoint.pt")
+    with pytest.raises(pickle.UnpicklingError):
+        make_trainer(data, tmp_path, config).run(resume=True)
+    torch.save(Exploit(tmp_path / "ran"), tmp_path / "weights.pth")
+    with pytest.raises(pickle.UnpicklingError):
+        build_backbone("resnet50", weights=tmp_path / "weights.pth")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_finished_run_leaves_no_temporary_files(data, tmp_path) -> None:
+    make_trainer(data, tmp_path, whole_config(settings(epochs=1))).run()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        *("best.safetensors", "checkpoint.pt", "config.json", "log.jsonl")
+    ]

@@ -1,0 +1,237 @@
+"""Training that starts from another model's weights and words."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from levir_cc_fixture import write_levir_cc
+from safetensors.torch import load_file
+from saved_models import saved_start
+from tiny_models import ENTITIES, WORDS, TinyTextEncoder, tiny_backbone, tiny_config, tiny_model
+
+from rscc.config import Config, DataConfig, ModelConfig, TrainConfig, load_config
+from rscc.errors import ConfigInvalid, ModelFolderInvalid
+from rscc.model_folder import load_model, open_model_folder
+from rscc.models import MODELS
+from rscc.models.shared.losses import check_loss_weights
+from rscc.text.vocabulary import SPECIAL, Vocabulary
+from rscc.training import run as runs
+from rscc.training.run import build_model, train_model
+from rscc.training.start import RunPaths, finetuning_config, open_start, take_start
+from workflows.cli.app import main
+
+pytestmark = pytest.mark.usefixtures("tiny_registered")
+
+NEW = ("harbour", "crane")
+
+
+def config_of(model, **train) -> Config:
+    terms = model.loss_terms()
+    return Config(
+        model=model.config,
+        data=DataConfig(size=64, min_count=1),
+        train=TrainConfig(**{"epochs": 1, "batch_size": 4, **train}),
+        loss={name: float(name == "caption") for name in terms},
+    )
+
+
+def paths_of(tmp_path: Path, start: Path | None, **more) -> RunPaths:
+    given = None if start is None else str(start)
+    return RunPaths(data=tmp_path / "data", output=tmp_path / "run", start=given, **more)
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    return saved_start(tmp_path / "one", tiny_model(seed=3))
+
+
+def build(config: Config, paths: RunPaths, captions=("a house appears",)):
+    start = open_start(paths.start)
+    return build_model(config, start.words_with(captions, 1), paths, start=start)
+
+
+def assert_starts_alike(model, folder: Path, but: tuple[str, ...] = ()) -> None:
+    state, own = load_file(folder / "model.safetensors"), model.state_dict()
+    names = [name for name in state if not (but and name.startswith(but))]
+    assert names
+    for name in names:
+        assert torch.equal(own[name][: len(state[name])], state[name].float()), name
+
+
+def test_new_words_stand_behind_those_of_the_start() -> None:
+    first = Vocabulary((*SPECIAL, "road", "house"))
+    captions = ["a crane near a house", "a crane"]
+    assert first.extended(captions, 1).words == (*SPECIAL, "road", "house", "a", "crane", "near")
+    assert first.extended(captions, 2).words == (*SPECIAL, "road", "house", "a", "crane")
+    assert first.extended(captions, 9) is first
+    with pytest.raises(ConfigInvalid, match="min_count"):
+        first.extended(captions, 0)
+
+
+@pytest.mark.parametrize("paper", sorted(MODELS))
+def test_every_weight_of_the_start_is_taken_and_its_entities_too(paper, tmp_path, monkeypatch) -> None:
+    def no_encoder(name):
+        raise AssertionError("a prepared start needs no text encoder")
+
+    monkeypatch.setattr(runs, "load_text_encoder", no_encoder)
+    one = tiny_model(paper, seed=3)
+    folder = saved_start(tmp_path / "one", one)
+    model = build(config_of(one), paths_of(tmp_path, folder))
+    assert model.vocabulary == one.vocabulary
+    assert_starts_alike(model, folder)
+    if paper in ("cheers", "davir"):
+        assert tuple(model.config.options["entity_names"]) == ENTITIES
+
+
+@pytest.mark.parametrize("paper", ["cheers", "davir"])
+def test_a_config_without_entities_takes_those_of_the_start(paper, tmp_path) -> None:
+    one = tiny_model(paper, seed=3)
+    folder = saved_start(tmp_path / "one", one)
+    bare = ModelConfig(**vars(one.config) | {"options": {}})
+    model = build(replace(config_of(one), model=bare), paths_of(tmp_path, folder))
+    assert_starts_alike(model, folder)
+    other = {"entity_names": ["sheds"] * 2 + ["cars"] * 5, "entity_width": 5}
+    with pytest.raises(ModelFolderInvalid, match="retriever"):
+        build(replace(config_of(one), model=replace(bare, options=other)), paths_of(tmp_path, folder))
+
+
+def test_rows_of_new_words_are_those_of_a_new_model(folder, tmp_path) -> None:
+    config, paths = config_of(tiny_model()), paths_of(tmp_path, folder)
+    captions = ["a crane in the harbour", "a crane"]
+    torch.manual_seed(5)
+    model = build(config, paths, captions)
+    assert model.vocabulary.words == (*SPECIAL, *WORDS, "crane", "harbour", "in")
+    torch.manual_seed(5)
+    fresh = build_model(config, model.vocabulary, replace(paths, start=None))
+    assert_starts_alike(model, folder)
+    known = len(SPECIAL) + len(WORDS)
+    for name in ("decoder.words.weight", "decoder.logits.weight", "decoder.logits.bias"):
+        rows = model.state_dict()[name]
+        assert rows.shape[0] == known + 3
+        assert torch.equal(rows[known:], fresh.state_dict()[name][known:])
+
+
+def test_the_trunk_of_another_model_wins_over_that_of_the_start(folder, tmp_path) -> None:
+    two = saved_start(tmp_path / "two", tiny_model(seed=4))
+    model = build(config_of(tiny_model()), paths_of(tmp_path, folder, trunk=str(two)))
+    assert_starts_alike(model, folder, but=("backbone.", "change_head."))
+    state, own = load_file(two / "model.safetensors"), model.state_dict()
+    for name in (name for name in state if name.startswith(("backbone.", "change_head."))):
+        assert torch.equal(own[name], state[name].float()), name
+
+
+def test_what_only_training_needs_starts_new(folder, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(runs, "load_text_encoder", lambda name: TinyTextEncoder())
+    config = config_of(tiny_model())
+    model = build(replace(config, loss={**config.loss, "n2o": 1.0, "v2a": 1.0}), paths_of(tmp_path, folder))
+    assert model.noun_tokens is not None
+    assert_starts_alike(model, folder)
+
+
+@pytest.mark.parametrize(
+    ("values", "word"),
+    [
+        ({"width": 32}, r"positions|project|backbone|head|decoder"),
+        ({"head_width": 16}, "change_head"),
+        ({"decoder_layers": 1}, r"decoder\.layers\.1"),
+        ({"decoder_layers": 3}, r"decoder\.layers\.2"),
+        ({"max_words": 12}, r"decoder\.positions is \(10, 16\) there and \(12, 16\)"),
+        ({"options": {"attributes": "N"}}, "action_distilling"),
+    ],
+)
+def test_a_start_of_other_sizes_is_refused_by_name(values, word, folder, tmp_path) -> None:
+    config = replace(config_of(tiny_model()), model=tiny_config(**values))
+    with pytest.raises(ModelFolderInvalid, match=word) as caught:
+        build(config, paths_of(tmp_path, folder))
+    assert "--config" in str(caught.value)
+    assert str(folder) in str(caught.value)
+
+
+def test_fewer_words_and_weights_from_two_places_are_refused(folder, tmp_path) -> None:
+    small = MODELS["rdd"](
+        config=tiny_config(), backbone=tiny_backbone(), vocabulary=Vocabulary((*SPECIAL, *WORDS[:-1]))
+    )
+    with pytest.raises(ModelFolderInvalid, match=r"decoder\.words"):
+        take_start(small, open_start(folder))
+    paths = paths_of(tmp_path, folder, backbone_weights=Path("resnet.safetensors"))
+    with pytest.raises(ConfigInvalid, match="not both"):
+        build(config_of(tiny_model()), paths)
+
+
+def test_a_start_that_is_a_part_gives_what_it_holds(tmp_path) -> None:
+    one = tiny_model(seed=3)
+    folder = saved_start(tmp_path / "one", one, parts=("decoder.",), description="a decoder")
+    assert all(name.startswith("decoder.") for name in load_file(folder / "model.safetensors"))
+    with pytest.raises(ModelFolderInvalid, match=r"a decoder, not for captioning; .*--from"):
+        load_model(open_model_folder(folder))
+    config, paths = config_of(one), paths_of(tmp_path, folder)
+    torch.manual_seed(5)
+    model = build(config, paths)
+    assert_starts_alike(model, folder)
+    torch.manual_seed(5)
+    fresh = build_model(config, model.vocabulary, replace(paths, start=None)).state_dict()
+    rest = {name: value for name, value in model.state_dict().items() if not name.startswith("decoder.")}
+    assert all(torch.equal(value, fresh[name]) for name, value in rest.items())
+    trunk = saved_start(tmp_path / "two", tiny_model(seed=4))
+    model = build(config, paths_of(tmp_path, folder, trunk=str(trunk)))
+    assert_starts_alike(model, folder)
+
+
+def test_the_default_config_is_of_the_sizes_of_the_start(tmp_path) -> None:
+    folder = saved_start(tmp_path / "one", tiny_model("dirl"), support=6)
+    config = finetuning_config(load_config("finetune"), open_start(folder))
+    assert config.model == tiny_config("dirl")
+    assert (config.data.size, config.data.gsd, config.card.gsd_range) == (64, 0.7, (0.4, 2.0))
+    assert config.card.limits == ("villas only",)
+    assert (config.card.support, config.card.draws) == (6, 0)
+    assert "first 3" in config.card.data
+    part = saved_start(tmp_path / "two", tiny_model(), parts=("decoder.",))
+    with pytest.raises(ConfigInvalid, match="--config"):
+        finetuning_config(load_config("finetune"), open_start(part))
+
+
+@pytest.mark.parametrize("paper", MODELS)
+def test_every_paper_can_be_fine_tuned_by_the_default_loss_weights(paper) -> None:
+    check_loss_weights(tiny_model(paper).loss_terms(), load_config("finetune").loss)
+
+
+def test_a_run_from_a_start_keeps_trunk_head_and_their_threshold(tmp_path) -> None:
+    pytest.importorskip("pycocoevalcap")
+    write_levir_cc(tmp_path / "data", train=10)
+    start = saved_start(tmp_path / "one", tiny_model(seed=3), scores={"mask_f1": 0.8})
+    config = finetuning_config(load_config("finetune"), open_start(start))
+    config = replace(config, train=replace(config.train, epochs=2))
+    folder = train_model(config, paths_of(tmp_path, start), name="x", command="x", report=lambda line: None)
+    assert (folder.card.threshold, folder.card.localiser) == (0.3, "change_head")
+    assert folder.card.scores["mask_f1"] == 0.8
+    assert folder.card.gsd_range == (0.4, 2.0)
+    one, two = (load_file(path / "model.safetensors") for path in (start, folder.path))
+    for name in (name for name in one if name.startswith(("backbone.", "change_head."))):
+        assert torch.equal(one[name], two[name])
+    assert not torch.equal(one["project.weight"], two["project.weight"])
+    words = load_model(folder).vocabulary.words
+    assert words[: len(SPECIAL) + len(WORDS)] == (*SPECIAL, *WORDS)
+    assert len(words) > len(SPECIAL) + len(WORDS)
+
+
+@pytest.mark.parametrize(
+    ("options", "paper", "config_name"),
+    [((), "dirl", "finetune"), (("--config", "rscc_base"), "rdd", "rscc_base")],
+)
+def test_the_command_takes_the_settings_of_the_start_unless_told_others(
+    options, paper, config_name, tmp_path, monkeypatch
+) -> None:
+    folder, taken = saved_start(tmp_path / "one", tiny_model("dirl")), []
+
+    def train(config, paths, **others):
+        taken.append((config, paths))
+        return open_model_folder(folder)
+
+    monkeypatch.setattr(runs, "train_model", train)
+    with pytest.raises(SystemExit) as stopped:
+        main(["train", "--from", str(folder), "--data", str(tmp_path), "-o", str(tmp_path / "run"), *options])
+    assert stopped.value.code == 0
+    ((config, paths),) = taken
+    assert (config.model.paper, paths.start) == (paper, str(folder))
+    assert config.train.learning_rate == load_config(config_name).train.learning_rate

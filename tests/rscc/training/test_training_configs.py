@@ -1,0 +1,87 @@
+"""Configs of trainings: the shipped ones, and what is refused."""
+
+import json
+
+import pytest
+from tiny_instructblip import tiny_instructblip
+from tiny_models import tiny_backbone, tiny_model
+
+from rscc.config import CONFIG_FOLDER, config_from_dict, load_config
+from rscc.data.benchmarks.registry import DATASETS
+from rscc.errors import ConfigInvalid
+from rscc.models import MODELS
+from rscc.models.shared.captioner import SHARED_TERMS
+from rscc.models.shared.losses import check_loss_weights
+from rscc.training.loop import build_optimizer, freeze
+
+pytestmark = pytest.mark.usefixtures("tiny_registered")
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in CONFIG_FOLDER.glob("*.toml")))
+def test_every_shipped_config_fits_its_model(name) -> None:
+    config = load_config(name)
+    assert config == config_from_dict(json.loads(json.dumps(config.to_dict())))
+    assert config.data.name in DATASETS
+    kind = MODELS[config.model.paper]
+    rewarded = ("reward",) if config.train.objective == "self_critical" else ()
+    check_loss_weights((*SHARED_TERMS, *kind.auxiliary_terms, *rewarded), config.loss)
+    large = config.model.backbone.startswith("instructblip/")
+    trunk = tiny_instructblip() if large else tiny_backbone()
+    model = kind(config=config.model, backbone=trunk, vocabulary=trunk.vocabulary or tiny_model().vocabulary)
+    freeze(model, config.train.frozen)
+    build_optimizer(model, config.train)
+
+
+@pytest.mark.parametrize(
+    ("values", "word"),
+    [
+        ({"model": {"depth": 3}}, "depth"),
+        ({"model": {"width": "wide"}}, "width"),
+        ({"model": {"width": True}}, "width"),
+        ({"model": {"heads": 0}}, "heads"),
+        ({"model": {"head_width": 12}}, "head_width"),
+        ({"model": {"dropout": 1.0}}, "dropout"),
+        ({"model": 3}, "model"),
+        ({"data": {"size": 250}}, "size"),
+        ({"data": {"trust": "named"}}, "trust"),
+        ({"train": {"optimizer": "sgd"}}, "optimizer"),
+        ({"train": {"select": "bleu"}}, "select"),
+        ({"train": {"epochs": 0}}, "epochs"),
+        ({"train": {"patience": 0}}, "patience"),
+        ({"train": {"ema": 1.0}}, "ema"),
+        ({"train": {"learning_rate": -1.0}}, "learning_rate"),
+        ({"train": {"clip": float("nan")}}, "clip"),
+        ({"train": {"workers": -1}}, "workers"),
+        ({"train": {"label_smoothing": 1.0}}, "label_smoothing"),
+        ({"train": {"cache_features": True}}, "frozen"),
+        ({"train": {"samples": 1}}, r"train\.samples"),
+        ({"train": {"hallucination": -1.0}}, r"train\.hallucination"),
+        ({"train": {"reward": {"meteor": 1.0}}}, r"train\.reward\.meteor"),
+        ({"train": {"reward": {"cider": -1.0}}}, r"train\.reward\.cider"),
+        ({"train": {"reward": {"cider": 0.0}}}, r"train\.reward"),
+        ({"train": {"reward": {"cider": True}}}, r"train\.reward\.cider"),
+        ({"card": {"support": -1}}, "support"),
+        ({"card": {"support": 21}}, r"support 21 is not in 0\.\.20"),
+        ({"card": {"draws": -1}}, "draws"),
+        ({"card": {"support": 8, "draws": 8}}, "set one to 0"),
+        ({"loss": {"caption": "much"}}, "caption"),
+        ({"loss": {"caption": float("nan")}}, "caption"),
+        ({"training": {}}, "training"),
+    ],
+)
+def test_bad_settings_are_refused_by_name(values, word) -> None:
+    with pytest.raises(ConfigInvalid, match=word):
+        config_from_dict(values)
+
+
+def test_config_files(tmp_path) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text("[train]\nlearning_rate = 1\nfrozen = ['backbone']\n")
+    config = load_config(path)
+    assert config.train.learning_rate == 1.0
+    assert config.train.frozen == ("backbone",)
+    path.write_text("[train\n")
+    with pytest.raises(ConfigInvalid, match=r"own\.toml"):
+        load_config(path)
+    with pytest.raises(ConfigInvalid, match="rdd_levir_cc"):
+        load_config(tmp_path / "none.toml")

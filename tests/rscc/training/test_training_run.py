@@ -1,0 +1,174 @@
+"""Whole runs, from folders to a model folder."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from levir_cc_fixture import write_change_masks, write_levir_cc
+from safetensors.torch import load_file
+from tiny_models import TinyTextEncoder, random_images, tiny_config, tiny_model
+from training_runs import LOSS, assert_same_tensors, settings, sum_of_weights, whole_config
+
+from rscc.captioner import Captioner
+from rscc.config import Config, DataConfig, TrainConfig, config_from_dict
+from rscc.data.benchmarks.levir_cc import LevirCC
+from rscc.data.pairs import read_pair
+from rscc.data.sources import MaskSource
+from rscc.errors import ConfigInvalid, DatasetLayoutInvalid, ModelFolderInvalid, WeightsNotFound
+from rscc.model_folder import open_model_folder
+from rscc.training import facts
+from rscc.training import finish as finishing
+from rscc.training import run as runs
+from rscc.training.finish import finish
+from rscc.training.loop import Trainer, TrainResult
+from rscc.training.run import train_model
+from rscc.training.start import RunPaths
+
+pytestmark = pytest.mark.usefixtures("tiny_registered")
+
+
+def pair_of(data, split="test") -> tuple[np.ndarray, np.ndarray]:
+    samples = [read_pair(r) for r in LevirCC(data, split).records]
+    return np.stack([s.before for s in samples]), np.stack([s.after for s in samples])
+
+
+def test_from_folders_to_a_captioner_in_two_stages(data, tmp_path, monkeypatch) -> None:
+    """Change head first, then captions from its cached trunk, as the shipped model is made."""
+    pytest.importorskip("pycocoevalcap")
+    pytest.importorskip("spacy")
+    monkeypatch.setattr(runs, "load_text_encoder", lambda name: TinyTextEncoder())
+    lines: list[str] = []
+    common = {"model": {"backbone": "tiny", "width": 16, "heads": 2, "head_width": 8, "max_words": 12}}
+    common["data"] = {"size": 64, "min_count": 1}
+    train = {"select": "mask_f1", "epochs": 2, "batch_size": 4, "ema": 0.9}
+    first = config_from_dict(common | {"train": train, "loss": dict.fromkeys(LOSS, 0) | {"change_mask": 1.0}})
+    masks = write_change_masks(tmp_path / "masks")
+    paths = RunPaths(data=data, output=tmp_path / "first", masks=(masks,))
+    head = train_model(first, paths, name="head", command="rscc train", report=lines.append)
+    assert head.card.scores["mask_f1"] >= head.card.scores["mask_f1_at_half"]
+    assert 0 <= head.card.threshold <= 1
+
+    train = {"epochs": 2, "batch_size": 4, "cache_features": True, "frozen": ["backbone", "change_head"]}
+    second = config_from_dict(
+        common | {"train": train, "loss": LOSS | {"change_mask": 0}, "card": {"support": 5}}
+    )
+    paths = RunPaths(data=data, output=tmp_path / "second", trunk=str(tmp_path / "first" / "model"))
+    folder = train_model(second, paths, name="words", command="rscc train", report=lines.append)
+    assert folder == open_model_folder(tmp_path / "second" / "model", check_hashes=True)
+    one, two = (load_file(f.path / "model.safetensors") for f in (head, folder))
+    shared = [name for name in one if name.startswith(("backbone.", "change_head."))]
+    assert_same_tensors({n: one[n] for n in shared}, {n: two[n] for n in shared})
+    assert not any(name.startswith(("noun_tokens", "verb_tokens")) for name in two)
+    assert ("there", "is") in folder.no_change_prefixes or ("there",) in folder.no_change_prefixes
+    assert folder.no_change_runs == ()
+    assert {"cider", "cider_changed", "flag_accuracy", "mask_f1"} <= set(folder.card.scores)
+    card = (folder.path / "CARD.md").read_text()
+    assert "words 1" in card
+    assert "what few of the 5 sentences of the search name" in card
+    assert folder.card.support == 5
+    assert "7 training and 4 validation pairs" in card
+    assert any(line.startswith("epoch 2") for line in lines)
+
+    captioner = Captioner.load(folder.path, device="cpu")
+    before, after = pair_of(data)
+    assert captioner.predict_change(before, after).change_probability.shape == (2, 64, 64)
+    found = captioner.caption(before, after, assume_changed=True)
+    assert all(caption.text and not caption.text.startswith("there") for caption in found)
+
+
+def test_a_run_ends_with_a_model_that_tells_facts_where_the_parser_is_there(
+    data, tmp_path, monkeypatch, caplog
+) -> None:
+    pytest.importorskip("pycocoevalcap")
+    pytest.importorskip("spacy")
+    monkeypatch.setattr(runs, "load_text_encoder", lambda name: TinyTextEncoder())
+    monkeypatch.setattr(facts, "FEWEST_PAIRS", 2)
+    monkeypatch.setattr(facts, "FEWEST_LABELS", 1)
+    config = config_from_dict(
+        {
+            "model": {"backbone": "tiny", "width": 16, "heads": 2, "head_width": 8, "max_words": 12},
+            "data": {"size": 64, "min_count": 1},
+            "train": {"epochs": 1, "batch_size": 4},
+            "loss": LOSS | {"change_mask": 1.0},
+        }
+    )
+
+    def trained(name: str):
+        return train_model(
+            config, RunPaths(data=data, output=tmp_path / name), name=name, command="rscc train"
+        )
+
+    told = trained("first")
+    assert told.tells_facts and "## Facts" in (told.path / "CARD.md").read_text()
+    assert Captioner.load(told.path, device="cpu").facts is not None
+
+    def no_parser(*_: object, **__: object) -> None:
+        raise WeightsNotFound("no parser is installed")
+
+    monkeypatch.setattr(finishing, "fit_facts", no_parser)
+    assert not trained("second").tells_facts
+    assert "the model will tell no facts: no parser is installed" in caplog.text
+
+
+def test_a_run_on_images_reads_the_test_split_never(data, tmp_path) -> None:
+    pytest.importorskip("pycocoevalcap")
+    copy = write_levir_cc(tmp_path / "data", train=5, val=2, test=1)
+    for path in (copy / "images" / "test").rglob("*.png"):
+        path.unlink()
+    config = Config(
+        model=tiny_config(max_words=12),
+        data=DataConfig(size=64, min_count=1, trust=("named",)),
+        train=TrainConfig(epochs=1, batch_size=2, frozen=("change_head",)),
+        loss={"caption": 1.0, "changed": 0.5, "n2o": 0, "v2a": 0, "change_mask": 0},
+    )
+    paths = RunPaths(data=copy, output=tmp_path / "run")
+    folder = train_model(config, paths, name="x", command="rscc train", report=lambda line: None)
+    assert "2 training and 2 validation pairs" in folder.card.data
+
+
+def test_a_trunk_of_another_size_is_refused(data, tmp_path) -> None:
+    config = whole_config(settings(), n2o=0.0, v2a=0.0)
+    vocabulary = tiny_model().vocabulary
+    model = runs.build_model(config, vocabulary, RunPaths(data=data, output=tmp_path))
+    finish(
+        model.eval(),
+        TrainResult(1, {"cider": 0.0}, tmp_path / "none", 60.0),
+        replace(config, loss=dict.fromkeys(LOSS, 0.0)),
+        val=LevirCC(data, "val").records,
+        captions=LevirCC(data, "train").records,
+        name="x",
+        command="x",
+        paths=RunPaths(data=data, output=tmp_path),
+    )
+    trunk = RunPaths(data=data, output=tmp_path, trunk=str(tmp_path / "model"))
+    assert runs.build_model(config, vocabulary, trunk)
+    other = replace(config, model=replace(config.model, head_width=16))
+    with pytest.raises(ModelFolderInvalid, match="change_head"):
+        runs.build_model(other, vocabulary, trunk)
+    with pytest.raises(ConfigInvalid, match="not both"):
+        runs.build_model(config, vocabulary, replace(trunk, backbone_weights=Path("x")))
+
+
+def test_a_mask_run_without_masks_is_refused(tmp_path) -> None:
+    root = write_levir_cc(tmp_path / "data", labels=False)
+    config = whole_config(settings(), **{**dict.fromkeys(LOSS, 0.0), "change_mask": 1.0})
+    paths = RunPaths(data=root, output=tmp_path / "run")
+    with pytest.raises(DatasetLayoutInvalid, match="mask"):
+        train_model(config, paths, name="x", command="x", report=lambda line: None)
+    config = replace(config, train=replace(config.train, select="mask_f1"))
+    masks = write_change_masks(tmp_path / "masks")
+    with pytest.raises(ConfigInvalid, match="validation pair"):
+        train_model(config, replace(paths, masks=(masks,)), name="x", command="x", report=lambda line: None)
+
+
+def test_mask_training_runs_the_trunk_and_its_head_alone(data, tmp_path) -> None:
+    source = MaskSource(LevirCC(data, "train").records, batch_size=4, size=32, gsd=0.5, augment=True, seed=1)
+    model = tiny_model()
+    config = whole_config(settings(epochs=1), **{**dict.fromkeys(LOSS, 0.0), "change_mask": 1.0})
+    Trainer(model, source, sum_of_weights, config=config, folder=tmp_path, report=lambda line: None).run()
+    moved = {n.split(".")[0] for n, p in model.named_parameters() if p.grad is not None}
+    assert moved == {"backbone", "change_head"}
+    before, after = random_images(1)
+    assert torch.isfinite(model.encode(before, after).change_logits).all()

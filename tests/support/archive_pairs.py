@@ -1,0 +1,136 @@
+"""An archive's worth of small pairs, some of them broken in every way there is, and their table."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from scene_pairs import GROUND, MadePair, make_pair, north_up, write_raster
+
+SIZE = (64, 96)
+# What is wrong with a pair -> the error that it fails with; None where the process is gone.
+BREAKAGES = {
+    "missing": "SceneNotFound",
+    "damaged": "SceneDamaged",
+    "placeless": "MissingCRS",
+    "apart": "NoOverlap",
+    "text": "NotARaster",
+    "abort": None,
+}
+
+
+@dataclass(frozen=True)
+class MadeArchive:
+    """A table, the ids of its pairs in order, and how some are broken; scenes lie in ``scenes`` beside."""
+
+    table: Path
+    pairs: list[str]
+    broken: dict[str, str]
+
+    @property
+    def scenes(self) -> Path:
+        return self.table.parent / "scenes"
+
+    @property
+    def sound(self) -> list[str]:
+        return [pair for pair in self.pairs if pair not in self.broken]
+
+    def before(self, pair: str) -> Path:
+        name = f"abort_{pair}" if self.broken.get(pair) == "abort" else pair
+        return self.scenes / f"{name}_before.tif"
+
+    def after(self, pair: str) -> Path:
+        return self.scenes / f"{pair}_after.tif"
+
+
+def make_archive(
+    folder: Path,
+    count: int,
+    *,
+    each: int = 0,
+    breakages: Sequence[str] = tuple(BREAKAGES),
+    size: tuple[int, int] = SIZE,
+    seed: int = 0,
+) -> MadeArchive:
+    """Write ``count`` pairs of ``size`` pixels of 0.5 m and their table.
+
+    ``each`` pairs are broken in each of the ways, spread over the table; the others have up to three changed
+    rectangles of at least 25 square metres.
+    """
+    random = np.random.default_rng(seed)
+    pairs = [f"p{number:04d}" for number in range(count)]
+    chosen = random.choice(count, each * len(breakages), replace=False)
+    broken = {pairs[number]: breakages[place // each] for place, number in enumerate(chosen)}
+    made = MadeArchive(folder / "pairs.csv", pairs, broken)
+    made.scenes.mkdir(parents=True)
+    for number, pair in enumerate(pairs):
+        _write_pair(made, pair, 500_000.0 + 1000 * number, size, random)
+        if pair in broken:
+            _break(made.before(pair), made.after(pair), broken[pair])
+    write_table(made)
+    return made
+
+
+def write_table(made: MadeArchive, pairs: Sequence[str] | None = None) -> None:
+    """Write the table, with some of the pairs only."""
+    with made.table.open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["pair", "before", "after", "date_before", "date_after", "site"])
+        for pair in made.pairs if pairs is None else pairs:
+            scenes = [path.relative_to(made.table.parent) for path in (made.before(pair), made.after(pair))]
+            table.writerow([pair, *scenes, "2019-05-01", "2021", f"site{int(pair[1:]) % 7}"])
+
+
+def _write_pair(
+    made: MadeArchive, pair: str, west: float, size: tuple[int, int], random: np.random.Generator
+) -> MadePair:
+    height, width = size
+    ranges = ((0, height - 20), (0, width - 20), (10, 20), (10, 20), (190, 250))
+    rectangles = [tuple(int(random.integers(*ends)) for ends in ranges) for _ in range(random.integers(0, 4))]
+    names = (made.before(pair).name, made.after(pair).name)
+    return make_pair(made.scenes, rectangles, size=size, origin=(west, 5_600_000.0), names=names)
+
+
+def _break(before: Path, after: Path, how: str) -> None:
+    if how == "missing":
+        after.unlink()
+    elif how == "damaged":
+        content = after.read_bytes()
+        after.write_bytes(content[:1000] + bytes(1000) + content[2000:])
+    elif how in ("placeless", "apart"):
+        west, crs = (500_000.0, None) if how == "placeless" else (300_000.0, "EPSG:32633")
+        image = np.full((3, *SIZE), GROUND, np.uint8)
+        write_raster(after, image, transform=north_up(west, 5_600_000.0, 0.5), crs=crs)
+    elif how == "text":
+        before.write_text("This is not a raster.\n")
+
+
+def contents(archive: Path) -> dict[str, bytes]:
+    """Everything that an archive holds, by path, but for times, attempts, the engine's name and the ledger.
+
+    What is temporary would be found here, too: two archives are equal when these are.
+    """
+    found = {}
+    for path in sorted(archive.rglob("*")):
+        name = path.relative_to(archive).as_posix()
+        if name in ("archive.lock", "ledger.sqlite"):
+            continue
+        content = path.read_bytes() if path.is_file() else b"folder"
+        if path.name == "changes.geojson":
+            content = re.sub(rb'"started": "[^"]*", "seconds": [0-9.]+', b"", content)
+        elif name == "summary.csv":
+            content = _without_times(content)
+        elif name == "run.json":
+            content = re.sub(rb'"engine": "\w+"', b"", content)
+        found[name] = content
+    return found
+
+
+def _without_times(summary: bytes) -> bytes:
+    rows = list(csv.reader(summary.decode().splitlines()))
+    kept = [place for place, name in enumerate(rows[0]) if name not in ("seconds", "attempts")]
+    return "\n".join(",".join(row[place] for place in kept) for row in rows).encode()

@@ -1,0 +1,77 @@
+"""Pairs of an archive and their reports, made up without any scene."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from shapely.geometry import box
+
+from workflows.layers.stac import stac_item
+from workflows.report.qgis import qgis_style
+from workflows.report.report import Change, ChangeReport
+from workflows.store.folder import ITEM, REPORT, STYLE, ArchiveFolder
+from workflows.store.ledger_rows import LedgerRow
+
+
+def ledger_row(pair: str, state: str = "done", **values: Any) -> LedgerRow:
+    """A row of the ledger; ``values`` replace what it has by default."""
+    fields: dict[str, Any] = {
+        "pair": pair, "number": 0, "before": "/scenes/before.tif", "after": "/scenes/after.tif",
+        "key": f"key of {pair}", "state": state, "attempts": 1, "lost": 0, "worker": "worker-1",
+        "started": 1.7e9, "finished": 1.7e9 + 2, "seconds": 1.25, "changes": 1, "area_m2": 100.0, "tiles": 4,
+        "warnings": (),
+    }  # fmt: skip
+    return LedgerRow(**{**dict.fromkeys(LedgerRow.__slots__), **fields, **values})
+
+
+def failed_row(pair: str, **values: Any) -> LedgerRow:
+    """A row of a pair that failed."""
+    failure = {"kind": "refused", "error": "SceneUnreadable", "line": f"{pair}.tif: no raster"}
+    nothing = {"changes": None, "area_m2": None, "tiles": None}
+    return ledger_row(pair, "failed", **{**nothing, **failure, **values})
+
+
+def change(number: int = 1, west: float = 12.5, south: float = 41.9, **values: Any) -> Change:
+    """A change of about 100 m; ``values`` replace what it has by default."""
+    fields: dict[str, Any] = {
+        "geometry": box(west, south, west + 0.001, south + 0.001),
+        "id": number,
+        "caption": f"house {number} appears",
+        "alternatives": ("a villa is built", "more houses"),
+        "score": 0.75,
+        "change_probability": 0.9,
+        "area_m2": 100.25,
+        "date_before": "2019-08",
+        "date_after": "2020",
+        "before": "before.tif",
+        "after": "after.tif",
+        "model": "brightness",
+        "model_version": "1.2.3",
+    }
+    return Change(**{**fields, **values})
+
+
+def report(
+    *changes: Change, dates: tuple[str | None, str | None] = ("2019-08", "2020"), **run: Any
+) -> ChangeReport:
+    """A report with as much of a run record as the layers look at; ``run`` adds to it."""
+    record = {
+        "inputs": {
+            role: {"path": f"/scenes/{role}.tif", "date": day}
+            for role, day in zip(("before", "after"), dates, strict=True)
+        },
+        "model": {"name": "brightness", "version": "1.2.3", "weights_sha256": "0" * 64},
+        "settings": {"threshold": 0.5},
+        "tiling": {"gsd": 0.5},
+        "versions": {"rscc": "0.1.0"},
+        **run,
+    }
+    return ChangeReport(list(changes), record)
+
+
+def install(folder: ArchiveFolder, row: LedgerRow, found: ChangeReport) -> None:
+    """Install a pair as the coordinator does."""
+    content = found.encoded()
+    item = json.dumps(stac_item(row, json.loads(content))).encode()
+    folder.install(row.pair, {REPORT: content, STYLE: qgis_style().encode(), ITEM: item})

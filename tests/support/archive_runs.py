@@ -1,0 +1,37 @@
+"""A table of pairs run into an archive in this process, with an engine without processes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from archive_fakes import fake_card, load_fake
+from archive_pairs import MadeArchive
+from inline_engine import InlineEngine
+
+from workflows import SceneOptions
+from workflows.archive.run import ArchiveSummary, run_archive
+from workflows.engines.tasks import ModelSource
+from workflows.pairs.table import read_pairs
+from workflows.store.ledger import Ledger
+
+
+def run(made: MadeArchive, out: Path, engine: InlineEngine | None = None, **options) -> ArchiveSummary:
+    """Run the table into ``out``; without an engine none may be started."""
+
+    def start(source: ModelSource) -> InlineEngine:
+        assert engine is not None, "there is nothing to do"
+        return engine
+
+    scene = options.pop("scene", SceneOptions())
+    source = ModelSource("fake", "cpu", load_fake)
+    return run_archive(read_pairs(made.table), out, fake_card("fake"), source, start, scene, **options)
+
+
+def begun(engine: InlineEngine) -> list[str]:
+    """The pairs that an engine was given, in order."""
+    return [task.partition("/")[0] for task in engine.begun]
+
+
+def states(out: Path) -> dict[str, str]:
+    with Ledger.reader(out) as ledger:
+        return {row.pair: row.state for row in ledger.rows()}

@@ -1,0 +1,76 @@
+"""Pairs whose upper half turns bright, and a captioner that sees brightness."""
+
+from dataclasses import replace
+
+import numpy as np
+from fakes import card
+from PIL import Image
+
+from rscc.data.pairs import PairRecord
+from rscc.evaluation.run import evaluate_records
+from rscc.structures import Caption, ChangePrediction
+
+VILLAS = ("two villas are built", "some villas appear", "villas are built near the road")
+
+
+TREES = ("many trees are removed", "the trees disappear", "trees are cut down")
+
+
+SIDE = 32
+
+
+def write_pair(folder, name, *, changed, captions, size=(24, 40)) -> PairRecord:
+    """Write a pair whose upper half turns bright when it changed, and its mask."""
+    before = np.full((*size, 3), 60, np.uint8)
+    after, mask = before.copy(), np.zeros(size, np.uint8)
+    if changed:
+        after[: size[0] // 2], mask[: size[0] // 2] = 200, 255
+    paths = [folder / f"{name}_{part}.png" for part in ("before", "after", "mask")]
+    for path, array in zip(paths, (before, after, mask), strict=True):
+        Image.fromarray(array).save(path)
+    return PairRecord(name, paths[0], paths[1], mask=paths[2], captions=captions, changed=changed)
+
+
+class BrightnessCaptioner:
+    """Sees a change where the brightness differs; says so in fixed words."""
+
+    def __init__(self, **values):
+        self.card = replace(card(name="brightness", tile_size=SIDE), **values)
+        self.batches: list[int] = []
+
+    def describe(self, before, after, *, beams):
+        self.batches.append(len(before))
+        probability = np.minimum(np.abs(after.astype(np.float32) - before).mean(1) / 100, 1)
+        found = ChangePrediction(probability, probability.max((1, 2)))
+        return found, self.caption(before, after, beams=beams)
+
+    def predict_change(self, before, after):
+        return self.describe(before, after, beams=1)[0]
+
+    def caption(self, before, after, *, beams):
+        darkest = np.abs(after.astype(np.float32) - before).mean(1).max((1, 2)) / 100
+        differs = np.minimum(darkest, 1) >= self.card.changed_threshold
+        texts = ["two villas are built" if one else "there is no difference" for one in differs]
+        return [
+            Caption(text=text, score=0.5, changed=bool(one)) for text, one in zip(texts, differs, strict=True)
+        ]
+
+
+def report_of(records, train, **options):
+    captioner = options.pop("captioner", None) or BrightnessCaptioner()
+    run = {"data": "made up", "split": "test"}
+    return evaluate_records(captioner, records, train, run=run, java=False, **options)
+
+
+def features_of(records):
+    """Features that bring each asked pair next to one training pair."""
+    values = {"a": 0, "b": 10, "c": 20, "d": 30, "one": 19, "two": 11, "three": 1, "four": 29}
+    return np.array(
+        [[[values[record.id]] * 3, [2 * values[record.id]] * 3] for record in records], np.float32
+    )
+
+
+def kinds_of(records) -> list[PairRecord]:
+    """Two kinds of change; an unchanged pair has one as well, which does not count."""
+    kinds = ("add", "drop", "drop", "")
+    return [replace(record, kind=kind) for record, kind in zip(records, kinds, strict=True)]

@@ -1,0 +1,86 @@
+"""The blocks that all papers' equations are made of, slow and literal: loops over the indices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Sequence
+
+import numpy as np
+import torch
+from torch import nn
+
+from rscc.models.shared.blocks import Attention
+
+
+def values(tensor: torch.Tensor) -> np.ndarray:
+    return tensor.detach().double().numpy()
+
+
+def slow_linear(layer: nn.Linear, x: np.ndarray) -> np.ndarray:
+    """y[m, j] = sum_i W[j, i] x[m, i] + b[j]."""
+    weight, bias = values(layer.weight), values(layer.bias)
+    y = np.zeros((len(x), len(weight)))
+    for m in range(len(x)):
+        for j in range(len(weight)):
+            y[m, j] = bias[j] + sum(weight[j, i] * x[m, i] for i in range(x.shape[1]))
+    return y
+
+
+def slow_attention(attention: Attention, asking: np.ndarray, asked: np.ndarray) -> np.ndarray:
+    """Softmax over the keys of q k / sqrt(d_k), times v; heads are consecutive slices of the width."""
+    q, k = slow_linear(attention.query, asking), slow_linear(attention.key, asked)
+    v = slow_linear(attention.value, asked)
+    d_k = q.shape[1] // attention.heads
+    joined = np.zeros_like(q)
+    for head in range(attention.heads):
+        part = range(head * d_k, (head + 1) * d_k)
+        for m in range(len(q)):
+            powers = [math.exp(sum(q[m, i] * k[n, i] for i in part) / math.sqrt(d_k)) for n in range(len(k))]
+            for i in part:
+                joined[m, i] = sum(p * v[n, i] for n, p in enumerate(powers)) / sum(powers)
+    return slow_linear(attention.out, joined)
+
+
+def slow_norm(norm: nn.LayerNorm, x: np.ndarray) -> np.ndarray:
+    y = np.zeros_like(x)
+    for m in range(len(x)):
+        mean = sum(x[m]) / len(x[m])
+        variance = sum((one - mean) ** 2 for one in x[m]) / len(x[m])
+        for i in range(len(x[m])):
+            scaled = (x[m, i] - mean) / math.sqrt(variance + norm.eps)
+            y[m, i] = scaled * values(norm.weight)[i] + values(norm.bias)[i]
+    return y
+
+
+def slow_feed_forward(net: nn.Sequential, x: np.ndarray) -> np.ndarray:
+    """Two linear layers with GELU(x) = x Phi(x) between them."""
+    gelu = np.vectorize(lambda one: one * 0.5 * (1 + math.erf(one / math.sqrt(2))))
+    return slow_linear(net[3], gelu(slow_linear(net[0], x)))
+
+
+def slow_cosine(one: np.ndarray, other: np.ndarray) -> float:
+    return sum(one * other) / math.sqrt(sum(one**2) * sum(other**2))
+
+
+def slow_info_nce(
+    one: Sequence[np.ndarray],
+    other: Sequence[np.ndarray],
+    tau: float,
+    similarity: Callable[[np.ndarray, np.ndarray], float] = slow_cosine,
+    left_out: Collection[tuple[int, int]] = (),
+) -> float:
+    """-log of the softmax at each row's own partner, mean over the rows, both ways.
+
+    ``similarity`` compares a row that asks with one that is asked; ``left_out`` holds the (k, r) that are no
+    negatives.
+    """
+    count, total = len(one), 0.0
+    for asking, asked, out in ((one, other, left_out), (other, one, {(r, k) for k, r in left_out})):
+        for k in range(count):
+            powers = [math.exp(similarity(asking[k], asked[r]) / tau) for r in range(count)]
+            total -= math.log(powers[k] / sum(p for r, p in enumerate(powers) if (k, r) not in out)) / count
+    return total / 2
+
+
+def randoms(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))

@@ -1,0 +1,198 @@
+"""Small captioners for tests: a trunk of three convolutions, a text encoder of one layer, made-up words."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from rscc.config import ModelConfig
+from rscc.models import MODELS
+from rscc.models.shared.backbone import Backbone
+from rscc.models.shared.captioner import ChangeCaptioner
+from rscc.structures import PairBatch, PairView
+from rscc.text.encoders import TextEncoder
+from rscc.text.vocabulary import SPECIAL, Vocabulary
+
+WORDS = (
+    *("there", "is", "no", "difference", "a", "house", "appears", "near", "the", "road", "many", "trees"),
+    *("are", "removed", "on", "left", "right", "top", "bottom", "side", "of", "scene", "villas", "built"),
+)
+
+
+ENTITIES = ("houses", "road", "trees", "scene", "villas")
+
+
+def tiny_backbone(weights: object = None) -> Backbone:
+    """Build a trunk with maps at strides 4, 8 and 16.
+
+    ``weights`` is what the registry passes; there are none to read.
+    """
+    sizes = ((3, 6, 4), (6, 8, 2), (8, 12, 2))
+    stages = [
+        nn.Sequential(nn.Conv2d(a, b, stride + 1, stride, 1 if stride == 2 else 0), nn.ReLU())
+        for a, b, stride in sizes
+    ]
+    stages[0][0] = nn.Conv2d(3, 6, 4, 4)
+    return Backbone(stages, channels=(6, 8, 12))
+
+
+def pair_view(before: Tensor, after: Tensor) -> PairView:
+    """Make the view of two representations (B, N, D) on a grid of one row, its maps the same numbers."""
+    maps = [x.transpose(1, 2).unsqueeze(2) for x in (before, after)]  # (B, D, 1, N)
+    return PairView(before, after, maps[0], maps[1], (1, before.shape[1]))
+
+
+class TinyTextEncoder(TextEncoder):
+    """Words to vectors by a checksum, one tanh layer with positions, mean over the real tokens."""
+
+    token_width, width, max_tokens = 6, 5, 16
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(64, self.token_width)
+        self.layer = nn.Linear(self.token_width, self.width)
+        self.asked: list[str] = []
+        self.freeze()
+
+    def embed_tokens(self, texts: Sequence[str], *, room: int = 0) -> tuple[Tensor, Tensor]:
+        self.asked.extend(texts)
+        rows = [[0, *(1 + zlib.crc32(word.encode()) % 63 for word in text.split())] for text in texts]
+        rows = [row[: self.max_tokens - room] for row in rows]
+        longest = max(map(len, rows))
+        ids = torch.tensor([row + [0] * (longest - len(row)) for row in rows], device=self.device)
+        lengths = torch.tensor([len(row) for row in rows], device=self.device)
+        return self.table(ids), torch.arange(longest, device=self.device) < lengths.unsqueeze(1)
+
+    def encode_embeddings(self, embeddings: Tensor, mask: Tensor) -> Tensor:
+        positions = torch.linspace(0.5, 1.5, embeddings.shape[1], device=embeddings.device).view(1, -1, 1)
+        weights = mask.unsqueeze(-1).to(embeddings.dtype)
+        return (torch.tanh(self.layer(embeddings)) * positions * weights).sum(1) / weights.sum(1)
+
+
+@torch.no_grad()
+def randomise(module: nn.Module, seed: int, scale: float = 0.3) -> None:
+    """Give every parameter, biases and norms too, values that make each of them matter."""
+    generator = torch.Generator().manual_seed(seed)
+    for name, parameter in module.named_parameters():
+        values = torch.randn(parameter.shape, generator=generator) * scale
+        parameter.copy_(1 + values if "norm" in name and name.endswith("weight") else values)
+
+
+@torch.no_grad()
+def fill_retriever(model: nn.Module, seed: int) -> None:
+    """Give what a retriever would have learned of the training split values that tell entities apart."""
+    generator = torch.Generator().manual_seed(seed)
+    for name, buffer in model.named_buffers():
+        if name in ("retriever.entity_features", "retriever.map"):
+            buffer.copy_(nn.functional.normalize(torch.randn(buffer.shape, generator=generator), dim=-1))
+
+
+def tiny_config(paper: str = "rdd", **values: Any) -> ModelConfig:
+    fields: dict[str, Any] = {
+        **{"paper": paper, "backbone": "tiny", "width": 16, "heads": 2, "word_width": 7},
+        **{"decoder_layers": 2, "max_words": 10, "dropout": 0.0, "head_width": 8},
+    }
+    fields |= values
+    if paper in ("cheers", "davir"):
+        known = {"entity_names": list(ENTITIES), "entity_width": TinyTextEncoder.width}
+        fields["options"] = known | fields.get("options", {})
+    return ModelConfig(**fields)
+
+
+def tiny_vocabulary() -> Vocabulary:
+    return Vocabulary((*SPECIAL, *WORDS))
+
+
+def tiny_model(
+    paper: str = "rdd", *, seed: int = 1, text_encoder: TextEncoder | None = None, **values: Any
+) -> ChangeCaptioner:
+    """Build a model in evaluation mode with the same non-trivial weights for the same seed."""
+    model = MODELS[paper](
+        config=tiny_config(paper, **values),
+        backbone=tiny_backbone(),
+        vocabulary=tiny_vocabulary(),
+        text_encoder=text_encoder,
+    )
+    randomise(model, seed)
+    fill_retriever(model, seed)
+    return model.eval()
+
+
+def random_images(
+    batch: int, height: int = 64, width: int = 64, *, seed: int = 0
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Two dates, each (B, 3, H, W) uint8."""
+    generator = torch.Generator().manual_seed(seed)
+    before, after = (
+        torch.randint(0, 256, (batch, 3, height, width), generator=generator, dtype=torch.uint8)
+        for _ in range(2)
+    )
+    return before, after
+
+
+def random_arrays(
+    batch: int = 4, height: int = 64, width: int = 64, *, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """The same as arrays."""
+    before, after = random_images(batch, height, width, seed=seed)
+    return before.numpy(), after.numpy()
+
+
+def idle_parameters(model: nn.Module) -> list[str]:
+    """Names of the trained parameters that got no gradient, or one of zeros.
+
+    A bias on the keys moves every score of a query alike: the softmax does not see it.
+    """
+    return [
+        name
+        for name, p in model.named_parameters()
+        if p.requires_grad and (p.grad is None or not p.grad.abs().sum() > 0)
+        if not name.endswith("attention.key.bias") and name != "enrich.key.bias"
+    ]
+
+
+def attention_losses(model: ChangeCaptioner, batch: PairBatch, *, steps: int) -> list[float]:
+    """Train by the loss ``attention`` alone, with Adam, and return its value at every step."""
+    weights = dict.fromkeys(model.loss_terms(), 0.0) | {"attention": 1.0}
+    optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=0.02)
+    losses = []
+    for _ in range(steps):
+        loss = model.losses(batch, weights)["attention"]
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def full_batch(model: ChangeCaptioner, captions: Sequence[str], *, seed: int = 0) -> PairBatch:
+    """A batch of random images in which everything is known."""
+    before, after = random_images(len(captions), 64, 64, seed=seed)
+    generator = torch.Generator().manual_seed(seed + 1)
+    ids = [model.vocabulary.encode(caption, model.config.max_words) for caption in captions]
+    longest = max(map(len, ids))
+    return PairBatch(
+        before=before,
+        after=after,
+        tokens=torch.tensor([one + [model.vocabulary.pad] * (longest - len(one)) for one in ids]),
+        nouns=[" and ".join(caption.split()[:2]) for caption in captions],
+        verbs=[" and ".join(caption.split()[-2:]) for caption in captions],
+        mask=(torch.rand(len(captions), 64, 64, generator=generator) > 0.7).float(),
+        mask_known=torch.ones(len(captions), dtype=torch.bool),
+        changed=torch.tensor([float(i % 2) for i in range(len(captions))]),
+        changed_known=torch.ones(len(captions), dtype=torch.bool),
+        extracted=torch.rand(len(captions), 4, 4, generator=generator),
+    )
+
+
+CAPTIONS = (
+    "a house appears near the road",
+    "there is no difference",
+    "many trees are removed on the left side of the scene",
+    "villas are built",
+)

@@ -1,0 +1,173 @@
+"""One date moved and relit to go with the other; real scenes."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from opened_scenes import lonlat, whole
+from rasters import ORIGIN, write_scene
+from scipy import ndimage
+
+from tiling import Registration, ScenePair
+
+NAIP = "naip_4709963/m_4709963_se_14_1_"
+
+
+def town(height=420, width=520, seed=0):
+    """Pixels (3, height, width) uint8 with detail of a few pixels, 20..235."""
+    rng = np.random.default_rng(seed)
+    noise = ndimage.gaussian_filter(rng.normal(size=(3, height, width)), (0, 1.5, 1.5))
+    return (128 + 30 * noise / noise.std()).clip(20, 235).astype(np.uint8)
+
+
+def displaced(image, cols, rows):
+    moved = ndimage.shift(image.astype(float), (0, rows, cols), order=3, mode="nearest")
+    return moved.clip(0, 255).round().astype(np.uint8)
+
+
+def test_a_shift_is_told_and_with_align_taken_back(tmp_path):
+    image = town()
+    before = write_scene(tmp_path / "before.tif", image)
+    after = write_scene(tmp_path / "after.tif", np.roll(image, (-2, 3), (1, 2)))
+    with ScenePair.open(before, after) as pair:
+        shift = pair.registration
+        assert (shift.cols, shift.rows) == pytest.approx((3, -2), abs=0.1)
+        assert shift.applied is None and shift.metres == pytest.approx(1.8, abs=0.05)
+        (note,) = pair.notes
+        assert "after.tif" in note and "3.6 pixels (1.8 m)" in note and "--align" in note
+        assert np.abs(whole(pair)[0].astype(int) - whole(pair)[1]).mean() > 20
+    with ScenePair.open(before, after, align=True) as pair:
+        assert pair.registration.applied == (-3, 2) and pair.layers[1].shift == (-3, 2)
+        assert np.hypot(*pair.registration.left) < 0.1 and not pair.notes
+        assert (pair.registration.cols, pair.registration.rows) == pytest.approx((3, -2), abs=0.1)
+        first, second, valid = whole(pair)
+    assert valid.mean() > 0.98 and not valid[:2].any() and not valid[:, -3:].any()
+    # Whole pixels are not interpolated.
+    assert np.array_equal(first[:, 4:-4, 4:-4], second[:, 4:-4, 4:-4])
+
+
+@pytest.mark.parametrize("by", [(0.45, -0.4), (1.5, 0.5), (-9.3, 12.6)])
+def test_parts_of_pixels_are_taken_back(tmp_path, by):
+    image = town()
+    before = write_scene(tmp_path / "before.tif", image)
+    after = write_scene(tmp_path / "after.tif", displaced(image, *by))
+    with ScenePair.open(before, after, align=True) as pair:
+        assert np.hypot(*pair.registration.left) < 0.2
+        first, second, valid = whole(pair)
+    inner = np.s_[:, 20:-20, 20:-20]
+    assert valid[inner[1:]].all()
+    assert np.abs(first[inner].astype(int) - second[inner]).mean() < 6
+
+
+def test_what_cannot_be_aligned_stays_in_its_place(tmp_path):
+    paths = [write_scene(tmp_path / f"{seed}.tif", town(seed=seed)) for seed in (1, 2)]
+    with ScenePair.open(*paths, align=True) as pair:
+        assert pair.layers[1].shift == (0, 0) and pair.registration.applied is None
+        (note,) = pair.notes
+        assert "2.tif" in note and "cannot be told" in note
+    with ScenePair.open(*paths) as pair:
+        assert not pair.notes
+
+
+def test_a_shift_that_does_not_get_smaller_is_not_applied(tmp_path, scenes, monkeypatch):
+    wrong = Registration(5.0, 0.0, 2.5, 9, 5, 5, 0.1)
+    monkeypatch.setattr("tiling.pair.measure", lambda *_: wrong)
+    with ScenePair.open(*scenes[:2], align=True) as pair:
+        assert pair.registration == wrong and pair.layers[1].shift == (0, 0)
+        assert "5.0 pixels" in pair.notes[0] and "could not be corrected" in pair.notes[0]
+        assert np.array_equal(whole(pair)[1], scenes[3])
+
+
+def test_other_light_is_taken_back(tmp_path):
+    image = town()
+    darker = (image * np.array([0.6, 0.7, 0.8])[:, None, None] + 25).astype(np.uint8)
+    darker[:, 100:200, 100:300] = 230  # built
+    before = write_scene(tmp_path / "before.tif", image)
+    after = write_scene(tmp_path / "after.tif", darker)
+    with ScenePair.open(before, after) as pair:
+        assert pair.normalization is None
+    with ScenePair.open(before, after, normalize=True) as pair:
+        first, second, _ = whole(pair)
+        assert pair.normalization.gain == pytest.approx((1 / 0.6, 1 / 0.7, 1 / 0.8), rel=0.05)
+    assert np.abs(first[:, 220:].astype(int) - second[:, 220:]).mean() < 3
+    assert second[:, 110:190, 110:290].min() > 240
+    for dtype in ("uint16", "float32"):
+        images = [(part * 30.0).astype(dtype) for part in (image, darker)]
+        paths = [write_scene(tmp_path / f"{dtype}{n}.tif", part) for n, part in enumerate(images)]
+        with ScenePair.open(*paths, normalize=True) as pair:
+            first, second, _ = whole(pair)
+        assert np.abs(first[:, 220:].astype(int) - second[:, 220:]).mean() < 4
+
+
+def test_light_that_cannot_be_compared_is_left_alone(tmp_path):
+    paths = [write_scene(tmp_path / f"{seed}.tif", town(seed=seed)) for seed in (1, 2)]
+    with ScenePair.open(*paths, normalize=True) as pair:
+        assert pair.normalization is None and "2.tif" in pair.notes[0] and "light" in pair.notes[0]
+        assert np.array_equal(whole(pair)[1], town(seed=2))
+
+
+def test_a_box_has_the_pixels_of_the_whole(tmp_path):
+    image = town()
+    after = (displaced(image, 2.4, -1.2) * 0.7 + 20).astype(np.uint16) * 9
+    paths = [
+        write_scene(tmp_path / "a.tif", image.astype(np.uint16) * 11),
+        write_scene(tmp_path / "b.tif", after),
+    ]
+    west, north = lonlat(ORIGIN[0] + 40, ORIGIN[1] - 30)
+    east, south = lonlat(ORIGIN[0] + 100, ORIGIN[1] - 90)
+    box = (west, south, east, north)
+    with ScenePair.open(*paths, align=True, normalize=True) as pair:
+        everything = whole(pair)
+    with ScenePair.open(*paths, align=True, normalize=True, bounds=box) as pair:
+        focus = pair.focus
+        part = pair.read(focus)
+    assert focus.width < 140 and focus.height < 140
+    for all_, some in zip(everything, part, strict=True):
+        assert np.array_equal(all_[..., focus.row_off : focus.row_end, focus.col_off : focus.col_end], some)
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(
+    ("before", "after", "crs", "gsd", "valid"),
+    [
+        ("joplin_tornado/before", "joplin_tornado/after", "EPSG:26915", 0.6, 0.95),
+        ("levir_test_1/before", "levir_test_1/after", "EPSG:32614", 0.55, 0.95),
+        (f"{NAIP}20090818", f"{NAIP}20140720", "EPSG:26914", 5, 0.99),
+        ("oscd_beirut/20150820", "oscd_beirut/20171003", "EPSG:32636", 10, 0.9),
+        ("pucallpa_landsat/1985", "pucallpa_landsat/2020", "EPSG:32718", 89, 0.98),
+    ],
+)
+def test_real_scenes_open_at_their_own_resolution(shared_data, before, after, crs, gsd, valid):
+    folder = shared_data / "data" / "scenes"
+    with ScenePair.open(folder / f"{before}.tif", folder / f"{after}.tif") as pair:
+        first, second, seen = whole(pair)
+    assert pair.grid.crs.to_string() == crs and pair.grid.gsd == pytest.approx(gsd, rel=0.02)
+    assert seen.mean() > valid
+    assert first[:, seen].std() > 15 and second[:, seen].std() > 15
+    assert np.abs(first[:, seen].mean() - second[:, seen].mean()) < 60
+
+
+@pytest.mark.real
+def test_the_two_dates_of_joplin_lie_on_each_other(shared_data):
+    """The roads did not move: shifting one date against the other only makes the edges agree less."""
+    folder = shared_data / "data" / "scenes" / "joplin_tornado"
+    with ScenePair.open(folder / "before.tif", folder / "after.tif") as pair:
+        before, after, valid = whole(pair)
+    assert (pair.grid.width, pair.grid.height) == pytest.approx((881, 565), abs=3)
+
+    def edges(image):
+        grey = image.mean(0)
+        return np.hypot(*np.gradient(grey)).clip(0, 40)
+
+    # The road along the south is hardly covered by debris.
+    rows, cols = slice(460, 545), slice(40, 840)
+    one, other = edges(before), edges(after)
+    assert valid[rows, cols].mean() > 0.95
+    scores = {
+        (dy, dx): np.corrcoef(one[rows, cols].ravel(), np.roll(other, (dy, dx), (0, 1))[rows, cols].ravel())[
+            0, 1
+        ]
+        for dy, dx in product(range(-12, 13, 2), range(-12, 13, 2))
+    }
+    best = max(scores, key=scores.get)
+    assert max(map(abs, best)) <= 6, f"shifted by {best} pixels of 0.6 m"

@@ -1,0 +1,258 @@
+"""What the pixels of a pair are: bands, nodata and grey values."""
+
+import numpy as np
+import pytest
+from opened_scenes import refused_pair, whole
+from rasters import ORIGIN, north_up, textured, write_scene
+
+from tiling import NothingValid, ScaleInvalid, ScenePair, Window
+
+
+def test_bands_by_number_by_colour_and_by_order(tmp_path):
+    image = textured(20, 30, bands=4)
+    cases = {
+        "undefined": (["gray", "undefined", "undefined", "undefined"], None, (0, 1, 2)),
+        "rgb": (["red", "green", "blue", "undefined"], None, (0, 1, 2)),
+        "bgr": (["blue", "green", "red", "undefined"], None, (2, 1, 0)),
+        "chosen": (["red", "green", "blue", "undefined"], (4, 1, 2), (3, 0, 1)),
+        "repeated": (["red", "green", "blue", "undefined"], (2, 2, 2), (1, 1, 1)),
+    }
+    for name, (colors, bands, expected) in cases.items():
+        path = write_scene(tmp_path / f"{name}.tif", image, colors=colors, photometric="MINISBLACK")
+        with ScenePair.open(path, path, bands=bands) as pair:
+            assert np.array_equal(whole(pair)[0], image[list(expected)]), name
+
+
+@pytest.mark.parametrize("way", ["nodata", "mask", "alpha"])
+@pytest.mark.parametrize("grid", ["same", "shifted"])
+@pytest.mark.parametrize("date", [0, 1])
+def test_what_either_date_lacks_is_zero_on_both(tmp_path, way, grid, date):
+    images = [textured(60, 90), textured(60, 90, seed=1)]
+    options = [{}, {}]
+    hole = np.zeros((60, 90), bool)
+    hole[20:30, 40:60] = True
+    if way == "nodata":
+        images[date][:, hole] = 0
+        options[date]["nodata"] = 0
+    else:
+        images[date][:, hole] = 200  # what is masked must not shine through
+        options[date][way] = ~hole if way == "mask" else np.where(hole, 0, 255)
+    shift = 0.2 if grid == "shifted" else 0
+    transforms = north_up(), north_up(ORIGIN[0] + shift, ORIGIN[1] - shift)
+    paths = [
+        write_scene(tmp_path / f"{n}.tif", image, transform=transform, **option)
+        for n, (image, transform, option) in enumerate(zip(images, transforms, options, strict=True))
+    ]
+    with ScenePair.open(*paths) as pair:
+        before, after, valid = whole(pair)
+    assert not valid[21:29, 41:59].any()
+    assert valid[2:18, 2:-2].all() and valid[32:-2, 2:-2].all()
+    assert not before[:, ~valid].any() and not after[:, ~valid].any()
+    if grid == "same":
+        assert np.array_equal(valid, ~hole)
+    else:
+        # Nothing of the hole was mixed into its surroundings.
+        same = [
+            write_scene(tmp_path / f"c{n}.tif", textured(60, 90, seed=n), transform=transform)
+            for n, transform in enumerate(transforms)
+        ]
+        with ScenePair.open(*same) as pair:
+            expected = whole(pair)
+        assert np.array_equal(before[:, valid], expected[0][:, valid])
+        assert np.array_equal(after[:, valid], expected[1][:, valid])
+
+
+def test_a_dark_band_is_not_nodata(tmp_path):
+    image = textured(60, 90)
+    image[0, 10:20] = 0
+    image[:, 40] = 0
+    path = write_scene(tmp_path / "a.tif", image, nodata=0)
+    with ScenePair.open(path, path) as pair:
+        before, _, valid = whole(pair)
+    assert not valid[40].any() and valid.sum() == valid.size - 90
+    assert np.array_equal(before, image)
+
+
+def test_one_band_without_data_is_enough_where_the_value_cannot_be_a_measurement(tmp_path):
+    image = textured(60, 90, dtype="int16") * 10
+    image[1, 10:20] = -9999
+    path = write_scene(tmp_path / "a.tif", image, nodata=-9999)
+    with ScenePair.open(path, path) as pair:
+        _, _, valid = whole(pair)
+    assert not valid[10:20].any() and valid.sum() == valid.size - 900
+
+
+@pytest.mark.parametrize("shift", [0, 0.2])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_what_is_not_finite_is_nodata(tmp_path, shift, value):
+    image = textured(60, 90, dtype="float32") / 255
+    image[1, 10:20, 5:9] = value
+    before = write_scene(tmp_path / "a.tif", image)
+    after = write_scene(
+        tmp_path / "b.tif", textured(60, 90, dtype="float32") / 255, transform=north_up(ORIGIN[0] + shift)
+    )
+    with ScenePair.open(after, before) as pair:
+        first, second, valid = whole(pair)
+    assert not valid[10:20, 5:9].any() and valid.mean() > 0.95
+    assert not first[:, ~valid].any() and not second[:, ~valid].any()
+    assert second[:, valid].std() > 20
+
+
+def test_an_alpha_band_that_is_looked_at_is_no_mask(tmp_path):
+    near_infrared = textured(60, 90, seed=5)[0]
+    near_infrared[:30] = 0
+    path = write_scene(tmp_path / "a.tif", textured(60, 90), alpha=near_infrared)
+    with ScenePair.open(path, path, bands=(4, 1, 2)) as pair:
+        before, _, valid = whole(pair)
+    assert valid.all() and np.array_equal(before[0], near_infrared)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16"])
+def test_near_infrared_that_is_called_alpha_is_no_mask(tmp_path, dtype):
+    image = textured(200, 300, dtype=dtype)
+    near_infrared = textured(200, 300, seed=5)[0].astype(dtype) * (1 if dtype == "uint8" else 100)
+    near_infrared[:20] = 0
+    picture = write_scene(tmp_path / "a.tif", image, alpha=near_infrared)
+    with ScenePair.open(picture, picture) as pair:
+        assert pair.before.masked_by == "alpha" and whole(pair)[2].all()
+    full = np.iinfo(dtype).max
+    feathered = np.linspace(0, full, 9)[np.clip(np.arange(300) - 100, 0, 8)][None, :].repeat(200, 0)
+    mask = write_scene(tmp_path / "b.tif", image, alpha=feathered)
+    with ScenePair.open(mask, mask) as pair:
+        valid = whole(pair)[2]
+    assert not valid[:, :108].any() and valid[:, 108:].all()
+
+
+@pytest.mark.parametrize("shift", [0, 0.2])
+@pytest.mark.parametrize("date", [0, 1])
+def test_all_nodata(tmp_path, scenes, shift, date):
+    nothing, transform = np.zeros((3, 60, 90), np.uint8), north_up(ORIGIN[0] + shift)
+    paths = [scenes[0], scenes[1]]
+    paths[date] = write_scene(tmp_path / "empty.tif", nothing, nodata=0, transform=transform)
+    refused_pair(NothingValid, *paths, "empty.tif", "nodata")
+
+
+def test_data_only_where_the_other_has_none(tmp_path):
+    images = textured(60, 90), textured(60, 90)
+    images[0][:, :30] = 0
+    images[1][:, 30:] = 0
+    paths = [
+        write_scene(tmp_path / f"{n}.tif", image, nodata=0) for n, image in zip("ab", images, strict=True)
+    ]
+    refused_pair(NothingValid, *paths, "a.tif", "b.tif")
+
+
+def test_a_speck_of_data_in_a_large_scene_is_found(tmp_path):
+    image = np.zeros((3, 2000, 3000), np.uint16)
+    image[:, 1111:1115, 2222:2226] = np.arange(48).reshape(3, 4, 4) + 500
+    path = write_scene(tmp_path / "a.tif", image, nodata=0, compress="deflate", tiled=True)
+    with ScenePair.open(path, path) as pair:
+        before, _, valid = pair.read(Window(2200, 1100, 40, 40))
+    assert valid.sum() == 16 and before[:, valid].max() == 255
+    assert pair.stretch.before.low[0] < 503 and pair.stretch.before.high[2] > 543
+
+
+@pytest.mark.parametrize("dtype", ["uint16", "int16", "float32"])
+def test_one_stretch_for_both_dates_and_all_windows(tmp_path, dtype):
+    image = textured(300, 400, dtype="float64")
+    scale = 1 / 255 if dtype == "float32" else 20
+    before = write_scene(tmp_path / "before.tif", (image * scale).astype(dtype))
+    darker = image * 0.5
+    darker[:, :100] = image[:, :100]  # a third of the ground did not change
+    after = write_scene(tmp_path / "after.tif", (darker * scale).astype(dtype))
+    with ScenePair.open(before, after) as pair:
+        first, second, valid = whole(pair)
+        part = pair.read(Window(50, 60, 70, 80))[0]
+        assert pair.stretch.kind == "shared"
+    assert valid.all() and np.array_equal(first[:, :100], second[:, :100])
+    assert np.array_equal(part, first[:, 60:140, 50:120])
+    assert first[:, 100:].mean() - second[:, 100:].mean() > 40
+    assert (first == 255).mean() < 0.06 and (second == 0).mean() < 0.06
+    assert first.max() == 255 and second.min() == 0
+
+
+def test_the_stretch_leaves_out_nodata(tmp_path):
+    image = textured(300, 400, dtype="uint16") * 20
+    spoilt = image.copy()
+    spoilt[:, 100:200] = 60_000
+    before = write_scene(tmp_path / "before.tif", spoilt, nodata=60_000)
+    after = write_scene(tmp_path / "after.tif", image)
+    with ScenePair.open(before, after) as pair:
+        assert max(pair.stretch.before.high) < 5000
+        assert np.array_equal(*whole(pair)[:2])
+
+
+def test_scenes_of_different_types_look_alike(tmp_path):
+    image = textured(300, 400)
+    before = write_scene(tmp_path / "before.tif", image)
+    after = write_scene(tmp_path / "after.tif", image.astype(np.uint16) * 37 + 1000)
+    with ScenePair.open(before, after) as pair:
+        first, second, _ = whole(pair)
+    assert np.array_equal(first, image)
+    assert pair.stretch.kind == "per type"
+    assert np.abs(first.astype(int) - second).mean() < 1
+
+
+def test_the_first_failure_closes_the_files(tmp_path, scenes, monkeypatch):
+    opened = []
+    monkeypatch.setattr(
+        ScenePair, "close", lambda self, close=ScenePair.close: (opened.append(self), close(self))
+    )
+    empty = write_scene(tmp_path / "empty.tif", np.zeros((3, 60, 90), np.uint8), nodata=0)
+    with pytest.raises(NothingValid):
+        ScenePair.open(scenes[0], empty)
+    assert len(opened) == 1 and opened[0].open_handles == 0
+
+
+@pytest.mark.parametrize("scale", [(0, 5000), "reflectance"])
+def test_a_scale_that_was_asked_for(tmp_path, scale):
+    image = textured(60, 90, dtype="uint16") * 10
+    path = write_scene(tmp_path / "a.tif", image)
+    with ScenePair.open(path, path, scale=scale) as pair:
+        top = 5000 if scale != "reflectance" else 3000
+        shown = whole(pair)[1].astype(float)
+        assert np.abs(shown - (image / top * 255).clip(0, 255)).max() <= 0.51
+        assert pair.stretch.kind == ("reflectance" if scale == "reflectance" else "given")
+        assert not pair.notes
+
+
+def test_a_scale_that_hides_the_scene_is_told(tmp_path, scenes):
+    with ScenePair.open(*scenes[:2], scale=(220, 260)) as pair:
+        assert len(pair.notes) == 2 and "before.tif" in pair.notes[0] and "black or white" in pair.notes[0]
+    refused_pair(ScaleInvalid, *scenes[:2], "reflectance", scale=(5, 5))
+    refused_pair(ScaleInvalid, *scenes[:2], "before.tif", "uint8", scale="reflectance")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "fill"), [("float32", -9999), ("uint16", 65535), ("float32", -3.4028235e38)]
+)
+def test_undeclared_nodata_is_told_and_fits_no_stretch(tmp_path, dtype, fill):
+    image = textured(200, 200, dtype="uint16").astype(dtype) * 10
+    before = write_scene(tmp_path / "before.tif", image)
+    filled = image.copy()
+    filled[:, :, :30] = fill
+    after = write_scene(tmp_path / "after.tif", filled)
+    with ScenePair.open(before, after) as pair, ScenePair.open(before, before) as sound:
+        (note,) = pair.notes
+        declared = float(note.partition("-a_nodata ")[2].partition(":")[0])
+        assert note.startswith(f"{after}: about 1") and "% of its pixels are " in note
+        assert declared == np.array(fill, dtype)
+        assert np.allclose(pair.stretch.after.low, sound.stretch.after.low, rtol=0.1)
+        assert np.allclose(pair.stretch.after.high, sound.stretch.after.high, rtol=0.1)
+        assert not sound.notes
+    with ScenePair.open(before, write_scene(tmp_path / "said.tif", filled, nodata=fill)) as pair:
+        assert not pair.notes
+
+
+@pytest.mark.parametrize("border", [0, 10])
+@pytest.mark.parametrize(("dtype", "value"), [("uint8", 0), ("uint8", 77), ("float32", 0.5)])
+def test_a_date_that_shows_nothing_is_reported(tmp_path, dtype, value, border):
+    """Also inside a border without data, whose pixels have another value."""
+    image = textured(60, 90)
+    before = write_scene(tmp_path / "before.tif", image)
+    flat = np.full(image.shape, 9, dtype)
+    flat[:, border : 60 - border, border : 90 - border] = value
+    after = write_scene(tmp_path / "after.tif", flat, nodata=9)
+    with ScenePair.open(before, after) as pair:
+        (note,) = pair.notes
+        assert note.startswith(f"{after}: all its pixels on the common ground are {value:g}, so nothing")

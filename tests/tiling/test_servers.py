@@ -1,0 +1,195 @@
+"""Rasters on servers."""
+
+import os
+from contextlib import ExitStack
+
+import numpy as np
+import pytest
+import rasterio
+from file_server import serving
+from opened_scenes import refused
+from rasters import north_up, textured, write_scene
+
+from tiling import (
+    NotARaster,
+    SceneNotFound,
+    ScenePair,
+    SceneTooLarge,
+    SceneUnreachable,
+    SceneUnreadable,
+    Window,
+    describe,
+)
+from tiling.frame import plan_grid
+from tiling.layer import Layer
+from tiling.scene import open_scene, safe_environment
+
+IMAGE = textured(40, 60)
+SECRET = "X-Amz-Signature=0123456789abcdef"
+
+
+@pytest.fixture
+def server(monkeypatch):
+    """A server whose failures are not tried again, which would take seconds."""
+    monkeypatch.setenv("GDAL_HTTP_MAX_RETRY", "0")
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    with serving() as served:
+        yield served
+
+
+@pytest.mark.parametrize("prefix", ["", "/vsicurl/"])
+def test_a_raster_on_a_server_is_read_in_parts(tmp_path, server, tiff, prefix):
+    large = write_scene(tmp_path / "large.tif", textured(1200, 1500), tiled=True)
+    server.files["/x/2020-05-06.tif"] = large.read_bytes()
+    name = f"{prefix}{server.address}/x/2020-05-06.tif?{SECRET}"
+    info = describe(name)
+    assert info.path == f"{prefix}{server.address}/x/2020-05-06.tif" and info.width == 1500
+    assert SECRET not in repr(info) and all(SECRET in path for _, path in server.asked)
+    with ScenePair.open(name, large) as pair:
+        before, after, valid = pair.read(Window(100, 100, 64, 64))
+    assert valid.all() and np.array_equal(before, after)
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "words"),
+    [
+        (404, SceneNotFound, "no such file"),
+        (410, SceneNotFound, "no such file"),
+        (401, SceneUnreadable, "credentials"),
+        (403, SceneUnreadable, "credentials"),
+        (500, SceneUnreachable, "500"),
+        (503, SceneUnreachable, "503"),
+    ],
+)
+def test_what_a_server_refuses_is_one_clear_line(server, status, error, words):
+    server.statuses["/a.tif"] = status
+    caught = refused(error, f"{server.address}/a.tif?{SECRET}", f"{server.address}/a.tif: ", words)
+    assert caught.exit_code == (1 if error is SceneUnreachable else 2)
+
+
+def test_a_server_that_is_not_there_or_silent(server, monkeypatch):
+    with serving() as closed:
+        address = closed.address
+    refused(SceneUnreachable, f"{address}/a.tif?{SECRET}", "cannot be reached")
+    monkeypatch.setenv("GDAL_HTTP_TIMEOUT", "1")
+    server.delays["/late.tif"] = 1.5
+    refused(SceneUnreachable, f"{server.address}/late.tif?{SECRET}", "in time")
+
+
+def test_what_is_no_raster_on_a_server(tmp_path, server, tiff):
+    large = write_scene(tmp_path / "large.tif", textured(300, 300)).read_bytes()
+    server.files |= {
+        "/page.tif": b"<html>log in</html>",
+        "/short.tif": tiff[:4],
+        "/half.tif": large[: len(large) // 2],
+        "/virtual.tif": b'<VRTDataset rasterXSize="6" rasterYSize="4"></VRTDataset>',
+        "/whole.tif": large,
+    }
+    server.whole.add("/whole.tif")
+    for name in server.files:
+        refused(NotARaster, f"{server.address}{name}?{SECRET}", f"{server.address}{name}: ", "in parts")
+
+
+@pytest.mark.parametrize("query", [SECRET, "sp=r&se=2030-01-01&sig=0123456789abcdef", "token=hunter2"])
+def test_addresses_that_are_signed_for_reading_alone(server, tiff, query):
+    server.files["/a.tif"] = tiff
+    server.get_only.add("/a.tif")
+    assert describe(f"{server.address}/a.tif?{query}").width == 60
+    assert {method for method, _ in server.asked} == {"GET"}
+
+
+@pytest.mark.parametrize("cell", [0.5, 0.4])
+def test_a_server_that_fails_while_pixels_are_read(tmp_path, server, cell):
+    noise = np.random.default_rng(1).integers(1, 255, (3, 600, 600), dtype=np.uint8)
+    local = describe(write_scene(tmp_path / "a.tif", noise))
+    there = write_scene(tmp_path / "b.tif", noise, tiled=True, transform=north_up(cell=cell))
+    server.files["/b.tif"] = there.read_bytes()
+    info = describe(f"{server.address}/b.tif?{SECRET}")
+    layer = Layer.of(info, (1, 2, 3), plan_grid(local, info, None), False)
+    with ExitStack() as stack:
+        reader = layer.open(stack)
+        server.statuses["/b.tif"] = 503
+
+        def read(window):
+            reader.read(window)
+
+        window = Window(0, 0, 400, 400)
+        error = refused(SceneUnreachable, window, f"{server.address}/b.tif: ", describing=read)
+    assert error.exit_code == 1
+
+
+def test_nothing_is_asked_for_beside_a_raster_on_a_server(server, tiff):
+    server.files["/c/a.tif"] = tiff
+    server.files["/c/a.tif.msk"] = server.files["/c/a.tif.ovr"] = b"<VRTDataset/>"
+    name = f"{server.address}/c/a.tif"
+    with open_scene(name) as file:
+        file.dataset_mask()
+        file.overviews(1)
+    info = describe(name)
+    layer = Layer.of(info, (1, 2, 3), plan_grid(info, info, None), False)
+    with ExitStack() as stack:
+        values, valid = layer.open(stack).read(Window(0, 0, 60, 40))
+    assert valid.all() and np.array_equal(values, IMAGE)
+    assert {path for _, path in server.asked} == {"/c/a.tif"}
+
+
+def test_limits_hold_for_rasters_on_a_server(tmp_path, server, monkeypatch):
+    server.files["/a.tif"] = write_scene(tmp_path / "a.tif", np.zeros((257, 4, 4), np.uint8)).read_bytes()
+    refused(SceneTooLarge, f"{server.address}/a.tif?{SECRET}", "257")
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "environment"),
+    [
+        (
+            "s3://bucket/x/a.tif",
+            "/bucket/x/a.tif",
+            {
+                "AWS_S3_ENDPOINT": "127.0.0.1:{port}",
+                "AWS_HTTPS": "NO",
+                "AWS_VIRTUAL_HOSTING": "FALSE",
+                "AWS_NO_SIGN_REQUEST": "YES",
+            },
+        ),
+        (
+            "gs://bucket/x/a.tif",
+            "/bucket/x/a.tif",
+            {"CPL_GS_ENDPOINT": "http://127.0.0.1:{port}/", "GS_NO_SIGN_REQUEST": "YES"},
+        ),
+        (
+            "az://bucket/x/a.tif",
+            "/devstoreaccount1/bucket/x/a.tif",
+            {
+                "AZURE_STORAGE_CONNECTION_STRING": "AccountName=devstoreaccount1;AccountKey=aGk=;"
+                "DefaultEndpointsProtocol=http;BlobEndpoint=http://127.0.0.1:{port}/devstoreaccount1"
+            },
+        ),
+    ],
+)
+def test_clouds_are_read_with_the_credentials_of_the_environment(
+    server, tiff, monkeypatch, name, place, environment
+):
+    for variable in [variable for variable in os.environ if variable.startswith(("AWS_", "GS_", "AZURE_"))]:
+        monkeypatch.delenv(variable)
+    for variable, value in environment.items():
+        monkeypatch.setenv(variable, value.format(port=server.port))
+    server.files[place] = tiff
+    with open_scene(describe(name)) as file:
+        assert np.array_equal(file.read(), IMAGE)
+    assert describe(name).path == name
+    assert {path.partition("?")[0] for _, path in server.asked} == {place}
+    refused(SceneNotFound, name.replace("a.tif", "b.tif"))
+    server.statuses[place.replace("a.tif", "c.tif")] = 403
+    refused(SceneUnreadable, name.replace("a.tif", "c.tif"))
+
+
+def test_the_patience_with_servers_is_the_users_if_they_say_so(monkeypatch):
+    with safe_environment("/vsis3/bucket/a.tif") as env:
+        assert env.options["GDAL_HTTP_MAX_RETRY"] == "3"
+        assert env.options["GDAL_DISABLE_READDIR_ON_OPEN"] == "EMPTY_DIR"
+    with safe_environment("/folder/a.tif") as env:
+        assert "GDAL_DISABLE_READDIR_ON_OPEN" not in env.options
+    monkeypatch.setenv("GDAL_HTTP_MAX_RETRY", "7")
+    with rasterio.Env(GDAL_HTTP_CONNECTTIMEOUT="5"), safe_environment("/vsis3/bucket/a.tif") as env:
+        assert "GDAL_HTTP_MAX_RETRY" not in env.options and "GDAL_HTTP_CONNECTTIMEOUT" not in env.options

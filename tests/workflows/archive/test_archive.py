@@ -1,0 +1,256 @@
+"""A table of pairs into an archive: what is done, what is gone on with, and what is left alone."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import geopandas
+import pytest
+import rasterio
+from archive_pairs import contents, write_table
+from archive_runs import begun, run
+from filelock import FileLock
+from inline_engine import InlineEngine
+
+from workflows import SceneOptions
+from workflows.archive.merge import merge_shards
+from workflows.archive.plan import shard_of
+from workflows.errors import ArchiveBusy, NotAnArchive, OptionInvalid, ReportsDamaged, ShardsDiffer
+from workflows.store.folder import ArchiveFolder
+from workflows.store.ledger import Ledger
+
+
+def brighten(path: Path) -> None:
+    with rasterio.open(path, "r+") as file:
+        image = file.read()
+        image[:, 20:50, 20:50] = 255
+        file.write(image)
+
+
+def test_an_archive_has_a_folder_for_every_pair_that_is_done_the_layers_and_a_record(made, out):
+    found = run(made, out, InlineEngine(), scene=SceneOptions(min_area=30.0))
+    assert (found.pairs, found.done, found.failed, found.skipped_as_done) == (9, 7, 2, 0)
+    assert {path.name for path in (out / "pairs").iterdir()} == set(made.sound)
+    layers = {"changes.parquet", "changes.gpkg", "summary.csv", "catalog.json"}
+    names = {path.name for path in out.iterdir()} - {"archive.lock"}
+    assert names == {"ledger.sqlite", "run.json", "pairs", *layers}
+    reports = [json.loads((out / "pairs" / pair / "changes.geojson").read_text()) for pair in made.sound]
+    assert found.changes == sum(len(report["features"]) for report in reports) > 0
+    area = sum(change["properties"]["area_m2"] for report in reports for change in report["features"])
+    assert found.area_m2 == pytest.approx(area, abs=0.1)
+    assert reports[0]["rscc"]["inputs"]["before"]["date"] == "2019-05-01"
+    assert reports[0]["rscc"]["inputs"]["after"]["date_source"] == "option"
+    record = json.loads((out / "run.json").read_text())
+    assert record["settings"]["min_area"] == 30.0
+    assert record["model"]["name"] == "brightness" and record["engine"] == "inline"
+    assert record["versions"].keys() == {"rscc", "torch", "rasterio", "gdal"}
+
+
+def test_the_same_again_starts_no_worker_and_failed_pairs_are_taken_up_when_asked(made, out):
+    first = run(made, out, InlineEngine())
+    old, times = contents(out), {path: path.stat().st_mtime_ns for path in (out / "pairs").rglob("*")}
+    again = run(made, out)
+    assert (again.done, again.failed, again.skipped_as_done) == (7, 2, 7)
+    assert (again.changes, again.area_m2) == (first.changes, first.area_m2)
+    assert contents(out) == old
+    assert {path: path.stat().st_mtime_ns for path in (out / "pairs").rglob("*")} == times
+    engine = InlineEngine()
+    run(made, out, engine, retry_failed=True)
+    assert sorted(begun(engine)) == sorted(made.broken)
+
+
+def test_only_what_changed_is_done_again(made, out, old):
+    changed = made.sound[3]
+    brighten(made.after(changed))
+    (missing,) = (pair for pair, how in made.broken.items() if how == "missing")
+    made.before(missing).rename(made.after(missing))
+    shutil.copyfile(made.after(missing), made.before(missing))
+    engine, lines = InlineEngine(), []
+    found = run(made, out, engine, notice=lines.append)
+    assert sorted(begun(engine)) == sorted([changed, missing])
+    assert (found.done, found.failed, found.skipped_as_done) == (8, 1, 6)
+    assert lines == [
+        "9 pairs: 6 done already, 2 to do (2 changed inputs or settings), 1 failed before "
+        "(--retry-failed takes them up)"
+    ]
+    new = contents(out)
+    others = {name.split("/")[1] for name in new if "/" in name and new[name] != old.get(name)}
+    assert others == {changed, missing}
+    assert b"brightness 255" in new[f"pairs/{changed}/changes.geojson"]
+    assert new["changes.parquet"] != old["changes.parquet"]
+
+
+def test_a_pair_that_fails_now_has_no_report_until_its_scene_is_right(made, out, old):
+    changed = made.sound[2]
+    right = made.after(changed).rename(made.after(changed).with_suffix(".right"))
+    made.after(changed).write_text("nothing")
+    assert run(made, out, InlineEngine()).failed == 3
+    new = contents(out)
+    assert f"\n{changed},site".encode() in new["summary.csv"]
+    assert f"pairs/{changed}/".encode() not in new["catalog.json"]
+    assert changed not in set(geopandas.read_parquet(out / "changes.parquet").pair)
+    assert not (out / "pairs" / changed).exists()
+    right.rename(made.after(changed))
+    engine = InlineEngine()
+    assert run(made, out, engine).failed == 2 and begun(engine) == [changed]
+    assert contents(out) == old
+
+
+class KilledHere(BaseException):
+    """As SIGKILL: nothing tidies up after it."""
+
+
+def test_a_report_that_was_replaced_before_a_kill_is_not_taken_for_that_of_the_options_of_before(
+    made, out, old, monkeypatch
+):
+    def killed(*arguments: object, **values: object) -> None:
+        raise KilledHere
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Ledger, "done", killed)
+        with pytest.raises(KilledHere):
+            run(made, out, InlineEngine(wanted=1), scene=SceneOptions(min_area=100_000.0))
+    replaced = {name for name, content in contents(out).items() if content != old.get(name)}
+    assert any(name.endswith("changes.geojson") for name in replaced), "the kill came after the replacement"
+    run(made, out, InlineEngine())
+    assert contents(out) == old
+
+
+def test_other_settings_do_everything_again_and_the_former_ones_too(made, out, old):
+    engine = InlineEngine()
+    run(made, out, engine, scene=SceneOptions(min_area=100_000.0))
+    assert sorted(set(begun(engine))) == made.pairs
+    assert contents(out)["changes.parquet"] != old["changes.parquet"]
+    run(made, out, InlineEngine())
+    assert contents(out) == old
+
+
+def test_pairs_that_the_table_no_longer_has_are_left_out_and_come_back(made, out, old):
+    left = made.sound[1]
+    write_table(made, [pair for pair in made.pairs if pair != left])
+    found = run(made, out)
+    assert (found.pairs, found.done) == (8, 6)
+    assert left.encode() not in contents(out)["summary.csv"]
+    write_table(made)
+    run(made, out)
+    assert contents(out) == old
+
+
+@pytest.mark.parametrize("content", ["no folder", None, b""])
+def test_a_report_that_somebody_removed_is_made_again(made, out, old, content):
+    removed = made.sound[4]
+    report = out / "pairs" / removed / "changes.geojson"
+    if content == "no folder":
+        shutil.rmtree(report.parent)
+    else:
+        report.unlink() if content is None else report.write_bytes(content)
+    engine, lines = InlineEngine(), []
+    found = run(made, out, engine, notice=lines.append)
+    assert begun(engine) == [removed] and "1 to do (1 report removed)" in lines[0]
+    assert found.skipped_as_done == 6
+    assert contents(out) == old
+
+
+def test_a_report_that_somebody_damaged_is_said_and_made_again(made, out, old):
+    damaged = made.sound[4]
+    (out / "pairs" / damaged / "changes.geojson").write_text("{")
+    (out / "summary.csv").unlink()
+    engine, lines = InlineEngine(), []
+    found = run(made, out, engine, notice=lines.append)
+    assert begun(engine) == [damaged]
+    assert lines == [f"1 report is missing or damaged ({damaged}); made again"]
+    assert (found.done, found.skipped_as_done) == (7, 6)
+    assert contents(out) == old
+
+
+def test_a_report_that_is_damaged_again_and_again_ends_the_run(made, out, monkeypatch):
+    run(made, out, InlineEngine())
+    damaged = out / "pairs" / made.sound[4] / "changes.geojson"
+    install = ArchiveFolder.install
+
+    def damage(folder, pair, files):
+        install(folder, pair, {**files, "changes.geojson": b"{"})
+
+    damaged.write_text("{")
+    (out / "summary.csv").unlink()
+    with monkeypatch.context() as patched:
+        patched.setattr(ArchiveFolder, "install", damage)
+        with pytest.raises(ReportsDamaged, match=made.sound[4]):
+            run(made, out, InlineEngine())
+    assert run(made, out, InlineEngine()).done == 7
+
+
+def test_two_runs_on_one_archive_are_refused(made, out):
+    out.mkdir()
+    with FileLock(out / "archive.lock"), pytest.raises(ArchiveBusy, match="out: another run works on this"):
+        run(made, out)
+    assert run(made, out, InlineEngine()).done == 7
+
+
+def test_a_folder_of_something_else_is_left_alone(made, out):
+    out.mkdir()
+    (out / "thesis.txt").write_text("years of work")
+    with pytest.raises(NotAnArchive, match="out: "):
+        run(made, out)
+    assert [path.name for path in out.iterdir()] == ["thesis.txt"]
+
+
+def test_shards_share_the_pairs_out_by_their_ids(made, out):
+    engines = [InlineEngine() for _ in range(3)]
+    for number, engine in enumerate(engines, start=1):
+        found = run(made, out, engine, shard=(number, 3))
+        assert found.pairs == len(begun(engine)) == sum(shard_of(pair, 3) == number for pair in made.pairs)
+        assert (out / "shards" / f"{number}-of-3" / "summary.csv").exists()
+    assert sorted(pair for engine in engines for pair in begun(engine)) == made.pairs
+    # The place in the whole table, so that shards can be put together in its order.
+    with Ledger.reader(out / "shards" / "2-of-3") as ledger:
+        assert all(made.pairs[row.number] == row.pair for row in ledger.rows())
+
+
+def test_a_folder_has_shards_or_is_worked_on_as_a_whole(made, out):
+    run(made, out, InlineEngine(), shard=(1, 2))
+    before = contents(out)
+    with pytest.raises(
+        ShardsDiffer, match=r"shards: shards lie there; run rscc merge .* another folder"
+    ) as error:
+        run(made, out)
+    with pytest.raises(ShardsDiffer, match="shards: shards of 2 lie there; take as many, or remove them"):
+        run(made, out, shard=(1, 3))
+    assert error.value.exit_code == 2 and contents(out) == before, "nothing is touched"
+    run(made, out, InlineEngine(), shard=(2, 2))
+    merge_shards(out, remove=True)
+    merged = contents(out)
+    with pytest.raises(ShardsDiffer, match="out: is an archive without shards; leave --shard out, or give"):
+        run(made, out, shard=(1, 2))
+    run(made, out)
+    assert contents(out) == merged
+
+
+def test_other_pairs_do_not_move_a_pair_to_another_shard():
+    assert [shard_of(f"p{number}", 4) for number in range(12)] == [
+        shard_of(f"P{number}", 4) for number in range(12)
+    ]
+    counts = [sum(shard_of(f"pair-{number}", 8) == shard for number in range(8000)) for shard in range(1, 9)]
+    assert sum(counts) == 8000 and min(counts) > 900
+
+
+@pytest.mark.parametrize("shard", [(0, 3), (4, 3), (-1, 0)])
+def test_a_shard_that_cannot_be_is_refused(made, out, shard):
+    with pytest.raises(OptionInvalid, match="shard"):
+        run(made, out, shard=shard)
+    assert not out.exists()
+
+
+def test_the_run_record_is_that_of_the_reports_that_are_there(made, out):
+    first, second = made.sound[:3], made.sound[3:]
+    write_table(made, first)
+    run(made, out, InlineEngine())
+    old = contents(out)
+    write_table(made, second)
+    run(made, out, InlineEngine(), scene=SceneOptions(min_area=9e9))
+    assert contents(out)["run.json"] != old["run.json"]
+    write_table(made, first)
+    run(made, out)
+    assert contents(out)["run.json"] == old["run.json"]

@@ -1,0 +1,349 @@
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import zipfile
+from contextlib import suppress
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from file_server import serving
+from PIL import Image
+from rfc7946 import load_valid
+from scene_pairs import make_pair
+
+import rscc
+from workflows.cli.interrupts import tidy_interrupts
+from workflows.cli.options import Dataset, Paper
+
+CHANGES = [(10, 150, 12, 20, 220), (60, 20, 30, 30, 240), (100, 120, 40, 25, 10)]
+
+
+@pytest.fixture
+def pair(tmp_path, monkeypatch):
+    """A pair with three changes, in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    return make_pair(tmp_path, CHANGES, names=("a_2009-08-18.tif", "b_2019.tif"))
+
+
+def test_a_report_in_the_current_folder_by_default(pair, rscc_command, tmp_path):
+    code, out, err = rscc_command("caption", pair.before.name, pair.after.name)
+    assert code == 0
+    assert err == ""
+    report = load_valid(tmp_path / "b_2019_changes.geojson")
+    assert len(report["features"]) == 3
+    assert report["rscc"]["inputs"]["before"]["path"] == "a_2009-08-18.tif"
+    assert (tmp_path / "b_2019_changes.qml").is_file()
+    assert rscc_command.chosen == [("rscc-base", "auto")]
+    lines = out.splitlines()
+    assert lines[0].startswith("3 changes, 53") and "ha)" in lines[0] and lines[0].endswith(" s")
+    for words in (
+        "a_2009-08-18.tif (2009-08-18) -> b_2019.tif (2019)",
+        "210 x 150 px at 0.5 m",
+        "brightness 1.2.3",
+        "b_2019_changes.geojson",
+    ):
+        assert words in out
+
+
+def test_scenes_in_archives_and_on_servers(pair, rscc_command, tmp_path):
+    with zipfile.ZipFile("town_2020.zip", "w") as archive:
+        archive.write("b_2019.tif", "inner.tif")
+    with serving() as server:
+        server.files["/x/c_2018.tif"] = pair.after.read_bytes()
+        for after, name, date in (
+            ("town_2020.zip", "inner", "2020"),
+            ("town_2020.zip/inner.tif", "inner", "2020"),
+            (f"{server.address}/x/c_2018.tif?sig=secret&date=2011-01-01", "c_2018", "2018"),
+        ):
+            code, out, err = rscc_command("caption", pair.before.name, after, "--overwrite")
+            assert (code, err) == (0, "")
+            report = load_valid(tmp_path / f"{name}_changes.geojson")
+            assert report["rscc"]["inputs"]["after"]["date"] == date
+            assert len(report["features"]) == 3
+            assert "secret" not in out and "secret" not in json.dumps(report)
+            code, out, err = rscc_command("inspect", pair.before.name, after)
+            assert (code, err) == (0, "")
+            assert after.partition("?")[0] in out and "secret" not in out and f"taken {date}" in out
+        code, out, err = rscc_command("caption", pair.before.name, f"{server.address}/none.tif?sig=secret")
+        assert (code, out) == (2, "")
+        assert err.startswith(f"rscc: error: {server.address}/none.tif: ") and "secret" not in err
+
+
+def test_an_inspection_says_what_the_run_would_meet(pair, rscc_command, tmp_path):
+    files = {path.name for path in tmp_path.iterdir()}
+    code, out, err = rscc_command("inspect", pair.before.name, pair.after.name)
+    assert (code, err) == (0, "")
+    assert out.startswith("before    a_2009-08-18.tif\n") and out.endswith("ready for rscc caption\n")
+    assert rscc_command.chosen == [], "no weights are loaded"
+    code, out, err = rscc_command("inspect", pair.before.name, pair.after.name, "--json", "--time")
+    assert (code, err) == (0, "")
+    facts = json.loads(out)
+    assert facts["expected"]["rate"]["source"] == "measured" and facts["exit_code"] == 0
+    assert rscc_command.chosen == [("rscc-base", "auto")]
+    assert {path.name for path in tmp_path.iterdir()} == files
+
+
+def test_the_options_of_reading_reach_an_inspection(pair, rscc_command):
+    code, out, err = rscc_command(
+        "inspect", pair.before, pair.after, "--bands", "3,2,1", "--bbox", "14.9,50,15.1,51", "--gsd", "1",
+        "--scale", "10,200", "--normalize", "--align", "--group-distance", "5", "--memory", "3GB",
+        "--batch-size", "4", "--date-before", "2001", "--date-after", "2002-02", "--force", "--json",
+    )  # fmt: skip
+    assert (code, err) == (0, "")
+    facts = json.loads(out)
+    assert facts["before"]["shown"] == [3, 2, 1] and facts["tiling"]["gsd"] == 1.0
+    assert (facts["before"]["date"], facts["after"]["date"]) == ("2001", "2002-02")
+    assert facts["expected"]["memory"]["limit"] == 3_000_000_000
+    assert facts["expected"]["memory"]["batch_size"] <= 4
+    assert facts["pair"]["stretch"]["kind"] == "given"
+
+
+def test_options_reach_the_run(pair, rscc_command, tmp_path):
+    code, _, _ = rscc_command(
+        "caption", pair.before, pair.after, "-o", "r.geojson", "--model", "mine", "--device", "cpu",
+        "--bands", "3,2,1", "--threshold", "0.7", "--min-area", "150", "--bbox", "14.9,50,15.1,51",
+        "--gsd", "1", "--batch-size", "2", "--beams", "1", "--date-before", "2001", "--date-after", "2002-02",
+        "--scale", "10,200", "--normalize", "--align", "--group-distance", "0.5", "--regularize",
+        "--focus-captions", "none", "--no-ground", "--memory", "3GB", "--tile-cache", "tiles",
+    )  # fmt: skip
+    assert code == 0
+    assert rscc_command.chosen == [("mine", "cpu")]
+    report = load_valid(tmp_path / "r.geojson")
+    settings = report["rscc"]["settings"]
+    assert settings == {
+        "bands": [3, 2, 1],
+        "bounds": [14.9, 50, 15.1, 51],
+        "gsd": 1.0,
+        "threshold": 0.7,
+        "min_area": 150.0,
+        "batch_size": 2,
+        "beams": 1,
+        "simplify": settings["simplify"],
+        "force": False,
+        "scale": [10.0, 200.0],
+        "normalize": True,
+        "align": True,
+        "group_distance": 0.5,
+        "regularize": True,
+        "refine": None,
+        "ground": False,
+        "focus_captions": "none",
+        "memory": 3_000_000_000,
+    }
+    assert {f["properties"]["date_before"] for f in report["features"]} == {"2001"}
+    assert all(f["properties"]["area_m2"] >= 150 for f in report["features"])
+    assert all(f["properties"]["alternatives"] == [] for f in report["features"])
+
+
+def test_json_is_alone_on_stdout(pair, rscc_command):
+    code, out, err = rscc_command("caption", pair.before, pair.after, "-o", "r.geojson", "--json")
+    assert code == 0
+    summary = json.loads(out)
+    report = load_valid(Path("r.geojson"))
+    assert summary["changes"] == len(report["features"]) == 3
+    assert summary["area_m2"] == pytest.approx(
+        sum(f["properties"]["area_m2"] for f in report["features"]), abs=0.1
+    )
+    assert (summary["output"], summary["style"]) == ("r.geojson", "r.qml")
+    assert summary["run"] == report["rscc"]
+    assert "3 changes" in err
+
+
+def test_quiet_says_nothing_and_an_existing_report_is_replaced_when_asked(pair, rscc_command):
+    words = ("caption", pair.before, pair.after, "-o", "r.geojson", "--quiet")
+    assert rscc_command(*words) == (0, "", "")
+    assert rscc_command(*words)[0] == 2
+    assert rscc_command(*words, "--overwrite", "--threshold", "0.99", "--min-area", "1e6")[0] == 0
+    assert load_valid(Path("r.geojson"))["features"] == []
+
+
+def test_nothing_found_is_no_error(tmp_path, rscc_command):
+    pair = make_pair(tmp_path, [])
+    code, out, _ = rscc_command("caption", pair.before, pair.after, "-o", tmp_path / "r.geojson")
+    assert code == 0 and out.startswith("0 changes, 0 m2")
+    assert load_valid(tmp_path / "r.geojson")["features"] == []
+
+
+def test_a_warning_is_shown_even_when_quiet(tmp_path, rscc_command):
+    pair = make_pair(tmp_path, CHANGES, gsd=10.0)
+    report = tmp_path / "r.geojson"
+    for command, output in (("caption", report), ("explain", tmp_path / "p.png")):
+        code, out, err = rscc_command(command, pair.before, pair.after, "-o", output, "-q", "--force")
+        assert (code, out) == (0, "") and output.is_file()
+        lines = err.splitlines()
+        coarse = "rscc: warning: {}: 10 m per pixel is coarser than the 2 m"
+        for line, scene in zip(lines, (pair.before, pair.after), strict=True):
+            assert line.startswith(coarse.format(scene))
+    assert load_valid(report)["rscc"]["warnings"] == [line[15:] for line in lines]
+
+
+def test_a_pair_is_explained_in_a_picture(pair, rscc_command):
+    code, out, err = rscc_command("explain", pair.before, pair.after, "-o", "p.png", "--device", "cpu")
+    assert (code, err) == (0, "")
+    assert rscc_command.chosen == [("rscc-base", "cpu")]
+    lines = out.splitlines()
+    assert lines[0].startswith("brightness ") and "place: the largest change" in lines[1]
+    assert lines[2:] == ["entities villas, road", "model    brightness 1.2.3", "picture  p.png"]
+    with Image.open("p.png") as picture:
+        assert picture.format == "PNG" and picture.width > 800
+
+
+def test_an_explanation_as_json(pair, rscc_command):
+    place = ("--window", "35,75", "--beams", "2", "--bands", "3,2,1", "--model", "mine")
+    code, out, err = rscc_command("explain", pair.before, pair.after, "-o", "p.webp", *place, "--json")
+    assert code == 0 and "brightness 240 appears" in err
+    assert rscc_command.chosen == [("mine", "auto")]
+    facts = json.loads(out)
+    assert (facts["output"], facts["place"]) == ("p.webp", "column 35, row 75")
+    assert facts["caption"] == "brightness 240 appears" and len(facts["alternatives"]) == 1
+    assert [len(word["ground"]) for word in facts["words"]] == [4, 4, 4]
+    for place in (("--at", "15.000247,50.551595"), ("--bbox", "15.0001,50.5514,15.0004,50.5517")):
+        code, out, err = rscc_command(
+            "explain", pair.before, pair.after, "-o", "p.webp", *place, "--json", "--quiet", "--overwrite"
+        )
+        assert (code, err) == (0, "")
+        assert json.loads(out)["caption"] == "brightness 240 appears"
+
+
+@pytest.mark.parametrize(
+    ("options", "paper", "dataset"),
+    [
+        ([], "rdd", "levir_cc"),
+        (["--model", "scorer"], "scorer", "levir_cc"),
+        (["--config", "dirl_levir_cc"], "dirl", "levir_cc"),
+        (["--config", "rdd_levir_cc", "--dataset", "dubai_cc"], "rdd", "dubai_cc"),
+    ],
+)
+def test_training_takes_the_config_of_model_and_data_set(
+    rscc_command, monkeypatch, tmp_path, options, paper, dataset
+):
+    from rscc.training import run as runs
+
+    calls = []
+
+    def train_model(settings, paths, **others):
+        calls.append((settings, paths, others))
+        return SimpleNamespace(path=paths.output / "model")
+
+    monkeypatch.setattr(runs, "train_model", train_model)
+    code, out, err = rscc_command(
+        "train", "--data", tmp_path, "-o", tmp_path / "run", "--epochs", "3", "--seed", "5", *options
+    )
+    assert (code, err) == (0, "")
+    ((settings, paths, others),) = calls
+    assert (settings.model.paper, settings.data.name) == (paper, dataset)
+    assert (settings.train.epochs, settings.train.seed) == (3, 5)
+    assert (paths.data, paths.output, others["name"]) == (tmp_path, tmp_path / "run", "run")
+    assert out == f"model   {tmp_path / 'run' / 'model'}\n"
+
+
+def test_the_choices_of_the_help_are_those_of_the_registries():
+    from rscc.data.benchmarks.registry import DATASETS
+    from rscc.models import MODELS
+
+    assert {str(one) for one in Dataset} == set(DATASETS)
+    assert {str(one) for one in Paper} >= set(MODELS)
+
+
+def test_version(rscc_command):
+    assert rscc_command("--version") == (0, f"rscc {rscc.__version__}\n", "")
+
+
+def test_models_lists_what_is_shipped(rscc_command):
+    from rscc.model_folder import available_models
+
+    code, out, _ = rscc_command("models")
+    assert code == 0
+    assert [line.split()[0] for line in out.splitlines() if line[:1].strip()] == [
+        card.name for card in available_models()
+    ]
+
+
+@pytest.mark.parametrize("command", ["caption", "inspect", "explain", "models", "train", "evaluate"])
+def test_every_command_explains_itself(rscc_command, command):
+    code, out, err = rscc_command(command, "--help")
+    assert (code, err) == (0, "")
+    assert command in out
+
+
+def test_a_progress_bar_is_drawn_on_a_terminal(pair, child_environment):
+    master, slave = pty.openpty()
+    code = (
+        "from fakes import BrightnessCaptioner\n"
+        "from workflows.cli.app import main\n"
+        "main(captioner_factory=lambda model, device: BrightnessCaptioner())"
+    )
+    arguments = [sys.executable, "-c", code, "caption", pair.before, pair.after, "-o", "r.geojson", "--json"]
+    environment = {**child_environment, "TERM": "xterm", "COLUMNS": "80"}
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=slave, env=environment) as process:
+        os.close(slave)
+        drawn = b""
+        with suppress(OSError):  # the other end is closed
+            while part := os.read(master, 4096):
+                drawn += part
+        out = process.stdout.read()
+    os.close(master)
+    assert process.returncode == 0
+    assert json.loads(out)["changes"] == 3
+    assert b"tiles" in drawn and b"captions" in drawn
+
+
+SLOW_MODEL = """
+import signal, time
+# As a terminal starts a command: a test run in the background passes on that Ctrl-C is to be ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from fakes import BrightnessCaptioner
+from workflows.cli.app import main
+class Slow(BrightnessCaptioner):
+    def predict_change(self, before, after):
+        print('working', flush=True); time.sleep(900)
+def load(model, device):
+    if model == 'imports':
+        import slow_module
+    return Slow()
+main(captioner_factory=load)
+"""
+
+
+@pytest.mark.parametrize("model", ["works", "imports"])
+def test_an_interrupt_ends_with_130_one_line_and_nothing_left(pair, child_environment, tmp_path, model):
+    # What a compiled module may do with the interrupt while it is imported.
+    (tmp_path / "slow_module.py").write_text(
+        "import time\ntry:\n    print('working', flush=True); time.sleep(900)\n"
+        "except KeyboardInterrupt:\n    raise ImportError('half a module')\n"
+    )
+    files = {path.name for path in tmp_path.iterdir()}
+    arguments = ("caption", pair.before, pair.after, "-o", "r.geojson", "--model", model)
+    with subprocess.Popen(
+        [sys.executable, "-B", "-c", SLOW_MODEL, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=child_environment,
+        text=True,
+    ) as process:
+        assert process.stdout.readline() == "working\n"
+        process.send_signal(signal.SIGINT)
+        # Long before it would have woken up, however busy the machine is.
+        _, err = process.communicate(timeout=300)
+    left = {path.name for path in tmp_path.iterdir()} - files
+    assert (process.returncode, err, left) == (130, "rscc: interrupted\n", set())
+
+
+@pytest.mark.parametrize("handler", [signal.SIG_IGN, signal.default_int_handler])
+def test_interrupts_stay_ignored_and_are_handled_as_before_when_all_is_done_or_an_error_passes(handler):
+    earlier = signal.signal(signal.SIGINT, handler)
+    try:
+        with tidy_interrupts():
+            assert (signal.getsignal(signal.SIGINT) is handler) == (handler is signal.SIG_IGN)
+        assert signal.getsignal(signal.SIGINT) is handler
+        with pytest.raises(ValueError, match=r"^a value$"), tidy_interrupts(), tidy_interrupts():
+            raise ValueError("a value")
+        assert signal.getsignal(signal.SIGINT) is handler
+    finally:
+        signal.signal(signal.SIGINT, earlier)

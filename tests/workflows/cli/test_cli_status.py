@@ -1,0 +1,197 @@
+"""The command that says how far an archive is."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from filelock import FileLock
+
+from workflows.cli.app import main
+from workflows.pairs.rows import PairRow
+from workflows.store.ledger import Ledger
+
+
+@pytest.fixture
+def command(capfd):
+    """Run the command in this process; returns (exit code, stdout, stderr)."""
+
+    def run(*arguments):
+        with pytest.raises(SystemExit) as ended:
+            main(["status", *map(str, arguments)])
+        out, err = capfd.readouterr()
+        return ended.value.code or 0, out, err
+
+    return run
+
+
+def made(folder, count=10, done=4, failed=2):
+    """Make an archive of so many pairs and leave it as a run does that was stopped."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = [(PairRow(f"p{n}", f"/scenes/{n}_1.tif", f"/scenes/{n}_2.tif"), "k") for n in range(count)]
+    ledger = Ledger.open(folder, create=True)
+    ledger.plan(rows, retry_failed=False)
+    for number, row in enumerate(ledger.next(done + failed)):
+        ledger.start(row.pair, 1)
+        if number < done:
+            ledger.done(row.pair, "w1", 1.0, 2, 10_000.0, 3)
+        else:
+            ledger.failed(
+                row.pair, "w1", 1.0, "refused", "SceneNotFound", f"{row.before}: there is no such file"
+            )
+    return ledger
+
+
+def test_a_stopped_archive(tmp_path, command):
+    made(tmp_path).close()
+    code, out, err = command(tmp_path)
+    assert (code, err) == (0, "")
+    lines = dict(line.split(maxsplit=1) for line in out.splitlines())
+    assert lines["archive"] == str(tmp_path)
+    assert lines["pairs"] == "6 of 10 finished (60.0 %): 4 done, 2 failed, 4 to do"
+    assert lines["changes"] == "8, 40,000 m2 (4.00 ha)"
+    assert "pairs an hour" in lines["speed"]
+    assert "left" in lines["speed"]
+    assert lines["run"] == "nobody works on it now; the same rscc batch command goes on from here"
+    assert lines["reasons"] == f"rscc status {tmp_path} --failed"
+
+
+def test_an_archive_at_work(tmp_path, command):
+    with FileLock(tmp_path / "archive.lock"), made(tmp_path) as ledger:
+        ledger.start("p6", 2)
+        code, out, err = command(tmp_path)
+        assert f"(process {os.getpid()})" in out
+        assert "1 running" in out
+        assert "at work  p6 (0 s, attempt 2)" in out
+        assert "workers  w1 6 (pairs in the last 10 minutes)" in out
+    assert (code, err) == (0, "")
+
+
+def test_an_archive_whose_run_looks_at_the_scenes(tmp_path, command):
+    with FileLock(tmp_path / "archive.lock"):
+        Ledger.open(tmp_path, create=True).close()
+        assert "at work, looking at the scenes" in command(tmp_path)[1]
+
+
+def test_an_archive_after_a_crash(tmp_path, command):
+    crashed = made(tmp_path)
+    crashed.start("p6", 1)
+    crashed._connection.close()
+    (tmp_path / "archive.lock").touch()
+    _, out, _ = command(tmp_path)
+    assert "2 failed, 1 interrupted, 3 to do" in out
+    assert "nobody works on it now" in out
+    assert "at work" not in out
+
+
+def test_a_finished_archive(tmp_path, command):
+    made(tmp_path, count=4, failed=0).close()
+    _, out, _ = command(tmp_path)
+    assert "4 of 4 finished (100.0 %): 4 done\n" in out
+    assert "run      finished" in out
+    assert "reasons" not in out
+
+
+def test_reasons(tmp_path, command):
+    made(tmp_path).close()
+    code, out, _ = command(tmp_path, "--failed")
+    assert code == 0
+    assert out.splitlines() == [
+        "   2 pairs  refused: FILE: there is no such file [SceneNotFound]",
+        "            p4, p5",
+    ]
+    found = json.loads(command(tmp_path, "--failed", "--json")[1])
+    assert [reason["count"] for reason in found["reasons"]] == [2]
+    made(tmp_path / "sound", failed=0).close()
+    assert command(tmp_path / "sound", "--failed")[1] == "no pair failed\n"
+
+
+def test_json_has_all_there_is_to_know(tmp_path, command):
+    made(tmp_path).close()
+    found = json.loads(command(tmp_path, "--json")[1])
+    assert found["counts"] == {
+        "pending": 4, "running": 0, "done": 4, "failed": 2, "dropped": 0, "left": 4, "total": 10,
+    }  # fmt: skip
+    assert (found["archive"], found["changes"], found["at_work"]) == (str(tmp_path), 8, 0)
+    assert "reasons" not in found
+
+
+def test_shards(tmp_path, command):
+    made(tmp_path / "shards" / "1-of-3").close()
+    made(tmp_path / "shards" / "3-of-3", count=6).close()
+    code, out, _ = command(tmp_path)
+    assert code == 0
+    assert "12 of 16 finished" in out
+    assert "shard    1-of-3: 6 of 10 finished, stopped" in out
+    assert "shard    3-of-3: 6 of 6 finished, finished" in out
+    assert "shards   not begun: 2-of-3" in out
+    found = json.loads(command(tmp_path, "--json")[1])
+    assert found["shards"]["1-of-3"]["counts"]["left"] == 4
+
+
+def test_a_folder_without_an_archive_is_an_error(tmp_path, command):
+    code, out, err = command(tmp_path)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"rscc: error: {tmp_path}: this is no archive of rscc batch")
+    assert len(err.splitlines()) == 1
+
+
+def test_a_foreign_ledger_is_an_error(tmp_path, command):
+    (tmp_path / "ledger.sqlite").write_text("no ledger")
+    code, _, err = command(tmp_path)
+    assert code == 2
+    assert "this is no ledger of rscc batch" in err
+
+
+def test_watching_goes_on_until_all_is_done(tmp_path, command):
+    ledger = made(tmp_path, count=7, done=4, failed=2)
+    lock = FileLock(tmp_path / "archive.lock", thread_local=False)
+    lock.acquire()
+
+    def finish():
+        time.sleep(0.5)
+        with Ledger.open(tmp_path, create=False) as other:
+            other.start("p6", 1)
+            other.done("p6", "w1", 1.0, 0, 0.0, 1)
+        lock.release()
+
+    ledger.close()
+    thread = threading.Thread(target=finish)
+    thread.start()
+    code, out, _ = command(tmp_path, "--watch", "--every", "0.1", "--json")
+    thread.join()
+    looks = [json.loads(line) for line in out.splitlines()]
+    assert code == 0
+    assert len(looks) > 2
+    assert (looks[0]["counts"]["done"], looks[-1]["counts"]["done"]) == (4, 5)
+
+
+def test_watching_on_a_terminal_redraws_in_place_and_ends_with_ctrl_c(tmp_path, repository):
+    made(tmp_path).close()
+    master, slave = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "rscc", "status", str(tmp_path), "--watch", "--every", "0.1"],
+        cwd=repository,
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        start_new_session=True,
+    )
+    os.close(slave)
+    try:
+        shown, deadline = b"", time.monotonic() + 60
+        while shown.count(b"finished (60.0 %)") < 3 and time.monotonic() < deadline:
+            shown += os.read(master, 65536)
+        assert b"\x1b[" in shown
+        process.send_signal(2)
+        assert process.wait(60) == 130
+    finally:
+        process.kill()
+        process.wait(60)
+        os.close(master)

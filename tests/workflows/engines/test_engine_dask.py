@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import socket
+import time
+from concurrent.futures import CancelledError
+
+import dask
+import pytest
+from archive_fakes import load_fake, runs
+from dask_processes import OURS, Cluster, kill_tree
+from distributed import Client, LocalCluster
+from distributed.client import FutureCancelledError
+from engines import LONG, drive, until
+
+from workflows.engines import dask as engine_dask
+from workflows.engines.dask import DaskEngine
+from workflows.engines.tasks import ModelSource
+from workflows.errors import SchedulerLost, VersionsDiffer
+
+SOURCE = ModelSource("any", "cpu", load_fake)
+# Dask says so where the disk is busy, and closes what it has open when it is collected.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Creating scratch directories"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    folder = tmp_path / "cluster"
+    folder.mkdir()
+    with Cluster(folder) as cluster:
+        yield cluster
+
+
+@pytest.mark.parametrize("said", [FutureCancelledError("key", "scheduler-connection-lost"), CancelledError()])
+def test_a_task_that_was_cancelled_tells_that_the_scheduler_is_gone(tasks, said):
+    """No pair has failed then, even while the client has not noticed."""
+
+    class Taken:
+        def release(self):
+            pass
+
+    engine = DaskEngine(SOURCE, "tcp://h:1")
+    (task,) = tasks("plain")
+    engine._tasks["key"] = (task, Taken())
+    with pytest.raises(SchedulerLost, match="run the same command again"):
+        engine._heard("key", said)
+
+
+def test_a_cluster_that_is_there_does_the_tasks_and_stays(cluster, tasks, tmp_path):
+    address = cluster.scheduler()
+    cluster.worker("--name", "one")
+    cluster.worker("--name", "two", threads=2)
+    with DaskEngine(SOURCE, address) as engine:
+        assert engine.wanted() >= engine_dask.LEAST
+        *others, last = tasks(*["slow"] * 8, "raise", "abort")
+        found = drive(engine, others)
+        # Alone: the tasks beside one that takes its worker down are lost with it.
+        found |= drive(engine, [last])
+        assert engine.shared_folder(tmp_path)
+        assert sorted(path.name for path in tmp_path.glob(".*")) == []
+    states = [outcome.state for outcome in found.values()]
+    assert (states.count("done"), found["raise-8"].state, found["abort-9"].state) == (8, "failed", "crashed")
+    assert {one.worker for one in found.values()} <= {"dask-one", "dask-two"}
+    with DaskEngine(SOURCE, address) as engine:
+        (again,) = drive(engine, tasks("plain")).values()
+    assert again.state == "done"
+
+
+def test_tasks_of_a_lost_worker_are_done_by_another(cluster, tasks, tmp_path):
+    (tmp_path / "runs.log").touch()
+    address = cluster.scheduler()
+    lost = cluster.worker("--no-nanny")
+    with DaskEngine(SOURCE, address) as engine:
+        for task in tasks("slow", "slow", "slow"):
+            engine.submit(task)
+        until(lambda: len(runs(tmp_path)) >= 1)
+        kill_tree(lost.pid)
+        cluster.worker("--no-nanny")
+        found = []
+        deadline = time.monotonic() + LONG
+        while len(found) < 3 and time.monotonic() < deadline:
+            found += engine.wait(2)
+    assert [one.state for one in found] == ["done"] * 3
+
+
+def test_a_lost_scheduler_is_said_and_nothing_hangs(cluster, tasks, tmp_path):
+    (tmp_path / "runs.log").touch()
+    address = cluster.scheduler()
+    cluster.worker()
+    with pytest.raises(SchedulerLost, match="went away"), DaskEngine(SOURCE, address) as engine:
+        engine.submit(tasks("hang")[0])
+        until(lambda: runs(tmp_path))
+        kill_tree(cluster.processes[0].pid)
+        while True:
+            engine.wait(1)
+
+
+def test_a_scheduler_that_is_not_there_is_said(monkeypatch):
+    monkeypatch.setattr(engine_dask, "ANSWER", 1.0)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        unused = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+    for address in (unused, "nonsense://x"):
+        with pytest.raises(SchedulerLost, match=f"{address}: no Dask scheduler answers"):
+            DaskEngine(SOURCE, address).__enter__()
+
+
+def test_only_workers_with_a_gpu_get_tasks_when_asked(cluster, tasks):
+    address = cluster.scheduler()
+    cluster.worker("--name", "plain", threads=2)
+    cluster.worker("--name", "gpu", "--resources", "GPU=1", threads=2)
+    with DaskEngine(SOURCE, address, gpu_workers=True) as engine:
+        engine._led.wait_for_workers(2, timeout=120)
+        found = drive(engine, tasks(*["slow"] * 4))
+    assert {one.worker for one in found.values()} == {"dask-gpu"}
+
+
+@pytest.mark.parametrize("lacking", ["scheduler", "worker", "other"])
+def test_another_version_of_rscc_is_refused(cluster, tasks, tmp_path, lacking):
+    address = cluster.scheduler(() if lacking == "scheduler" else OURS)
+    other = tmp_path / "other_version.py"
+    other.write_text("import rscc\nrscc.__version__ = '99'\n")
+    if lacking == "worker":
+        cluster.worker(paths=())
+    else:
+        cluster.worker(*(["--preload", str(other)] if lacking == "other" else []))
+    with Client(address, set_as_default=False) as client:
+        client.wait_for_workers(1, timeout=120)
+    with (
+        pytest.raises(VersionsDiffer, match="install the same on scheduler and workers"),
+        DaskEngine(SOURCE, address) as engine,
+    ):
+        drive(engine, tasks("plain"), 60)
+
+
+def test_a_cluster_that_grows_with_its_work_is_let_grow(tasks):
+    with (
+        dask.config.set({"distributed.adaptive.interval": "100ms", "distributed.adaptive.wait-count": 2}),
+        LocalCluster(
+            n_workers=0, threads_per_worker=1, dashboard_address="127.0.0.1:0", memory_limit=0
+        ) as cluster,
+    ):
+        cluster.adapt(minimum=0, maximum=2, target_duration="100ms")
+        with DaskEngine(SOURCE, cluster.scheduler_address) as engine:
+            assert not cluster.workers
+            found = drive(engine, tasks(*["slow"] * 8))
+            assert len({one.worker for one in found.values()}) == 2
+            until(lambda: not cluster.workers)
+            assert drive(engine, tasks("plain"))["plain-0"].state == "done"
+    assert {one.state for one in found.values()} == {"done"}
+
+
+def test_without_workers_nothing_is_shared_and_it_is_said_that_there_are_none(
+    cluster, tasks, tmp_path, monkeypatch, caplog
+):
+    monkeypatch.setattr(engine_dask, "WORKERS", 0.3)
+    monkeypatch.setattr(engine_dask, "NOBODY", 0.5)
+    with DaskEngine(SOURCE, cluster.scheduler()) as engine:
+        assert not engine.shared_folder(tmp_path)
+        engine.submit(tasks("plain")[0])
+        until(lambda: engine.wait(0.2) == [] and "has no workers" in caplog.text)
+        assert len(engine.withdraw()) == 1

@@ -1,0 +1,314 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pytest
+from archive_fakes import Unpicklable, load_fake, runs
+from dask_processes import family, kill_tree
+from engines import LONG, drive, gone, until
+
+from rscc.errors import DeviceUnavailable
+from workflows.engines import processes
+from workflows.engines.local import LocalEngine, _ending
+from workflows.engines.processes import local_devices, threads_each
+from workflows.engines.tasks import ModelSource
+from workflows.errors import WorkersUnable
+
+SOURCE = ModelSource("any", "cpu", load_fake)
+
+
+def load_on_first_device(model, device):
+    """Fails as a GPU that is not there does."""
+    if device != "cuda:0":
+        raise DeviceUnavailable(f"device {device!r} is not available here; use cpu, or auto")
+    return load_fake(model, device)
+
+
+def load_unportable(model, device):
+    raise Unpicklable("one", "two")
+
+
+def load_here_once(model, device):
+    """Loads on cuda:1 in the first process that tries alone; the folder is the model's name."""
+    if device != "cuda:1":
+        return load_fake(model, device)
+    try:
+        (Path(model) / "loaded").touch(exist_ok=False)
+    except FileExistsError:
+        raise DeviceUnavailable("the device fell off") from None
+    return load_fake(model, device)
+
+
+def warm(engine, tasks):
+    """Do tasks until all workers are there; return the outcomes and the other tasks."""
+    found = drive(engine, tasks[: len(engine._places)])
+    until(lambda: engine.wait(0.1) == [] and all(place.worked for place in engine._places))
+    return found, tasks[len(engine._places) :]
+
+
+def pids(engine):
+    return [worker.process.pid for worker in engine._workers()]
+
+
+def test_two_workers_share_the_tasks_and_end_with_the_engine(tasks, tmp_path):
+    with LocalEngine(SOURCE, 2) as engine:
+        found, rest = warm(engine, tasks(*["slow"] * 6))
+        found |= drive(engine, rest)
+        workers = pids(engine)
+        assert len(workers) == 2
+    assert {outcome.state for outcome in found.values()} == {"done"}
+    assert {outcome.worker for outcome in found.values()} == {"local-1", "local-2"}
+    assert all(json.loads(outcome.result.report)["features"] for outcome in found.values())
+    assert all(gone(pid) for pid in workers)
+
+
+def test_there_are_never_more_workers_than_tasks(tasks):
+    with LocalEngine(SOURCE, 4) as engine:
+        assert engine.wanted() == 8 and pids(engine) == []
+        drive(engine, tasks("plain"))
+        assert len(pids(engine)) == 1
+        assert engine.wait(0.01) == []
+
+
+@pytest.mark.parametrize(
+    ("word", "line"),
+    [("abort", "crashed (SIGABRT)"), ("segv", "crashed (SIGSEGV)"), ("oom", "SIGKILL"), ("exit", "code 3")],
+)
+def test_a_pair_that_ends_its_process_takes_nothing_with_it(tasks, word, line):
+    with LocalEngine(SOURCE, 1) as engine:
+        found = drive(engine, tasks("plain", word, "plain", "plain"))
+    assert [outcome.state for outcome in found.values()] == ["done", "crashed", "done", "done"]
+    bad = found[f"{word}-1"]
+    assert (bad.error, bad.worker, bad.result) == ("WorkerDied", "local-1", None)
+    assert line in bad.line and "\n" not in bad.line
+
+
+def test_every_failure_that_leaves_the_process_alive_is_an_outcome(tasks, capfd):
+    with LocalEngine(SOURCE, 2) as engine:
+        found = drive(engine, tasks("raise", "unpicklable", "noisy"))
+        assert len(pids(engine)) == 2
+    states = {pair: outcome.state for pair, outcome in found.items()}
+    assert states == {"raise-0": "failed", "unpicklable-1": "failed", "noisy-2": "done"}
+    out, err = capfd.readouterr()
+    assert (out, "a line on stdout" in err) == ("", True), "the output is the command's"
+    assert found["raise-0"].line == "unexpected RuntimeError: nothing is known of raise_0.tif"
+
+
+def test_a_worker_that_is_killed_in_a_task_crashes_it_and_is_replaced(tasks, tmp_path):
+    (tmp_path / "runs.log").touch()
+    hanging, *others = tasks("hang", "plain", "plain")
+    with LocalEngine(SOURCE, 1) as engine:
+        engine.submit(hanging)
+        while not runs(tmp_path):
+            assert engine.wait(0.1) == []
+        (first,) = pids(engine)
+        os.kill(first, signal.SIGKILL)
+        outcome = engine.wait(LONG)
+        assert [one.state for one in outcome] == ["crashed"] and gone(first)
+        assert {one.state for one in drive(engine, others).values()} == {"done"}
+
+
+def test_a_worker_that_is_killed_at_rest_is_replaced_without_loss(tasks):
+    first, *others = tasks(*["plain"] * 4)
+    with LocalEngine(SOURCE, 1) as engine:
+        drive(engine, [first])
+        (pid,) = pids(engine)
+        os.kill(pid, signal.SIGKILL)
+        until(lambda: gone(pid))
+        found = drive(engine, others)
+    assert {one.state for one in found.values()} <= {"done", "crashed"}
+    assert sum(one.state == "crashed" for one in found.values()) <= 1
+
+
+def test_a_worker_that_is_killed_while_it_starts_is_started_again(tasks):
+    with LocalEngine(SOURCE, 1) as engine:
+        (task,) = tasks("plain")
+        engine.submit(task)
+        os.kill(pids(engine)[0], signal.SIGKILL)
+        outcomes = []
+        deadline = time.monotonic() + LONG
+        while not outcomes and time.monotonic() < deadline:
+            outcomes = engine.wait(5)
+    assert [outcome.state for outcome in outcomes] == ["done"]
+
+
+def test_a_model_that_cannot_be_loaded_ends_it_with_its_own_words(tasks):
+    words, source = "unexpected Unpicklable: one and two", ModelSource("any", "cpu", load_unportable)
+    with pytest.raises(WorkersUnable, match=words), LocalEngine(source, 1) as engine:
+        drive(engine, tasks("plain", "plain"))
+    assert pids(engine) == []
+
+
+def test_each_worker_computes_on_its_device(tasks):
+    with LocalEngine(SOURCE, 2, devices=["cuda:0", "cuda:1"]) as engine:
+        assert [place.device for place in engine._places] == ["cuda:0", "cuda:1"]
+        found = drive(engine, tasks("slow", "slow"))
+    assert {outcome.state for outcome in found.values()} == {"done"}
+    source = ModelSource("any", "cpu", load_on_first_device)
+    with (
+        pytest.raises(DeviceUnavailable, match="cuda:1"),
+        LocalEngine(source, 2, devices=["cuda:0", "cuda:1"]) as engine,
+    ):
+        drive(engine, tasks("slow", "slow", "slow"))
+
+
+def test_a_worker_that_cannot_start_again_is_given_up_while_others_work(tasks, tmp_path, caplog):
+    source = ModelSource(str(tmp_path), "cpu", load_here_once)
+    with LocalEngine(source, 2, devices=["cuda:0", "cuda:1"]) as engine:
+        _, rest = warm(engine, tasks(*["slow"] * 60))
+        engine._places[1].worker.process.kill()
+        found = {}
+        # As long as there is something left to do, it is tried again.
+        while engine.wanted() > 2:
+            found |= drive(engine, [rest.pop(0) for _ in range(3)])
+        found |= drive(engine, rest[:1])
+    assert {one.worker for one in found.values() if one.state == "done"} == {"local-1"}
+    assert "worker local-2 cannot start again (the device fell off)" in caplog.text
+
+
+def test_the_last_worker_that_cannot_start_again_says_why(tasks, tmp_path):
+    source = ModelSource(str(tmp_path), "cpu", load_here_once)
+    with (
+        pytest.raises(DeviceUnavailable, match="fell off"),
+        LocalEngine(source, 1, devices=["cuda:1"]) as engine,
+    ):
+        drive(engine, tasks("plain", "abort", "plain"))
+
+
+def test_a_device_that_is_lost_takes_its_process_along(tasks, monkeypatch):
+    with LocalEngine(ModelSource("any", "cpu", load_lost), 1) as engine:
+        found = drive(engine, tasks("plain", "plain"))
+    assert [outcome.error for outcome in found.values()] == ["AcceleratorError", "AcceleratorError"]
+    assert len({outcome.line for outcome in found.values()}) == 2, "the second ran in a new process"
+
+
+class AcceleratorError(RuntimeError):
+    """Named as torch names it."""
+
+
+def load_lost(model, device):
+    captioner = load_fake(model, device)
+
+    def lost(before, after):
+        raise AcceleratorError(f"CUDA error in process {os.getpid()}")
+
+    captioner.predict_change = lost
+    return captioner
+
+
+def test_abandoning_ends_a_hanging_worker_at_once(tasks, tmp_path):
+    (tmp_path / "runs.log").touch()
+    with LocalEngine(SOURCE, 1) as engine:
+        engine.submit(tasks("hang")[0])
+        while not runs(tmp_path):
+            engine.wait(0.05)
+        (pid,) = pids(engine)
+        engine.close(abandon=True)
+        assert gone(pid)
+
+
+COORDINATOR = """
+import json, os, sys, time
+from archive_fakes import load_fake
+from workflows import SceneOptions
+from workflows.engines.local import LocalEngine
+from workflows.engines.tasks import ModelSource, Task
+
+if __name__ == "__main__":
+    with LocalEngine(ModelSource("any", "cpu", load_fake), 2) as engine:
+        for number, (before, after) in enumerate(json.loads(sys.argv[1])):
+            engine.submit(Task(str(number), str(number), "pair", 1, before, after, SceneOptions()))
+        deadline, done = time.monotonic() + 60, 0
+        while done < 2 and time.monotonic() < deadline:
+            done += len(engine.wait(0.1))
+        print("done", done, flush=True)
+"""
+
+
+@pytest.fixture
+def coordinator(tmp_path, repository):
+    """Start a process that leads two workers; killed at the end with all that it started."""
+    started = []
+
+    def start(tasks):
+        script = tmp_path / "coordinator.py"
+        script.write_text(COORDINATOR)
+        (tmp_path / "runs.log").touch()
+        path = os.pathsep.join([str(repository), str(repository / "tests" / "support")])
+        process = subprocess.Popen(
+            [sys.executable, str(script), json.dumps([(task.before, task.after) for task in tasks])],
+            env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
+            start_new_session=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        for one in family(process.pid):
+            one.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize("word", ["hang", "held"])
+def test_no_worker_outlives_a_coordinator_that_is_killed(tasks, coordinator, tmp_path, word):
+    process = coordinator(tasks(word, word))
+    until(lambda: len(runs(tmp_path)) == 2)
+    left = [one.pid for one in family(process.pid)]
+    assert len(left) >= 3
+    process.kill()
+    process.wait(timeout=120)
+    try:
+        until(lambda: all(gone(pid) for pid in left))
+    finally:
+        for pid in left:
+            kill_tree(pid)
+
+
+def test_ctrl_c_at_the_terminal_leaves_the_workers_at_work(tasks, coordinator):
+    """The whole foreground group gets the signal, at any moment; the coordinator's own part is not tested."""
+    process = coordinator(tasks("slow", "slow"))
+    while process.poll() is None:
+        for child in family(process.pid)[1:]:
+            with suppress(psutil.NoSuchProcess):
+                child.send_signal(signal.SIGINT)
+        time.sleep(0.01)
+    out, err = process.communicate(timeout=120)
+    assert (out.splitlines(), err) == (["done 2"], "")
+
+
+@pytest.mark.parametrize(
+    ("exitcode", "words"),
+    [(3, "exit code 3"), (0, "exit code 0"), (-6, "SIGABRT"), (-9, "memory runs out"), (-250, "signal 250")],
+)
+def test_the_end_of_a_process_in_words(exitcode, words):
+    assert words in _ending(exitcode)
+
+
+def test_devices_take_turns(monkeypatch):
+    monkeypatch.setattr(processes, "visible_gpus", lambda: 2)
+    monkeypatch.setattr(processes, "cores", lambda: 5)
+    assert local_devices("auto", None) == ["cuda:0", "cuda:1"]
+    assert local_devices("cuda", 3) == ["cuda:0", "cuda:1", "cuda:0"]
+    assert local_devices("cuda:1", 2) == ["cuda:1", "cuda:1"]
+    assert local_devices("cpu", None) == ["cpu"] * 5
+    monkeypatch.setattr(processes, "visible_gpus", lambda: 0)
+    assert local_devices("auto", 2) == ["auto", "auto"]
+
+
+def test_cores_are_shared_out_unless_the_user_says_otherwise(monkeypatch):
+    monkeypatch.setattr(processes, "cores", lambda: 8)
+    for asked, workers, threads in (("", 2, 4), ("", 16, 1), ("3", 2, 3), ("no", 4, 2)):
+        monkeypatch.setenv("OMP_NUM_THREADS", asked)
+        assert threads_each(workers) == threads

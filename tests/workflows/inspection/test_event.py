@@ -1,0 +1,367 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from captioned import captioned
+from fact_captioner import FactCaptioner
+from fakes import BrightnessCaptioner
+from scene_pairs import make_pair
+from scipy import ndimage
+from shapely.geometry import box
+
+from tiling import LocationUnsupported, NoOverlap, SceneNotFound, Window
+from workflows.errors import OptionInvalid, ReportInvalid
+from workflows.inspection import event as reading
+from workflows.inspection.event import read_event, shown
+from workflows.inspection.event_text import event_text
+from workflows.inspection.evidence import explain_event, shipped_model
+from workflows.scene.crops import burnt
+
+# Row, column, height, width, brightness after; from north to south, so that ids are 1, 2, 3. The second
+# stands in the crop of the first.
+FIRST, SECOND, WIDE = (40, 100, 12, 20, 220), (60, 110, 14, 14, 240), (116, 10, 20, 180, 180)
+
+
+@pytest.fixture
+def report(tmp_path, monkeypatch):
+    """The file of a report on three changes, in the current folder beside its scenes."""
+    monkeypatch.chdir(tmp_path)
+    make_pair(tmp_path, [FIRST, SECOND, WIDE], names=("a_2016.tif", "b_2019.tif"))
+    pair = type("Named", (), {"before": "a_2016.tif", "after": "b_2019.tif"})
+    return captioned(pair, group_distance=0).write("changes.geojson")
+
+
+def edited(report, change):
+    """Write a report anew after ``change(content)``."""
+    content = json.loads(report.read_text())
+    change(content)
+    report.write_text(json.dumps(content))
+    return report
+
+
+def set_attributes(report, number, **values):
+    return edited(report, lambda content: content["features"][number - 1]["properties"].update(values))
+
+
+def answers_of(explained):
+    return {f"{answer.kind} {answer.name}": answer for answer in explained.answers}
+
+
+def test_a_change_is_read_as_it_was_written(report):
+    content = json.loads(report.read_text())
+    for feature in content["features"]:
+        event = read_event(report, feature["id"])
+        assert event.change.properties() == feature["properties"]
+        assert len(list(event.others())) == 2
+    assert event.change.caption == "brightness 180 appears" and event.change.geometry.area > 0
+    assert event.scenes() == ("a_2016.tif", "b_2019.tif")
+
+
+def test_a_report_from_before_facts_is_read(report):
+    old = (
+        "count",
+        "direction",
+        "came",
+        "gone",
+        "before_cover",
+        "median_m2",
+        "caption_confident",
+    )
+    edited(report, lambda content: [content["features"][0]["properties"].pop(name) for name in old])
+    change = read_event(report, 1).change
+    assert (change.direction, change.came, change.median_m2, change.caption_confident) == (
+        None,
+        (),
+        None,
+        True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "no JSON"),
+        (b"BEFORE", "no JSON"),
+        (b"\x89PNG\r\n\x1a\n\xff\xfe", "no JSON"),
+        (b"[" * 100_000, "no JSON"),
+        (b'{"type": NaN}', "no JSON"),
+        (b'{"type": ' + b"9" * 10_000 + b"}", "no JSON"),
+        (b"[1, 2]", "no GeoJSON"),
+        (b'{"type": "FeatureCollection", "features": []}', "no report of rscc"),
+        (b'{"type": "FeatureCollection", "rscc": {"inputs": 1}, "features": []}', "no report of rscc"),
+    ],
+)
+def test_what_is_no_report_is_refused(tmp_path, content, words):
+    path = tmp_path / "x.geojson"
+    path.write_bytes(content)
+    with pytest.raises(ReportInvalid, match=rf"x\.geojson: .*{words}; give a \.geojson file that rscc"):
+        read_event(path, 1)
+
+
+def test_a_report_that_is_cut_off_anywhere_is_refused(report):
+    text = report.read_text().rstrip()
+    for kept in range(1, len(text), 7):
+        report.write_text(text[:kept])
+        with pytest.raises(ReportInvalid, match="is cut off"):
+            read_event(report, 1)
+
+
+def test_a_folder_an_archive_and_a_missing_file_are_told_apart(tmp_path):
+    (tmp_path / "archive" / "pairs").mkdir(parents=True)
+    for name, words in (
+        ("archive", "is an archive; give the report of one of its pairs, .*/pairs/PAIR/changes.geojson"),
+        ("archive/pairs", "is a folder"),
+        ("none.geojson", "no such file"),
+    ):
+        with pytest.raises(ReportInvalid, match=words):
+            read_event(tmp_path / name, 1)
+
+
+def test_a_huge_file_is_not_read(report, monkeypatch):
+    monkeypatch.setattr(reading, "LARGEST_BYTES", 100)
+    with pytest.raises(ReportInvalid, match="MiB; reports are read up to"):
+        read_event(report, 1)
+
+
+def test_a_number_that_no_change_has(report):
+    for number in (0, 4, -1):
+        with pytest.raises(
+            OptionInvalid, match=rf"no change {number} in it; it has 3 changes; give --id 1 to 3"
+        ):
+            read_event(report, number)
+    edited(report, lambda content: content["features"].clear())
+    with pytest.raises(OptionInvalid, match="it has no changes"):
+        read_event(report, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("caption", 5),
+        ("alternatives", "a road"),
+        ("came", [1]),
+        ("count", 1.5),
+        ("count", True),
+        ("score", "high"),
+        ("area_m2", None),
+        ("area_m2", 10**400),
+        ("caption_confident", 1),
+        ("place", ["north"]),
+    ],
+)
+def test_a_damaged_attribute_is_named(report, name, value):
+    with pytest.raises(ReportInvalid, match=f"the attribute {name} of change 2 is damaged"):
+        read_event(set_attributes(report, 2, **{name: value}), 2)
+
+
+def test_a_change_without_its_sentence_is_refused(report):
+    edited(report, lambda content: content["features"][0]["properties"].pop("caption"))
+    with pytest.raises(ReportInvalid, match="change 1 lacks attributes"):
+        read_event(report, 1)
+
+
+@pytest.mark.parametrize(
+    "geometry",
+    [
+        None,
+        {"type": "Polygon"},
+        {"type": "Point", "coordinates": [1, 2]},
+        {"type": "Polygon", "coordinates": [[["a", 1], [2, 3], [4, 5]]]},
+        {"type": "Polygon", "coordinates": [[[0, 0], [1e300, 0], [0, 1], [0, 0]]]},
+        {"type": "Polygon", "coordinates": [[[0, 0], [1, 1], [2, 2], [0, 0]]]},
+    ],
+)
+def test_a_change_without_outlines_is_refused(report, geometry):
+    edited(report, lambda content: content["features"][0].update(geometry=geometry))
+    with pytest.raises(ReportInvalid, match="change 1 has no outline in degrees"):
+        read_event(report, 1)
+    with pytest.raises(ReportInvalid, match="change 1 has no outline in degrees"):
+        explain_event(read_event(report, 2), FactCaptioner())
+
+
+def test_scenes_are_found_as_they_are_named_or_beside_the_report(report, tmp_path, monkeypatch):
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    event = read_event(Path("../changes.geojson"), 1)
+    assert event.scenes() == ("../a_2016.tif", "../b_2019.tif")
+    assert explain_event(event, FactCaptioner()).answers
+    (tmp_path / "b_2019.tif").unlink()
+    with pytest.raises(
+        SceneNotFound, match=r"changes\.geojson: its scene b_2019\.tif is neither there nor.* AFTER"
+    ):
+        event.scenes()
+
+
+@pytest.mark.parametrize("path", [None, "", 7, "a\x1b[2J.tif", "a\n.tif", "\u202efit.a", "a\0.tif"])
+def test_a_name_of_a_scene_that_cannot_be_shown_is_not_followed(report, path):
+    edited(report, lambda content: content["rscc"]["inputs"]["after"].update(path=path))
+    with pytest.raises(ReportInvalid, match="names no scene after"):
+        read_event(report, 1).scenes()
+
+
+def test_no_file_system_of_gdal_is_reached_by_a_report(report):
+    edited(report, lambda content: content["rscc"]["inputs"]["after"].update(path="/vsistdin/x"))
+    with pytest.raises(LocationUnsupported):
+        read_event(report, 1).scenes()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("bands", "RGB"),
+        ("bands", [1, 2]),
+        ("bands", [1, 2, "\x1b"]),
+        ("bounds", [1, 2, 3]),
+        ("gsd", -1),
+        ("gsd", "fine"),
+        ("scale", [3, 1]),
+        ("align", 1),
+    ],
+)
+def test_settings_that_no_run_has_are_refused(report, name, value):
+    edited(report, lambda content: content["rscc"]["settings"].update({name: value}))
+    with pytest.raises(ReportInvalid, match=rf"changes\.geojson: .*setting.*\b{name} is"):
+        read_event(report, 1).options()
+
+
+def test_the_settings_are_those_of_the_report(report):
+    settings = {"bands": [3, 2, 1], "gsd": 1.0, "scale": [0, 250.5], "force": True, "memory": "everything"}
+    edited(report, lambda content: content["rscc"]["settings"].update(settings))
+    options = read_event(report, 1).options()
+    assert (options.bands, options.gsd, options.scale, options.force) == ((3, 2, 1), 1.0, (0, 250.5), True)
+    assert options.memory is None
+
+
+def test_every_answer_is_shown_with_what_it_takes_to_be_stated(report):
+    set_attributes(report, 1, came=["road", "building"], before_cover=["grass"])
+    captioner = FactCaptioner()
+    explained = explain_event(read_event(report, 1), captioner)
+    answers = answers_of(explained)
+    assert len(answers) == 15
+    assert answers["came road"].probability == pytest.approx(1 / (1 + np.exp(-3)))
+    assert [answers[name].stated for name in ("came road", "gone road", "around grass")] == [
+        True,
+        False,
+        True,
+    ]
+    assert (answers["around trees"].least, answers["around trees"].stated) == (0.9, False)
+    assert answers["around water"].least is None and answers["around road"].stated is None
+    assert explained.model == "brightness 1.2.3" and explained.reason is None and explained.warnings == ()
+
+
+def test_a_building_has_the_probability_that_its_statement_rests_on(report):
+    captioner = FactCaptioner()
+    answers = answers_of(explain_event(read_event(report, 1), captioner))
+    logits = captioner.measure(*np.zeros((2, 1, 3, 64, 64), np.uint8), np.ones((1, 64, 64), bool))[0]
+    facts = captioner.facts.rules.facts(logits, known=True)
+    # 0.40 and 0.10 of all pairs, and one of both is sure of a change.
+    assert answers["came building"].probability == pytest.approx(facts.came["building"])
+    assert answers["came building"].probability > 0.75 and "building" not in facts.gone
+
+
+def test_what_is_asked_about_is_the_change_and_its_surroundings_without_other_changes(report):
+    captioner = FactCaptioner()
+    explain_event(read_event(report, 1), captioner)
+    ((after, region),) = captioner.measured
+    bright = after.mean(0)
+    assert np.abs(bright[32, 32] - 220) < 10, "the crop is centred on the change"
+    own, other = bright == 220, bright == 240
+    assert own.sum() == 12 * 20 and region[own].all()
+    assert other.any() and not region[other].any()
+    # To the pixel, though the report has the outlines rounded and in degrees.
+    crop = Window(78, 14, 64, 64)
+    away = ndimage.distance_transform_edt(~burnt([box(100, 40, 120, 52)], crop))
+    np.testing.assert_array_equal(region, (away <= 24) & ~burnt([box(110, 60, 124, 74)], crop))
+
+
+def test_a_change_of_several_crops_has_one_answer(report):
+    captioner = FactCaptioner()
+    explained = explain_event(read_event(report, 3), captioner)
+    logits = [image.mean(0)[region].mean() / 100 for image, region in captioner.measured]
+    value = answers_of(explained)["around road"].probability
+    assert len(logits) > 2
+    assert 1 / (1 + np.exp(-min(logits))) <= value <= 1 / (1 + np.exp(-max(logits)))
+
+
+def test_a_change_elsewhere_is_refused(report, tmp_path):
+    far = make_pair(tmp_path, [], origin=(510_000.0, 5_600_000.0), names=("c.tif", "d.tif"))
+    with pytest.raises(
+        NoOverlap, match=r"change 1 does not lie on the ground that .*c\.tif and .*d\.tif both"
+    ):
+        explain_event(read_event(report, 1), FactCaptioner(), (str(far.before), str(far.after)))
+
+
+def test_other_weights_and_other_scenes_are_told(report, tmp_path):
+    smaller = make_pair(tmp_path, [FIRST], size=(140, 200), names=("c.tif", "d.tif"))
+    edited(report, lambda content: content["rscc"]["model"].update(weights_sha256="1" * 64))
+    scenes = (str(smaller.before), str(smaller.after))
+    warnings = explain_event(read_event(report, 1), FactCaptioner(), scenes).warnings
+    assert len(warnings) == 2
+    assert "other weights than those of brightness 1.2.3" in warnings[0]
+    assert "the scenes share 200 x 140 pixels" in warnings[1]
+
+
+def test_a_model_without_facts_leaves_the_evidence_out(report):
+    captioner = BrightnessCaptioner()
+    explained = explain_event(read_event(report, 1), captioner)
+    assert explained.answers is None and explained.reason == "brightness 1.2.3 has no fact heads"
+    assert captioner.shapes == []
+    assert explained.as_dict()["evidence"] is None
+
+
+def test_a_report_names_shipped_models_only(report, tmp_path):
+    for name, expected in (
+        ("rscc-base", "rscc-base"),
+        (str(tmp_path), None),
+        ("../rscc-base", None),
+        (["rscc-base"], None),
+        (None, None),
+    ):
+        edited(report, lambda content, name=name: content["rscc"]["model"].update(name=name))
+        assert shipped_model(read_event(report, 1)) == expected
+
+
+def test_the_text_says_the_sentence_of_the_report_first_and_every_fact(report):
+    set_attributes(
+        report,
+        1,
+        caption="two houses are built",
+        direction="appeared",
+        came=["building"],
+        count=2,
+        before_cover=["trees"],
+        area_m2=12345.0,
+    )
+    lines = event_text(explain_event(read_event(report, 1), FactCaptioner()).as_dict()).splitlines()
+    assert lines[0] == "two houses are built"
+    for line in (
+        "direction     appeared",
+        "came          building",
+        "is gone       nothing that is sure",
+        "ground before trees",
+        "outlines      2",
+        "area          12,345 m2 (1.23 ha)",
+        "dates         2016 to 2019",
+        "scenes        a_2016.tif -> b_2019.tif",
+        "report        changes.geojson, change 1",
+    ):
+        assert line in lines
+    (building,) = [line for line in lines if line.startswith("came          building ")]
+    assert building.split() == ["came", "building", "0.80", "0.60", "yes"]
+    (water,) = [line for line in lines if "water" in line]
+    assert "never" in water
+    set_attributes(report, 1, caption_confident=False)
+    assert "too little is sure" in event_text(explain_event(read_event(report, 1), None).as_dict())
+
+
+def test_nothing_in_a_report_steers_a_terminal(report):
+    set_attributes(
+        report, 1, caption="a\x1b[2J\nb\u202e\x9b", alternatives=["\x07"], model="\x1b]0;x\x07", came=["\r"]
+    )
+    text = event_text(explain_event(read_event(report, 1), None).as_dict())
+    assert text.splitlines()[0] == r"a\x1b[2J\nb\u202e\x9b"
+    assert all(line.isprintable() for line in text.split("\n"))
+    assert shown("площадь 100 m²") == "площадь 100 m²"

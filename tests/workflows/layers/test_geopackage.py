@@ -1,0 +1,44 @@
+"""GeoPackages lie where they are asked for, whatever the path is called."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyogrio
+import pytest
+import shapely
+
+from workflows.layers import geopackage
+
+SCHEMA = pa.schema([("pair", pa.string()), (geopackage.GEOMETRY, pa.binary())])
+
+
+def write(path) -> None:
+    square = shapely.to_wkb(shapely.MultiPolygon([shapely.box(0, 0, 1, 1)]))
+    batch = pa.RecordBatch.from_pylist([{"pair": "a", geopackage.GEOMETRY: square}], SCHEMA)
+    for name in ("changes", "pairs"):
+        geopackage.write_layer(
+            path, name, SCHEMA, [batch], crs="EPSG:4326", description=name, metadata={"rscc": "{}"}
+        )
+    geopackage.write_styles(path, {"changes": "<qgis/>", "pairs": "<qgis/>"})
+
+
+@pytest.mark.parametrize("name", ["plain", "Alert!", "!x", "a!/b!c", "a\nb", "what?", "50%", "a b;c", "s3:"])
+@pytest.mark.parametrize("is_relative", [False, True])
+def test_any_folder_can_hold_one(tmp_path, monkeypatch, name, is_relative):
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "same.gpkg")
+    folder = Path(name) if is_relative else tmp_path / name
+    folder.mkdir(parents=True)
+    write(folder / "changes.gpkg")
+    assert [path.name for path in folder.iterdir()] == ["changes.gpkg"]
+    assert (folder / "changes.gpkg").read_bytes() == (tmp_path / "same.gpkg").read_bytes()
+    layers = pyogrio.list_layers(tmp_path / "same.gpkg")
+    assert layers[:, 0].tolist() == ["changes", "pairs", "layer_styles"]
+
+
+def test_what_was_not_written_is_said(tmp_path, monkeypatch):
+    monkeypatch.setattr(pyogrio, "write_arrow", lambda *_, **__: None)
+    with pytest.raises(OSError, match=r"changes\.gpkg: was not written; give the archive a path without !"):
+        write(tmp_path / "changes.gpkg")

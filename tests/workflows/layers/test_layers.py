@@ -1,0 +1,328 @@
+"""The layers of an archive: what is in them, the same bytes each time, whole or not at all."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import sqlite3
+import time
+from contextlib import closing, suppress
+from dataclasses import replace
+from pathlib import Path
+
+import geopandas
+import numpy as np
+import pandas
+import pyarrow.parquet as pq
+import pytest
+import shapely
+from archive_rows import change, failed_row, install, ledger_row, report
+from shapely.geometry import MultiPolygon, box, mapping
+
+from workflows.errors import ReportsDamaged
+from workflows.layers.layers import write_layers
+from workflows.store.folder import ArchiveFolder
+
+NASTY = "a \"quoted\" house,\nwith a new line; <b>São Paulo</b> 北京 🏠 '=1+1'"
+CUT = MultiPolygon([box(179.9, -1, 180, 1), box(-180, -1, -179.8, 1)])
+# Rows are numbered in the order of the table, which is not that of their names.
+PAIRS = {
+    "z": (ledger_row("z", site="=SUM(A1)", changes=2), report(change(1), change(2, 12.6))),
+    "none": (ledger_row("none", changes=0, area_m2=0.0), report(ground=mapping(box(10, 40, 11, 41)))),
+    "broken": (failed_row("broken", footprint=shapely.to_wkb(box(5, 5, 6, 6))), None),
+    "nasty": (
+        ledger_row("nasty", site="Zürich"),
+        report(
+            change(
+                caption=NASTY,
+                alternatives=(NASTY, ""),
+                count=7,
+                came=("building", "road"),
+                median_m2=90.5,
+                caption_confident=False,
+            )
+        ),
+    ),
+    "far": (ledger_row("far"), report(change(geometry=CUT, date_before=None), dates=(None, "2020"))),
+    "later": (ledger_row("later", "pending", changes=None, area_m2=None, tiles=None), None),
+    "gone": (ledger_row("gone", "dropped"), report(change())),
+}
+ROWS = [row for row, _ in PAIRS.values()]
+
+
+def installed(path, pairs=PAIRS, rows=None) -> ArchiveFolder:
+    """An archive with the reports of ``pairs`` and, where there are ``rows``, the layers of those."""
+    folder = ArchiveFolder(path, durable=False)
+    folder.create()
+    for row, content in pairs.values():
+        if content is not None:
+            install(folder, row, content)
+    if rows is not None:
+        assert write_layers(folder, rows)
+    return folder
+
+
+def contents(folder: ArchiveFolder) -> dict[str, bytes]:
+    return {layer.name: layer.read_bytes() for layer in folder.layers}
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory) -> ArchiveFolder:
+    return installed(tmp_path_factory.mktemp("layers") / "archive", rows=iter(ROWS))
+
+
+def test_every_change_of_pairs_that_are_done_is_there_in_order(archive):
+    changes = geopandas.read_parquet(archive.parquet)
+    assert list(changes.pair) == ["z", "z", "nasty", "far"]
+    assert list(changes.id) == [1, 2, 1, 1]
+    assert list(changes.site.fillna("")) == ["=SUM(A1)", "=SUM(A1)", "Zürich", ""]
+    nasty = changes[changes.pair == "nasty"].iloc[0]
+    assert (nasty.caption, list(nasty.alternatives)) == (NASTY, [NASTY, ""])
+    assert changes.area_m2.sum() == pytest.approx(401)
+    assert changes.date_before.isna().tolist() == [False, False, False, True]
+    assert (changes.geom_type == "MultiPolygon").all()
+    assert changes.geometry.iloc[3].equals(CUT)
+    assert not archive.work.exists()
+
+
+def test_geopandas_reads_both_formats_alike(archive):
+    one = geopandas.read_parquet(archive.parquet).drop(columns="bbox", errors="ignore")
+    two = geopandas.read_file(archive.geopackage, layer="changes")
+    assert one.crs == two.crs == "EPSG:4326"
+    assert list(one.columns) == list(two.columns)
+    assert one.geometry.geom_equals_exact(two.geometry, 0).all()
+    lists = ("alternatives", "came", "gone", "before_cover")
+    for name in lists:
+        assert [list(texts) for texts in one[name]] == [json.loads(text) for text in two[name]], name
+    assert list(one.came.iloc[2]) == ["building", "road"]
+    assert (one["count"].iloc[2], bool(one.caption_confident.iloc[2])) == (7, False)
+    for name in set(one.columns) - {"geometry", *lists}:
+        a, b = one[name], two[name]
+        assert (a.isna() == b.isna()).all(), name
+        assert a.dropna().tolist() == b.dropna().tolist(), name
+        assert pandas.api.types.is_numeric_dtype(a) == pandas.api.types.is_numeric_dtype(b), name
+
+
+def test_the_parquet_file_is_geoparquet_with_boxes(archive):
+    with pq.ParquetFile(archive.parquet) as file:
+        metadata = file.metadata.metadata
+        boxes = file.read(["bbox"]).column("bbox").to_pylist()
+    geo = json.loads(metadata[b"geo"])
+    assert geo["version"] == "1.1.0"
+    column = geo["columns"][geo["primary_column"]]
+    assert column["geometry_types"] == ["MultiPolygon"]
+    assert column["bbox"] == pytest.approx([-180, -1, 180, 41.901])
+    assert column["covering"]["bbox"]["xmin"] == ["bbox", "xmin"]
+    assert boxes[0] == pytest.approx({"xmin": 12.5, "ymin": 41.9, "xmax": 12.501, "ymax": 41.901})
+    record = json.loads(metadata[b"rscc"])
+    assert record["settings"] == {"threshold": 0.5}
+    assert record["model"]["weights_sha256"] == "0" * 64
+    near = geopandas.read_parquet(archive.parquet, bbox=(12.4, 41, 12.55, 42))
+    assert list(near.pair) == ["z", "nasty"]
+
+
+def test_the_geopackage_has_the_pairs_and_their_states(archive):
+    found = geopandas.read_file(archive.geopackage, layer="pairs").set_index("pair")
+    assert list(found.index) == ["z", "none", "broken", "nasty", "far", "later"]
+    assert found.state.to_dict() == {
+        "z": "done", "none": "done", "broken": "failed", "nasty": "done", "far": "done", "later": "pending",
+    }  # fmt: skip
+    assert found.line.dropna().to_dict() == {"broken": "broken.tif: no raster"}
+    assert found.geometry["none"].equals(box(10, 40, 11, 41))
+    assert found.geometry["broken"].equals(box(5, 5, 6, 6))
+    assert found.geometry["far"].equals(CUT)
+    assert found.geometry["later"] is None
+    assert found.date_after["z"] == "2020", "dates that the run found are told"
+    assert found.changes["none"] == 0 and np.isnan(found.changes["broken"])
+
+
+def test_the_geopackage_has_its_styles_and_the_run_record(archive):
+    with closing(sqlite3.connect(archive.geopackage)) as file:
+        styles = dict(file.execute("SELECT f_table_name, styleQML FROM layer_styles WHERE useAsDefault"))
+        texts = [row[0] for row in file.execute("SELECT metadata FROM gpkg_metadata")]
+        assert file.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        assert file.execute("SELECT count(*) FROM rtree_changes_geometry").fetchone() == (4,)
+    assert "change_probability" in styles["changes"] and 'attr="state"' in styles["pairs"]
+    assert any("threshold" in text for text in texts)
+
+
+def test_the_summary_tells_of_every_pair(archive):
+    with archive.summary.open(encoding="utf-8", newline="") as file:
+        rows = {row["pair"]: row for row in csv.DictReader(file)}
+    assert list(rows) == ["z", "none", "broken", "nasty", "far", "later"]
+    assert rows["z"] == {
+        "pair": "z", "site": "'=SUM(A1)", "state": "done", "date_before": "", "date_after": "",
+        "before": "/scenes/before.tif", "after": "/scenes/after.tif", "changes": "2", "area_m2": "100.00",
+        "tiles": "4", "seconds": "1.25", "attempts": "1", "kind": "", "error": "", "line": "",
+    }  # fmt: skip
+    failure = [rows["broken"][name] for name in ("kind", "error", "line")]
+    assert failure == ["refused", "SceneUnreadable", "broken.tif: no raster"]
+    assert rows["none"]["changes"] == "0" and rows["broken"]["changes"] == ""
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@x", "\tx", "\rx", 'say "no",\n=1'])
+def test_no_cell_of_the_summary_is_calculated(tmp_path, text):
+    folder = installed(tmp_path / "archive", {}, [failed_row("a", line=text, site=text)])
+    with folder.summary.open(encoding="utf-8", newline="") as file:
+        row = next(csv.DictReader(file))
+    for name in ("line", "site"):
+        assert row[name].lstrip("'").strip() == " ".join(text.split())
+        assert not row[name].startswith(("=", "+", "-", "@", "\t", "\r"))
+
+
+def test_the_same_pairs_make_the_same_bytes_at_any_time(archive, tmp_path):
+    time.sleep(1.1)
+    others = {name: PAIRS[name] for name in reversed(PAIRS)}
+    assert contents(installed(tmp_path / "second", others, ROWS)) == contents(archive)
+
+
+def test_only_the_summary_tells_of_times_and_attempts(archive, tmp_path):
+    times = {"seconds": 99.0, "attempts": 2, "worker": "other", "started": 5.0, "finished": 9.0}
+    rows = [replace(row, **times) for row in ROWS]
+    one, two = contents(installed(tmp_path / "later", rows=rows)), contents(archive)
+    assert one.pop("summary.csv") != two.pop("summary.csv")
+    assert one == two
+
+
+def test_layers_that_say_the_same_are_left_alone(tmp_path):
+    folder = installed(tmp_path / "archive", rows=ROWS)
+    before = {layer: layer.stat().st_mtime_ns for layer in folder.layers}
+    assert not write_layers(folder, ROWS)
+    assert {layer: layer.stat().st_mtime_ns for layer in folder.layers} == before
+    assert not folder.work.exists()
+    slower = [ledger_row("z", site="=SUM(A1)", changes=2, seconds=7.0), *ROWS[1:]]
+    assert not write_layers(folder, slower)
+    changed = {layer for layer in folder.layers if layer.stat().st_mtime_ns != before[layer]}
+    assert changed == {folder.summary}
+
+
+@pytest.mark.parametrize("layer", ["parquet", "geopackage", "summary", "catalog"])
+def test_a_layer_that_was_removed_is_made_again(tmp_path, layer):
+    folder = installed(tmp_path / "archive", rows=ROWS)
+    before = contents(folder)
+    getattr(folder, layer).unlink()
+    assert write_layers(folder, ROWS)
+    assert contents(folder) == before
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        ledger_row("z", site="other", changes=2),
+        ledger_row("z", site="=SUM(A1)", changes=2, key="other"),
+        failed_row("z"),
+        ledger_row("z", "dropped"),
+        ledger_row("z", site="=SUM(A1)", changes=2, footprint=shapely.to_wkb(box(0, 0, 1, 1))),
+    ],
+)
+def test_another_row_makes_other_layers(tmp_path, row):
+    folder = installed(tmp_path / "archive", rows=ROWS)
+    assert write_layers(folder, [row, *ROWS[1:]])
+
+
+def test_an_archive_where_nothing_changed_has_its_layers(tmp_path):
+    folder = installed(tmp_path / "archive", {"none": PAIRS["none"]}, [ROWS[1]])
+    one = geopandas.read_parquet(folder.parquet)
+    two = geopandas.read_file(folder.geopackage, layer="changes")
+    assert len(one) == len(two) == 0
+    assert set(one.columns) - {"bbox"} == set(two.columns)
+    assert len(geopandas.read_file(folder.geopackage, layer="pairs")) == 1
+
+
+@pytest.mark.parametrize("content", [None, b"", b'{"features": [', b"[]", b'{"features": []}'])
+def test_reports_that_are_lost_are_named(tmp_path, content):
+    folder = installed(tmp_path / "archive", rows=ROWS)
+    before = contents(folder)
+    for pair in ("nasty", "far"):
+        path = folder.pair_folder(pair) / "changes.geojson"
+        path.unlink() if content is None else path.write_bytes(content)
+    rows = [ledger_row(row.pair, row.state, key="new") for row in ROWS]
+    message = r"pairs/nasty/changes.geojson and 1 more: .* is missing or"
+    with pytest.raises(ReportsDamaged, match=message) as caught:
+        write_layers(folder, rows)
+    assert (caught.value.pairs, caught.value.exit_code) == (["nasty", "far"], 1)
+    assert contents(folder) == before
+    folder.tidy()
+    assert not folder.work.exists()
+
+
+class Killed(BaseException):
+    """As SIGKILL: nothing tidies up after it."""
+
+
+def test_a_kill_at_any_pair_leaves_the_old_layers(tmp_path):
+    folder = installed(tmp_path / "archive", rows=ROWS[:1])
+    before = contents(folder)
+    for last in range(len(ROWS)):
+
+        def rows(last=last):
+            for number, row in enumerate(ROWS):
+                if number == last:
+                    raise Killed
+                yield row
+
+        with pytest.raises(Killed):
+            write_layers(folder, rows())
+        folder.recover()
+        assert contents(folder) == before
+        assert not folder.work.exists()
+
+
+@pytest.mark.parametrize("name", ["rename", "replace", "unlink"])
+def test_a_kill_at_any_step_leaves_layers_of_one_run(archive, tmp_path, monkeypatch, name):
+    new = contents(archive)
+    real = getattr(os, name)
+    folder = installed(tmp_path / "archive", rows=ROWS[:1])
+    old = contents(folder)
+    for last in range(1, 10):
+        count = 0
+
+        def step(*arguments, last=last, **options):
+            nonlocal count
+            count += 1
+            if count == last:
+                raise Killed
+            return real(*arguments, **options)
+
+        monkeypatch.setattr(os, name, step)
+        with suppress(Killed):
+            write_layers(folder, ROWS)
+        monkeypatch.setattr(os, name, real)
+        folder.recover()
+        assert contents(folder) in (old, new)
+        assert not folder.work.exists()
+        write_layers(folder, ROWS[:1])
+        assert contents(folder) == old
+        if count < last:
+            break
+    else:
+        raise AssertionError("it was killed every time")
+    assert last > 1
+
+
+def test_a_full_disk_leaves_the_old_layers_and_says_so(tmp_path, run_python):
+    folder = installed(tmp_path / "archive", rows=ROWS[:1])
+    before = contents(folder)
+    for most in (2_000, 100_000):
+        line = run_python(FULL.format(tests=Path(__file__).parent, archive=str(folder.path), most=most))
+        assert "cannot be written" in line and "free space" in line, most
+        assert contents(folder) == before
+        assert not folder.work.exists() or not any(folder.work.iterdir())
+
+
+# Files that may not grow are what a full disk is to those who write.
+FULL = """
+import json, resource, signal, sys
+sys.path[:0] = ["{tests}", "{tests}/../../support"]
+from test_layers import ROWS
+from workflows.store.folder import ArchiveFolder
+from workflows.errors import OutputNotWritable
+from workflows.layers.layers import write_layers
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, ({most}, {most}))
+try:
+    write_layers(ArchiveFolder("{archive}"), ROWS)
+except OutputNotWritable as error:
+    print(json.dumps(str(error)))
+"""

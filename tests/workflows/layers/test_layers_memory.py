@@ -1,0 +1,48 @@
+"""Layers of many pairs are written pair by pair: memory does not grow with the archive."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+# Prints by how many MB the peak of the process grew, and the peak.
+CODE = """
+import json, resource, sys
+sys.path.insert(0, {tests!r})
+from archive_rows import change, ledger_row, report
+from workflows.store.folder import REPORT, ArchiveFolder
+from workflows.layers.layers import write_layers
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+def archive(name, count):
+    folder = ArchiveFolder({folder!r} + name, durable=False)
+    folder.create()
+    content = report(*[change(number, 12 + number / 100) for number in range(1, 6)]).encoded()
+    for number in range(count):
+        path = folder.pair_folder(f"p{{number}}")
+        path.mkdir()
+        (path / REPORT).write_bytes(content)
+    return folder
+
+def rows(count):
+    return (ledger_row(f"p{{number}}", number=number) for number in range(count))
+
+# What is loaded once, and the first full group of changes, are no growth.
+write_layers(archive("few", 2_000), rows(2_000))
+many = archive("many", 10_000)
+before = peak()
+write_layers(many, rows(10_000))
+print(json.dumps([peak() - before, peak()]))
+"""
+
+
+@pytest.mark.slow
+def test_ten_thousand_pairs_take_no_more_memory_than_two_thousand(tmp_path, run_python, capsys):
+    tests = str(Path(__file__).resolve().parents[2] / "support")
+    growth, peak = run_python(CODE.format(tests=tests, folder=f"{tmp_path}/"))
+    with capsys.disabled():
+        print(f"\n10,000 pairs of 5 changes: {peak:.0f} MB, {growth:.0f} more than 2,000")
+    assert growth < 60

@@ -1,0 +1,342 @@
+"""Pairs from folders and tables: sites, dates, clouds, and what is said of scenes that are left out."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from catalogs import SIGNED, ids, lines, write_scenes
+from file_server import serving
+from rasters import north_up
+
+from workflows.errors import CatalogInvalid, CatalogUnreachable, NoPairs, OptionInvalid
+from workflows.pairs.folders import folder_catalog, table_catalog, two_folder_catalog
+from workflows.pairs.options import CatalogOptions
+from workflows.pairs.sources import read_catalog
+from workflows.pairs.table import write_pairs
+
+
+def folder(root, **options):
+    return folder_catalog(root, CatalogOptions(**options))
+
+
+def test_sub_folders_are_sites(tmp_path):
+    write_scenes(
+        tmp_path, "b/x_20190801.tif", "b/x_20200801.tif", "a/2015.tif", "a/deep/2017.tif", "a/deep/2016.tif"
+    )
+    catalog = folder(tmp_path)
+    assert ids(catalog) == ["a_2015_2016", "a_2016_2017", "b_2019-08-01_2020-08-01"]
+    first = catalog.rows[0]
+    assert (first.before, first.after) == (str(tmp_path / "a/2015.tif"), str(tmp_path / "a/deep/2016.tif"))
+    assert (first.site, first.date_before, first.date_after) == ("a", "2015", "2016")
+    assert first.footprint.area > 0
+    assert (catalog.scenes, catalog.skipped, catalog.source) == (5, [], f"folder {tmp_path}")
+
+
+def test_a_folder_may_be_a_site_itself_and_those_named_by_date_are_none(tmp_path):
+    root = write_scenes(
+        tmp_path / "town", "2019-05-01/tile.tif", "2020-05-01/tile.tif", "2021/tile.tif", "S2_20220501/t.tif"
+    )
+    assert ids(folder(root)) == ["town_2019-05-01_2020-05-01", "town_2020-05-01_2021", "town_2021_2022-05-01"]
+    assert {row.site for row in folder(str(root) + os.sep).rows} == {"town"}
+
+
+def test_a_pattern_takes_the_site_from_the_names(tmp_path):
+    write_scenes(
+        tmp_path, "north_2015.tif", "north_2016.tif", "south_2015.tif", "south_2016.tif", "other.tif"
+    )
+    catalog = folder(tmp_path, match=r"(north|south)_")
+    assert ids(catalog) == ["north_2015_2016", "south_2015_2016"]
+    assert catalog.left_out() == {"not like --match": 1}
+
+
+def test_only_files_that_are_asked_for_are_looked_at(tmp_path):
+    write_scenes(
+        tmp_path, "s/2015_visual.tif", "s/2016_visual.tif", ".hidden/2017_visual.tif", "s/.2018_visual.tif"
+    )
+    (tmp_path / "s/2017_B4.tif").write_bytes(b"no raster")
+    (tmp_path / "s/notes.txt").write_text("2018")
+    assert len(folder(tmp_path).skipped) == 1
+    catalog = folder(tmp_path, glob="*_visual.tif")
+    assert ids(catalog) == ["s_2015_2016"] and catalog.scenes == 2 and not catalog.skipped
+
+
+def test_scenes_named_before_and_after_need_no_date(tmp_path):
+    write_scenes(tmp_path, "storm/before.tif", "storm/after.tif", "storm/label.tif", "half/before.tif")
+    write_scenes(tmp_path, "far/before.tif")
+    write_scenes(tmp_path, "far/after.tif", transform=north_up(600_000))
+    catalog = folder(tmp_path)
+    assert ids(catalog) == ["storm_before_after"]
+    assert catalog.rows[0].before.endswith("before.tif") and catalog.rows[0].footprint is not None
+    assert catalog.left_out() == {"without a date": 4}
+    assert "storm/label.tif: left out, nothing says when it was taken" in " ".join(lines(catalog))
+
+
+def test_a_tag_is_believed_before_a_file_beside_and_that_before_a_name(tmp_path):
+    write_scenes(tmp_path, "s/a_20100101.tif", tags={"ACQUISITIONDATETIME": "2015:02:03 10:00:00"})
+    write_scenes(tmp_path, "s/b_20100102.tif")
+    (tmp_path / "s/b_20100102.json").write_text('{"properties": {"datetime": "2016-07-08T09:10:11Z"}}')
+    assert ids(folder(tmp_path)) == ["s_2015-02-03_2016-07-08"]
+
+
+SIDECARS = {
+    "landsat": (
+        "LC08_1_MTL.txt",
+        '  GROUP = X\n    DATE_ACQUIRED = 2015-05-06\n    CLOUD_COVER = 12.34\n    CLOUD_COVER_LAND = 99\n',
+        "LC08_1_visual.tif",
+    ),
+    "landsat xml": ("L_MTL.xml", "<DATE_ACQUIRED>2015-05-06</A><CLOUD_COVER>12.34</A>", "L_T1.tif"),
+    "landsat json": ("L_MTL.json", '{"A": {"DATE_ACQUIRED": "2015-05-06", "CLOUD_COVER": "12.34"}}', "L.tif"),
+    "sentinel": (
+        "MTD_MSIL2A.xml",
+        "<PRODUCT_START_TIME>2015-05-06T10:00:31.024Z</PRODUCT_START_TIME>"
+        "<Cloud_Coverage_Assessment>12.34</Cloud_Coverage_Assessment>",
+        "TCI.tif",
+    ),
+    "stac": (
+        "tile.json",
+        '{"properties": {"created": "2022-01-01", "start_datetime": "2001-01-01T00:00:00Z", "datetime": '
+        '"2015-05-06T10:00:00Z", "eo:cloud_cover": 12.34}}',
+        "tile.tif",
+    ),
+    "planet": (
+        "p_metadata.json",
+        '{"acquired":"2015-05-06T01:02:03Z","cloud_cover":0.1,"cloud_percent":12.34}',
+        "p.tif",
+    ),
+    "whole name": ("t.tif.xml", "<acquired>20150506T000000</A><CLOUD_COVER>12.34</A>", "t.tif"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", SIDECARS)
+def test_files_of_providers_say_date_and_clouds(tmp_path, kind):
+    name, text, scene = SIDECARS[kind]
+    write_scenes(tmp_path, f"s/{scene}", "s/sub/x_20200101.tif")
+    (tmp_path / "s" / name).write_text(text)
+    (row,) = folder(tmp_path).rows
+    assert (row.date_before, row.date_after) == ("2015-05-06", "2020-01-01")
+    assert (row.cloud_before, row.cloud_after) == (12.34, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("tile_10_2.json", '{"datetime": "2015-05-06"}'),
+        ("tile_1_2_MTL.txt", "DATE_ACQUIRED = 2015-05-06"),
+        ("tile.json", '{"datetime": "2015-05-06"}'),
+        ("tile_1.json", '{"datetime": null, "eo:cloud_cover": -1}'),
+        ("tile_1.json", "[" * 3000),
+        ("tile_1.txt", "updated_datetime: 2015-05-06"),
+    ],
+)
+def test_other_files_say_nothing_of_a_scene(tmp_path, name, text):
+    write_scenes(tmp_path, "s/tile_1.tif")
+    (tmp_path / "s" / name).write_text(text)
+    catalog = folder(tmp_path)
+    assert catalog.rows == [] and catalog.left_out() == {"without a date": 1}
+
+
+def test_cloudy_scenes_and_other_dates_are_left_out(tmp_path):
+    write_scenes(tmp_path, *(f"s/{year}.tif" for year in range(2014, 2019)))
+    write_scenes(tmp_path, "s/2015.tif", tags={"CLOUD_COVER": "-1"})
+    write_scenes(tmp_path, "s/2016.tif", tags={"cloud_cover": "80"})
+    write_scenes(tmp_path, "s/2017.tif", tags={"CLOUD_COVER": "8"})
+    catalog = folder(tmp_path, max_cloud=10, first_date="2015", last_date="2017-12")
+    assert ids(catalog) == ["s_2015_2017"]
+    assert (catalog.rows[0].cloud_before, catalog.rows[0].cloud_after) == (None, 8)
+    assert catalog.left_out() == {"outside the dates": 2, "more than 10 percent of clouds": 1}
+    assert catalog.warnings == ["nothing says how cloudy 1 of the 2 scenes are; they were taken all the same"]
+
+
+def test_what_cannot_be_read_is_named_and_left_out(tmp_path):
+    write_scenes(tmp_path, "s/2015.tif", "s/2016.tif")
+    write_scenes(tmp_path, "s/2017.tif", crs=None)
+    (tmp_path / "s/2018.tif").write_bytes(b"II*\0 but no more")
+    write_scenes(tmp_path, "s/2019.tif", transform=north_up(600_000))
+    catalog = folder(tmp_path)
+    assert ids(catalog) == ["s_2015_2016"] and catalog.scenes == 5
+    assert catalog.left_out() == {"unreadable": 2, "without another date": 1}
+    first, second, third = lines(catalog)
+    assert str(tmp_path / "s/2017.tif") in first and first.endswith("(left out)")
+    assert str(tmp_path / "s/2018.tif") in second
+    assert third == "s/2019.tif: left out, no other date shows 50 percent of its ground"
+
+
+def test_a_folder_that_cannot_be_listed_is_named(tmp_path, monkeypatch):
+    write_scenes(tmp_path, "s/2015.tif", "s/2016.tif", "s/closed/2017.tif", "t/2015.tif")
+    scandir = os.scandir
+
+    def guarded(path):
+        if "closed" in str(path):
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", guarded)
+    line = f"{tmp_path / 's/closed'}: left out, it cannot be listed (Permission denied)"
+    catalog = folder(tmp_path / "s")
+    assert ids(catalog) == ["s_2015_2016"] and lines(catalog) == [line]
+    catalog = two_folder_catalog(tmp_path / "t", tmp_path / "s", CatalogOptions())
+    assert ids(catalog) == ["2015"] and line in lines(catalog)
+    with pytest.raises(CatalogInvalid, match=r"closed: it cannot be listed \(Permission denied\)"):
+        folder(tmp_path / "s/closed")
+
+
+def test_progress_tells_of_every_scene(tmp_path):
+    write_scenes(tmp_path, *(f"s/{year}.tif" for year in range(2010, 2020)))
+    steps = []
+    folder_catalog(tmp_path, CatalogOptions(), lambda *values: steps.append(values))
+    assert steps == [("scenes", number, 10) for number in range(1, 11)]
+
+
+def test_two_folders_are_paired_by_name(tmp_path):
+    write_scenes(
+        tmp_path / "old", "n/t1.tif", "n/t2.tif", "lone.tif", "t.v1.tif", tags={"DATE_ACQUIRED": "2015-01-01"}
+    )
+    write_scenes(tmp_path / "new", "n/t1.tif", "t.v1.tif", "n/t3.tif", "t.v2.tif")
+    (tmp_path / "new/n/t2.png").write_bytes(b"no raster")
+    catalog = two_folder_catalog(tmp_path / "old", tmp_path / "new", CatalogOptions())
+    assert ids(catalog) == ["n_t1", "t.v1"]
+    row = catalog.rows[0]
+    assert (row.before, row.after) == (str(tmp_path / "old/n/t1.tif"), str(tmp_path / "new/n/t1.tif"))
+    assert (row.site, row.date_before, row.date_after) == ("n", "2015-01-01", None)
+    assert catalog.left_out() == {"without a partner in the other folder": 3, "unreadable": 1}
+    why = "have no partner in the other folder; what is the same in both names can be given with --match"
+    assert catalog.warnings == [
+        f"{tmp_path / 'old'}: of its scenes lone {why}",
+        f"{tmp_path / 'new'}: of its scenes n/t3, t.v2 {why}",
+    ]
+
+
+def test_two_folders_are_paired_by_a_group_of_the_name(tmp_path):
+    write_scenes(
+        tmp_path / "a", "pre_tile_1.tif", "pre_tile_2.tif", "tile_3_x.tif", "tile_3_y.tif", "readme.tif"
+    )
+    write_scenes(tmp_path / "b", "post_tile_1.tif", "post_tile_2.tif", "tile_3.tif")
+    catalog = two_folder_catalog(tmp_path / "a", tmp_path / "b", CatalogOptions(match=r"(tile)_(\d+)"))
+    assert ids(catalog) == ["tile-1", "tile-2"]
+    kinds = "with the same name", "not like --match", "without a partner in the other folder"
+    assert catalog.left_out() == dict(zip(kinds, (2, 1, 1), strict=True))
+
+
+def test_pairs_without_common_ground_are_left_out(tmp_path):
+    write_scenes(tmp_path / "a", "1.tif", "2.tif")
+    write_scenes(tmp_path / "b", "1.tif")
+    write_scenes(tmp_path / "b", "2.tif", transform=north_up(600_000))
+    catalog = two_folder_catalog(tmp_path / "a", tmp_path / "b", CatalogOptions())
+    assert ids(catalog) == ["1"]
+    assert lines(catalog) == [
+        f"{tmp_path / 'a/2.tif'} and {tmp_path / 'b/2.tif'}: left out, they do not overlap"
+    ]
+
+
+def test_a_folder_without_rasters_is_refused_and_one_that_is_both(tmp_path):
+    with pytest.raises(CatalogInvalid, match=r"there is no raster \(\.tif"):
+        folder(tmp_path)
+    write_scenes(tmp_path, "2015.tif")
+    with pytest.raises(CatalogInvalid, match=r"there is no raster like \*_x\.tif"):
+        folder(tmp_path, glob="*_x.tif")
+    with pytest.raises(CatalogInvalid, match="both folders are the same"):
+        two_folder_catalog(tmp_path, str(tmp_path) + "/.", CatalogOptions())
+
+
+def test_a_table_is_checked_and_filled_in(tmp_path):
+    write_scenes(tmp_path, "2015.tif", "2019.tif", "x.tif")
+    write_scenes(tmp_path, "far_2020.tif", transform=north_up(600_000))
+    table = tmp_path / "t.csv"
+    table.write_text(
+        "pair,before,after,date_after,note\n"
+        "p,2015.tif,2019.tif,,good\nq,2019.tif,2015.tif,,\nr,x.tif,2015.tif,2010-05,\n"
+        "far,2015.tif,far_2020.tif,,\ngone,2015.tif,absent.tif,,\ngone2,absent.tif,2019.tif,,\n"
+    )
+    catalog = table_catalog(table)
+    assert ids(catalog) == ["p", "q", "r"]
+    dates = [(row.date_before, row.date_after) for row in catalog.rows]
+    assert dates == [("2015", "2019"), ("2019", "2015"), (None, "2010-05")]
+    assert all(row.footprint is not None for row in catalog.rows)
+    assert (catalog.scenes, catalog.left_out()) == (5, {"unreadable": 1, "without common ground": 1})
+    assert "passed over note" in catalog.warnings[0]
+    assert catalog.warnings[1] == "before is later than after in q; are they swapped?"
+    write_pairs(catalog.rows, tmp_path / "again.csv")
+    assert table_catalog(tmp_path / "again.csv").rows == catalog.rows
+
+
+def test_a_table_with_secrets_is_said_to_be_one(tmp_path):
+    write_scenes(tmp_path, "2015.tif", "2016.tif")
+    table = tmp_path / "t.csv"
+    table.write_text("before,after\n2015.tif,2016.tif\n")
+    catalog = read_catalog([str(table)])
+    assert (ids(catalog), catalog.warnings) == (["2015_2016"], [])
+    with serving() as server:
+        server.files["/2016.tif"] = (tmp_path / "2016.tif").read_bytes()
+        table.write_text(f"before,after\n2015.tif,{server.address}/2016.tif?sig=hush\n")
+        catalog = read_catalog([str(table)])
+    assert ids(catalog) == ["2015_2016"]
+    assert catalog.warnings == [SIGNED]
+
+
+def test_a_server_that_is_down_ends_the_check_of_a_table(tmp_path, monkeypatch):
+    monkeypatch.setenv("GDAL_HTTP_MAX_RETRY", "0")
+    table = tmp_path / "t.csv"
+    with serving() as server:
+        names = [f"/{n}.tif" for n in range(40)]
+        server.statuses.update(dict.fromkeys(names, 503))
+        rows = [f"{server.address}{name}?sig=hush,/x.tif\n" for name in names]
+        table.write_text("before,after\n" + "".join(rows))
+        with pytest.raises(CatalogUnreachable, match="10 scenes in a row cannot be reached") as caught:
+            table_catalog(table)
+        assert len({path for _, path in server.asked}) < 40
+    assert "hush" not in str(caught.value) and caught.value.exit_code == 1
+
+
+def test_no_pair_is_an_error_that_counts(tmp_path):
+    write_scenes(tmp_path, "s/2015.tif", "t/2016.tif", "t/x.tif")
+    counted = r"no pair in its 3 scenes \(2 without another date, 1 without a date\)"
+    with pytest.raises(NoPairs, match=counted):
+        folder(tmp_path).check()
+
+
+def test_one_folder_and_two_are_told_apart(tmp_path):
+    write_scenes(tmp_path, "a/2015.tif", "a/2016.tif", "b/2015.tif")
+    assert ids(read_catalog([str(tmp_path / "a")])) == ["a_2015_2016"]
+    assert ids(read_catalog([str(tmp_path / "a"), str(tmp_path / "b")])) == ["2015"]
+
+
+@pytest.mark.parametrize(
+    ("sources", "message"),
+    [
+        (["absent"], "absent: there is no such file or folder; check the path"),
+        (["a", "b", "a"], "a: it cannot go with other sources; give a table, "),
+        (["a", "t.csv"], "t.csv: it cannot go with other sources; give a table, "),
+        (["a/2015.tif"], "a/2015.tif: pairs are not made from such a file; give a table, "),
+        (["s3://u:hush@b/c.json"], "s3://b/c.json: catalogs are read from files and from http and https"),
+        (["http:/u:hush@h/t.csv"], "http:/h/t.csv: catalogs are read from files and from http and https"),
+        (["/vsis3/b/c.json?hush"], "/vsis3/b/c.json: catalogs are read from files and from http and https"),
+        (["absent.csv"], "absent.csv: there is no such file; check the path, or make one with rscc pairs"),
+    ],
+)
+def test_other_sources_are_refused(tmp_path, monkeypatch, sources, message):
+    monkeypatch.chdir(tmp_path)
+    write_scenes(tmp_path, "a/2015.tif", "b/2016.tif")
+    (tmp_path / "t.csv").write_text("before,after\nx,y\n")
+    with pytest.raises(Exception) as caught:
+        read_catalog(sources)
+    assert str(caught.value).startswith(message) and caught.value.exit_code == 2
+    assert "hush" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("sources", "options", "flag", "kind", "others"),
+    [
+        (["a"], {"collections": ("x",)}, "--collection", "a folder", "STAC"),
+        (["a"], {"bounds": (0, 0, 1, 1)}, "--bbox", "a folder", "STAC"),
+        (["t.csv"], {"pair": "all"}, "--pair", "a table", "a folder or STAC"),
+        (["a", "b"], {"first_date": "2015"}, "--from", "two folders", "a folder or STAC"),
+        (["a", "b"], {"min_overlap": 5}, "--min-overlap", "two folders", "a folder or STAC"),
+    ],
+)
+def test_options_that_have_no_effect_are_refused(tmp_path, monkeypatch, sources, options, flag, kind, others):
+    monkeypatch.chdir(tmp_path)
+    write_scenes(tmp_path, "a/2015.tif", "b/2016.tif")
+    with pytest.raises(OptionInvalid) as caught:
+        read_catalog(sources, CatalogOptions(**options))
+    assert str(caught.value) == f"{flag} does not go with {kind}, only with {others}; leave it out"

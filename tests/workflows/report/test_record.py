@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import pytest
+import shapely
+from fakes import BrightnessCaptioner
+from pyproj import Transformer
+from scene_pairs import make_pair
+
+from tiling import to_wgs84
+from workflows import SceneOptions, caption_scene
+from workflows.addresses import public_path, unsigned, without_secrets
+
+PATHS = (
+    *("scene.tif", "../a b/scene?.tif", "C:/x/scene#1.tif"),
+    *("me@home/scene.tif", "/x/vsi?x.tif", "/vsizip/a?.zip/b#1.tif"),
+)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_paths_are_recorded_as_given(path):
+    assert public_path(path) == path
+
+
+@pytest.mark.parametrize(
+    ("address", "recorded"),
+    [
+        ("https://example.org/a/scene.tif?sig=abc&se=2020", "https://example.org/a/scene.tif"),
+        ("/vsicurl/https://me:word@example.org/scene.tif", "/vsicurl/https://example.org/scene.tif"),
+        ("s3://bucket/me@home/scene.tif", "s3://bucket/me@home/scene.tif"),
+        ("https://me:w@rd@example.org/scene.tif?sig=abc", "https://example.org/scene.tif"),
+        ("https://me:wo?rd@example.org/scene.tif", "https://..."),
+        ("http:/example.org/scene.tif?sig=abc", "http:/example.org/scene.tif"),
+        ("https:/me:w@rd@example.org/scene.tif#x", "https:/example.org/scene.tif"),
+        ("/vsis3/bucket/scene.tif?sig=abc", "/vsis3/bucket/scene.tif"),
+        ("/vsicurl/https://host/a.tif?x=1#y", "/vsicurl/https://host/a.tif"),
+        ("ftp://me:word@host/a.tif?x=1", "ftp://host/a.tif"),
+        ("/vsicurl?header.Authorization=abc&url=https://me:word@example.org/scene.tif", "/vsicurl"),
+    ],
+)
+def test_addresses_are_recorded_without_secrets(address, recorded):
+    assert public_path(address) == recorded
+    assert without_secrets(f"a.tif: see '{address}'.") == f"a.tif: see '{recorded}'."
+
+
+def test_a_message_has_no_secrets_wherever_an_address_stands():
+    text = "is it [https://h/a.tif,https://{}h/b.tif{}], or:/vsis3/b/c.tif{}: no, me@home/d?"
+    assert without_secrets(text.format("me:w@rd@", "?sig=abc", "?sig=abc")) == text.format("", "", "")
+
+
+@pytest.mark.parametrize(
+    ("address", "same"),
+    [
+        ("scene?.tif", "scene?.tif"),
+        ("https://me:word@h/a.tif?X-Amz-Date=1&X-Amz-Signature=2", "https://h/a.tif"),
+        ("https://h/get?layer=2&se=2030&sig=0&id=7#top", "https://h/get?layer=2&id=7&top"),
+        ("https://h/get?se=2&st=3&Api%5FKey=4", "https://h/get?se=2&st=3"),
+        ("/vsis3/b/k?versionId=3&token=x", "/vsis3/b/k?versionId=3"),
+    ],
+)
+def test_an_address_that_is_signed_anew_is_the_same(address, same):
+    assert unsigned(address) == same
+
+
+def ground_of(pair, **options):
+    report = caption_scene(pair.before, pair.after, BrightnessCaptioner(), SceneOptions(**options))
+    return report.run["ground"]
+
+
+def test_the_ground_is_what_both_scenes_show_whatever_changed_on_it(tmp_path):
+    pair = make_pair(tmp_path, [(40, 50, 30, 50, 240)], size=(150, 210))
+    ground = shapely.geometry.shape(ground_of(pair))
+    whole = to_wgs84(shapely.box(500_000, 5_600_000 - 75, 500_000 + 105, 5_600_000), "EPSG:32633")
+    assert ground.hausdorff_distance(whole) < 2e-7
+    assert shapely.get_num_coordinates(ground) == 5
+    assert ground.exterior.is_ccw
+    assert ground_of(pair, bounds=ground.buffer(-0.0003).bounds) == ground_of(pair)
+
+
+def test_the_ground_is_cut_at_180_degrees(tmp_path):
+    x, y = Transformer.from_crs("EPSG:4326", "EPSG:32601", always_xy=True).transform(-180.0, 10.0)
+    pair = make_pair(tmp_path, [], crs="EPSG:32601", origin=(x - 40, y))
+    ground = shapely.geometry.shape(ground_of(pair))
+    assert ground.geom_type == "MultiPolygon"
+    assert ground.bounds[0] == -180 and ground.bounds[2] == 180
+    assert sum(part.bounds[2] - part.bounds[0] for part in ground.geoms) == pytest.approx(0.00096, rel=0.01)
+
+
+def test_no_ground_is_told_around_a_pole(tmp_path):
+    pair = make_pair(tmp_path, [], crs="EPSG:5041", origin=(2_000_000 - 50, 2_000_000 + 30))
+    assert ground_of(pair) is None

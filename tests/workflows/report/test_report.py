@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import pytest
+from archive_rows import change
+from rfc7946 import load_valid
+from shapely.geometry import MultiPolygon, box
+
+from workflows import ChangeReport
+from workflows.errors import OutputExists
+
+
+def changed(geometry, number=1, **values):
+    return change(number, geometry=geometry, **values)
+
+
+def test_a_report_is_written_with_its_style(tmp_path):
+    figures = {"score": 0.51234567, "area_m2": 123.456, "date_after": None}
+    report = ChangeReport([changed(box(10, 50, 10.001, 50.001), **figures)], {"seconds": 1.5})
+    path = report.write(tmp_path / "r.geojson")
+    collection = load_valid(path)
+    assert collection["bbox"] == [10, 50, 10.001, 50.001]
+    assert collection["rscc"] == {"seconds": 1.5}
+    properties = collection["features"][0]["properties"]
+    assert properties["score"] == 0.5123
+    assert properties["area_m2"] == 123.46
+    assert properties["date_after"] is None
+    assert (tmp_path / "r.qml").read_text().startswith("<!DOCTYPE qgis")
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_what_is_known_of_an_event_is_written_flat(tmp_path):
+    known = {
+        "count": 12, "direction": "appeared", "came": ("building", "road"),
+        "gone": ("tree",), "before_cover": ("bare ground",), "largest_m2": 250.126, "median_m2": 99.994,
+        "place": "north-east", "arrangement": "in rows", "caption_confident": False,
+    }  # fmt: skip
+    changes = [changed(box(10, 50, 10.001, 50.001), **known), changed(box(11, 50, 11.001, 50.001), 2)]
+    first, second = load_valid(ChangeReport(changes).write(tmp_path / "r.geojson"))["features"]
+    lists = {name: list(value) for name, value in known.items() if isinstance(value, tuple)}
+    areas = {"largest_m2": 250.13, "median_m2": 99.99}
+    assert {name: first["properties"][name] for name in known} == {**known, **lists, **areas}
+    nothing = {**dict.fromkeys(known), **{name: [] for name in lists}, "count": 1, "caption_confident": True}
+    assert {name: second["properties"][name] for name in known} == nothing
+
+
+def test_an_empty_report_is_a_valid_file(tmp_path):
+    collection = load_valid(ChangeReport([], {}).write(tmp_path / "r.geojson"))
+    assert collection["features"] == []
+    assert "bbox" not in collection
+
+
+def test_clockwise_outlines_are_turned(tmp_path):
+    clockwise = box(10, 50, 10.001, 50.001).reverse()
+    hole = box(10.0002, 50.0002, 10.0008, 50.0008)
+    load_valid(
+        ChangeReport([changed(clockwise), changed(clockwise.difference(hole), 2)]).write(
+            tmp_path / "r.geojson"
+        )
+    )
+
+
+def test_a_change_across_the_antimeridian(tmp_path):
+    cut = MultiPolygon([box(179.999, -17, 180, -16.999), box(-180, -17, -179.998, -16.999)])
+    collection = load_valid(ChangeReport([changed(cut)]).write(tmp_path / "r.geojson"))
+    assert collection["features"][0]["geometry"]["type"] == "MultiPolygon"
+    assert collection["bbox"] == [179.999, -17, -179.998, -16.999]
+
+
+def test_captions_of_any_letters_survive(tmp_path):
+    caption = 'ein "Häuschen" <b>&amp;</b>\n\u2028 房子 \\ end'
+    path = ChangeReport([changed(box(0, 0, 1, 1), caption=caption)]).write(tmp_path / "r.geojson")
+    assert load_valid(path)["features"][0]["properties"]["caption"] == caption
+    assert len(path.read_text(encoding="utf-8").split("\n")) == 4, "one feature a line"
+
+
+def test_a_number_that_json_does_not_know_is_not_written(tmp_path):
+    with pytest.raises(ValueError, match="JSON"):
+        ChangeReport([changed(box(0, 0, 1, 1), score=float("nan"))]).write(tmp_path / "r.geojson")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_overwriting_is_asked_for(tmp_path):
+    first, second = ChangeReport([changed(box(0, 0, 1, 1))]), ChangeReport([])
+    first.write(tmp_path / "r.geojson")
+    with pytest.raises(OutputExists):
+        second.write(tmp_path / "r.geojson")
+    assert load_valid(tmp_path / "r.geojson")["features"]
+    second.write(tmp_path / "r.geojson", overwrite=True)
+    assert load_valid(tmp_path / "r.geojson")["features"] == []
+
+
+def test_the_area_is_the_sum():
+    report = ChangeReport([changed(box(0, 0, 1, 1), area_m2=2.5), changed(box(2, 0, 3, 1), 2, area_m2=4.0)])
+    assert report.area_m2 == 6.5
+    assert ChangeReport([]).area_m2 == 0

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from shapely import unary_union
+from shapely.geometry import MultiPolygon, Polygon, box
+
+from rscc.structures import Caption
+from tiling import TileGrid, Window
+from workflows.scene.crops import (
+    MOST_ALTERNATIVES,
+    MOST_CROPS,
+    CropPlanner,
+    best_caption,
+    burnt,
+    centred,
+    clipped,
+)
+
+GRID = TileGrid(300, 200, tile=64, overlap=16)
+
+
+def corners(window):
+    return window.col_off, window.row_off, window.col_off + window.width, window.row_off + window.height
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "extent", "start"),
+    [(100, 110, 300, 73), (0, 4, 300, 0), (290, 300, 300, 236), (100, 111, 300, 74), (3, 9, 40, 0)],
+)
+def test_centred(low, high, extent, start):
+    assert centred(low, high, 64, extent) == start
+
+
+@pytest.mark.parametrize(("col", "row"), [(0, 0), (236, 0), (290, 190), (299, 199), (100, 90), (0, 150)])
+def test_a_small_region_lies_inside_its_one_crop_and_the_crop_inside_the_scene(col, row):
+    region = box(col, row, min(col + 10, 300), min(row + 10, 200))
+    [(window, weight)] = CropPlanner(GRID).crops(region)
+    assert weight == region.area
+    assert (window.width, window.height) == (64, 64)
+    assert box(*corners(window)).covers(region)
+    assert box(0, 0, 300, 200).covers(box(*corners(window)))
+
+
+def test_a_large_region_is_halved_until_each_part_lies_inside_a_crop_centred_on_it():
+    [(window, _)] = CropPlanner(GRID).crops(box(30, 20, 94, 84))
+    assert corners(window) == (30, 20, 94, 84), "as large as a crop, it gets one"
+    region = Polygon([(5, 5), (250, 5), (250, 20), (30, 20), (30, 150), (5, 150)])
+    crops = CropPlanner(GRID).crops(region)
+    assert len(crops) > 1
+    assert all((window.width, window.height) == (64, 64) for window, _ in crops)
+    assert unary_union([box(*corners(window)) for window, _ in crops]).covers(region)
+    assert sum(weight for _, weight in crops) == pytest.approx(region.area)
+    weights = [weight for _, weight in crops]
+    assert weights == sorted(weights, reverse=True) and weights[-1] > 0
+    other = TileGrid(300, 200, tile=64, overlap=5)
+    assert CropPlanner(other).crops(region) == crops, "however the scene is tiled"
+    huge = TileGrid(900, 800, tile=64, overlap=16)
+    assert len(CropPlanner(huge).crops(box(0, 0, 900, 800))) == MOST_CROPS
+
+
+def test_two_regions_that_fit_into_a_crop_together_get_one_and_else_one_each():
+    near = MultiPolygon([box(100, 50, 110, 60), box(130, 70, 140, 80)])
+    assert CropPlanner(GRID).crops(near) == [(Window(88, 33, 64, 64), 200)]
+    far = MultiPolygon([box(100, 50, 110, 60), box(190, 70, 200, 90)])
+    assert CropPlanner(GRID).crops(far) == [(Window(163, 48, 64, 64), 200), (Window(73, 23, 64, 64), 100)]
+
+
+def test_what_only_touches_a_box_is_not_in_it():
+    square = box(0, 0, 10, 10)
+    assert clipped(square, (10, 0, 20, 10)).is_empty
+    assert clipped(square, (50, 50, 60, 60)).is_empty
+    assert clipped(MultiPolygon([square, box(20, 0, 30, 10)]), (5, 0, 20, 10)).equals(box(5, 0, 10, 10))
+
+
+def test_pixels_of_an_outline_are_those_it_touches():
+    window = Window(10, 20, 6, 5)
+    mask = burnt([MultiPolygon([box(8, 18, 12, 21), box(14.2, 23.1, 14.8, 23.9)])], window)
+    expected = np.zeros((5, 6), bool)
+    expected[0, :2] = expected[3, 4] = True
+    np.testing.assert_array_equal(mask, expected)
+    assert not burnt([box(0, 0, 5, 5)], window).any()
+    assert burnt([], window).shape == (5, 6)
+
+
+ROAD = Caption("a road", 0.5, True, ("a street",))
+HOUSE = Caption("a house", 0.9, True, ("a villa", "a road"))
+TREE = Caption("a tree", 0.6, True)
+SURE_ROAD = Caption("a road", 0.9, True, ("a street",))
+PLAIN_HOUSE, VILLA = Caption("a house", 0.5, True), Caption("a house", 0.4, True, ("a villa",))
+TEXTS = [Caption(f"text {n % 9}", 0.5, True) for n in range(20)]
+FEW = tuple(f"text {n}" for n in range(1, MOST_ALTERNATIVES + 1))
+
+
+@pytest.mark.parametrize(
+    ("crops", "best", "alternatives"),
+    [
+        ([(ROAD, 100.0), (HOUSE, 50.0), (TREE, 90.0)], TREE, ("a road", "a house")),
+        ([(ROAD, 100.0), (HOUSE, 60.0), (TREE, 80.0)], HOUSE, ("a road", "a tree", "a villa")),
+        ([(SURE_ROAD, 50.0), (PLAIN_HOUSE, 60.0), (VILLA, 80.0)], VILLA, ("a road", "a villa")),
+        ([(text, 100.0 - n) for n, text in enumerate(TEXTS)], TEXTS[0], FEW),
+    ],
+    ids=["overlap", "score", "the same counts together", "few alternatives"],
+)
+def test_the_caption_of_the_greatest_overlap_times_score_wins(crops, best, alternatives):
+    chosen, others = best_caption(crops)
+    assert chosen is best
+    assert others == alternatives

@@ -1,0 +1,298 @@
+from __future__ import annotations
+
+import dataclasses
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+import tracemalloc
+from collections import Counter
+from itertools import pairwise
+
+import pytest
+from captioned import captioned
+from fakes import BrightnessCaptioner
+from hypothesis import given
+from hypothesis import strategies as st
+from part_worker import SlowCaptioner
+from scene_pairs import make_pair
+
+from rscc.captioner import Captioner
+from tiling import NothingValid, TileGrid, Window
+from workflows import SceneOptions, caption_scene
+from workflows.engines.tasks import Task, run_task
+from workflows.errors import OptionInvalid
+from workflows.scene.parts import LEAST_ROWS, find_part, join_parts, plan_parts, planned_tiles, split_of
+from workflows.scene.probability import row_edges
+from workflows.scene.run import SceneRun
+
+# 21 rows of 16 tiles of 64 pixels that share 16: tiles are fixed to the ground, not to the edges.
+SIZE = (976, 736)
+chance = random.Random(7)
+# Over many seams of rows, small and tall ones, some side by side.
+SPOTS = [
+    (row + chance.randrange(20), col + chance.randrange(40), chance.choice([9, 30, 120]), 12, 170 + row % 80)
+    for row in range(10, 840, 60)
+    for col in range(10, 640, 150)
+]
+# Degrees: from the second quarter of the columns and rows to the last but one.
+BOX = (15.0012, 50.5487, 15.0039, 50.5517)
+
+
+class InBatches(SlowCaptioner):
+    """As of a real network, the last bits depend on what else is in the batch; counts the tiles shown."""
+
+    def __init__(self, **values):
+        super().__init__(0, **values)
+
+    @property
+    def seen(self):
+        return sum(shape[0] for shape in self.shapes)
+
+
+class Idle(InBatches):
+    def predict_change(self, before, after):
+        raise AssertionError("all tiles are done")
+
+
+def same(report, other, *but):
+    assert report.changes == other.changes
+    left_out = ("started", "seconds", *but)
+    one, two = ({key: run[key] for key in run if key not in left_out} for run in (report.run, other.run))
+    assert one == two
+
+
+def counts_of(report):
+    tiling = report.run["tiling"]
+    return {name: tiling[name] for name in ("tiles", "blank", "changed")}
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory):
+    return make_pair(tmp_path_factory.mktemp("pair"), SPOTS, size=SIZE)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {},
+        {"batch_size": 5},
+        {"group_distance": 12.0, "threshold": 0.8},
+        {"bounds": BOX},
+        {"bounds": BOX, "group_distance": 30.0, "overlap": 31},
+        {"overlap": 0, "regularize": True, "memory": 900_000_000},
+    ],
+)
+def test_parts_in_any_order_give_the_report_of_the_whole(pair, tmp_path, asked, monkeypatch):
+    # What this process holds, after many other tests, is not what a worker does.
+    monkeypatch.setattr("workflows.scene.carrier.resident_bytes", lambda: 0)
+    whole = captioned(pair, InBatches(), **asked)
+    options = SceneOptions(tile_cache=tmp_path / "cache", **asked)
+    tiles = counts_of(whole)["tiles"]
+    parts = split_of(pair.before, pair.after, InBatches().card, options, tiles // 5)
+    assert len(parts) >= 4 and len(whole.changes) > 3
+    counts = Counter()
+    for rows in random.Random(3).sample(parts, len(parts)):
+        model = InBatches()
+        counts.update(find_part(pair.before, pair.after, model, options, rows))
+        assert 0 < model.seen < tiles / 2
+    assert counts == counts_of(whole)
+    # Changes that leave a box are followed, as ever.
+    model = InBatches() if "bounds" in asked else Idle()
+    report = join_parts(pair.before, pair.after, model, options)
+    same(report, whole)
+    assert caption_scene(pair.before, pair.after, model, options).run["resumed_tiles"] == tiles
+    report.write(tmp_path / "report.geojson")
+    assert not any(path.is_file() for path in (tmp_path / "cache").rglob("*"))
+
+
+def test_parts_that_are_missing_are_done_in_the_end_and_a_part_goes_on_where_it_was(pair, tmp_path):
+    whole = captioned(pair, InBatches())
+    options = SceneOptions(tile_cache=tmp_path / "cache")
+    parts = split_of(pair.before, pair.after, InBatches().card, options, 50)
+    for rows in parts[1:3], parts[5:6]:
+        for part in rows:
+            find_part(pair.before, pair.after, InBatches(), options, part)
+    stored = sorted((tmp_path / "cache").rglob("row_*.zip"))
+    stored[1].unlink()
+    stored[-1].write_bytes(b"nonsense")
+    model, done = InBatches(), []
+    counts = find_part(pair.before, pair.after, model, options, parts[1], lambda *step: done.append(step))
+    # Two rows of tiles see the rows that were lost, and batches are whole.
+    assert 32 <= model.seen <= 32 + 2 * 15
+    assert done[-1] == ("tiles", 48, 48) and counts["tiles"] == 48
+    model = InBatches()
+    same(join_parts(pair.before, pair.after, model, options), whole)
+    assert 100 < model.seen < whole.run["tiling"]["tiles"]
+
+
+def test_tiles_without_data_are_counted_once(tmp_path):
+    pair = make_pair(tmp_path, [(300, 20, 30, 30, 220)], size=(500, 210), nodata_rows=200)
+    whole = captioned(pair, InBatches())
+    options = SceneOptions(tile_cache=tmp_path / "cache")
+    parts = split_of(pair.before, pair.after, InBatches().card, options, 12)
+    assert len(parts) > 3
+    counts = Counter()
+    for rows in parts:
+        counts.update(find_part(pair.before, pair.after, InBatches(), options, rows))
+    assert counts == counts_of(whole) and counts["blank"] > 8
+    same(join_parts(pair.before, pair.after, Idle(), options), whole)
+
+
+def test_a_box_without_data_is_refused_as_a_whole(tmp_path):
+    pair = make_pair(tmp_path, [(440, 20, 30, 30, 220)], size=(500, 110), nodata_rows=420)
+    options = SceneOptions(tile_cache=tmp_path / "cache", bounds=(14.99, 50.5508, 15.01, 50.56))
+    for rows in split_of(pair.before, pair.after, InBatches().card, options, 2):
+        find_part(pair.before, pair.after, Idle(), options, rows)
+    with pytest.raises(NothingValid, match="every pixel is nodata"):
+        join_parts(pair.before, pair.after, Idle(), options)
+
+
+@given(
+    height=st.integers(1, 3000),
+    width=st.integers(1, 900),
+    overlap=st.integers(0, 31),
+    anchor=st.integers(0, 100),
+    top=st.integers(0, 2999),
+    rows=st.integers(1, 3000),
+    most=st.integers(1, 400),
+)
+def test_parts_lie_under_each_other_and_hold_as_much_as_is_allowed(
+    height, width, overlap, anchor, top, rows, most
+):
+    area = Window(0, min(top, height - 1), width, rows)
+    grid = TileGrid(width, height, 64, overlap, anchor=(anchor, anchor), area=area)
+    edges, columns = row_edges(grid), grid.shape[1]
+    assert edges[0] == grid.area.row_off and edges[-1] == grid.area.row_end
+    assert all(above < below for above, below in pairwise(edges))
+    parts = plan_parts(grid, most)
+    assert [top for top, _ in parts] == [edges[0], *(end for _, end in parts[:-1])]
+    assert parts[-1][1] == edges[-1] and {row for part in parts for row in part} <= {*edges}
+    sizes = [edges.index(end) - edges.index(top) for top, end in parts]
+    assert max(sizes) - min(sizes) <= 1
+    assert len(parts) == 1 or min(sizes) >= LEAST_ROWS
+    # Cut into one more, some would have a single row.
+    assert max(sizes) * columns <= most or len(parts) >= sum(sizes) // LEAST_ROWS
+
+
+@pytest.mark.parametrize(
+    "asked", [{}, {"bounds": BOX}, {"gsd": 1.3}, {"gsd": 0.8, "bounds": BOX, "group_distance": 11.0}]
+)
+def test_the_tiles_are_known_from_the_headers(pair, asked):
+    card, options = InBatches().card, SceneOptions(**asked)
+    planned = planned_tiles(pair.before, pair.after, card, options)
+    with SceneRun.open(pair.before, pair.after, InBatches(), options) as opened:
+        grid = opened.grid
+    assert [*planned] == [*grid] and planned.area == grid.area
+    assert split_of(pair.before, pair.after, card, options, len(grid)) is None
+    assert split_of(pair.before, pair.after, card, options, len(grid) - 1) == plan_parts(grid, len(grid) - 1)
+
+
+def test_a_scene_of_few_rows_is_not_cut(tmp_path):
+    pair = make_pair(tmp_path, [], size=(110, 900))
+    assert split_of(pair.before, pair.after, InBatches().card, SceneOptions(), 1) is None
+
+
+def test_rows_that_are_no_part_and_a_missing_cache_are_refused(pair, tmp_path):
+    with pytest.raises(OptionInvalid, match="needs a tile cache") as caught:
+        find_part(pair.before, pair.after, InBatches(), SceneOptions(), (0, 96))
+    options = SceneOptions(tile_cache=tmp_path / "cache")
+    for rows in ((0, 1), (3, 900), (976, 0)):
+        with pytest.raises(OptionInvalid, match=r"before.tif: rows .* no part of this scene") as caught:
+            find_part(pair.before, pair.after, InBatches(), options, rows)
+        assert caught.value.exit_code == 2 and "\n" not in str(caught.value)
+
+
+def test_a_part_holds_no_more_for_more_rows(tmp_path):
+    pair = make_pair(tmp_path, [(row, 20, 9, 30, 220) for row in range(20, 3900, 60)], size=(3900, 150))
+    options = SceneOptions(tile_cache=tmp_path / "cache")
+    edges = row_edges(planned_tiles(pair.before, pair.after, InBatches().card, options))
+    peaks = []
+    for first, last in (0, 4), (4, 14), (14, 74):
+        tracemalloc.start()
+        find_part(pair.before, pair.after, BrightnessCaptioner(), options, (edges[first], edges[last]))
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[2] < 1.1 * peaks[1], peaks
+
+
+@pytest.mark.slow
+def test_two_processes_at_the_same_time_killed_half_way_and_repeated(
+    pair, tmp_path, repository, child_environment
+):
+    whole = captioned(pair, InBatches())
+    cache = tmp_path / "cache"
+    options = SceneOptions(tile_cache=cache)
+    parts = [
+        f"{top}:{end}" for top, end in split_of(pair.before, pair.after, InBatches().card, SceneOptions(), 60)
+    ]
+    random.Random(2).shuffle(parts)
+    script = str(repository / "tests" / "support" / "part_worker.py")
+    running = []
+
+    def start(seconds, work):
+        words = [sys.executable, script, str(seconds), str(pair.before), str(pair.after), str(cache), *work]
+        running.append(subprocess.Popen(words, env=child_environment))
+        return running[-1]
+
+    def finished():
+        return len(list(cache.rglob("row_*.zip")))
+
+    try:
+        # One part is done by both at the same time, as when a worker is thought lost but is not.
+        workers = [start(0.05, [parts[0], *parts[1:4]]), start(0.05, [parts[0], *parts[4:]])]
+        for rows, worker in zip((4, 7), workers, strict=True):
+            deadline = time.monotonic() + 100
+            while finished() < rows and worker.poll() is None and time.monotonic() < deadline:
+                time.sleep(0.005)
+            worker.send_signal(signal.SIGKILL)
+            assert worker.wait(timeout=120) == -signal.SIGKILL, "it ended before it was killed"
+        assert 7 <= finished() < 21
+        workers = [start(0, [parts[0], *parts[4:]]), start(0, [parts[0], *parts[1:4]])]
+        assert [worker.wait(timeout=300) for worker in workers] == [0, 0]
+    finally:
+        for worker in running:
+            worker.kill()
+            worker.wait()
+    assert finished() == 21
+    report = join_parts(pair.before, pair.after, Idle(), options)
+    same(report, whole)
+    report.write(tmp_path / "report.geojson")
+    assert not any(path.is_file() for path in cache.rglob("*"))
+
+
+@pytest.mark.slow
+def test_a_real_network_gives_the_same_bits(tmp_path):
+    houses = [(row, col, 24, 36, 235) for row in range(60, 1300, 130) for col in range(40, 400, 120)]
+    pair = make_pair(tmp_path, houses, size=(1340, 460))
+    captioner = Captioner.load("rscc-small", device="cpu")
+    asked = {"threshold": 0.3, "batch_size": 4, "beams": 1}
+    whole = captioned(pair, captioner, **asked)
+    assert len(whole.changes) > 5
+    options = SceneOptions(tile_cache=tmp_path / "cache", **asked)
+    parts = split_of(pair.before, pair.after, captioner.card, options, 6)
+    assert len(parts) >= 3
+    for rows in parts[::-1]:
+        find_part(pair.before, pair.after, captioner, options, rows)
+    same(join_parts(pair.before, pair.after, captioner, options), whole)
+
+
+def test_the_tasks_of_a_split_pair_give_the_bytes_of_the_whole_but_for_times(pair, tmp_path):
+    def done(kind, **values):
+        task = Task("1", "a", kind, 1, str(pair.before), str(pair.after), **{"options": cached, **values})
+        outcome = run_task(task, InBatches(), "worker")
+        assert outcome.state == ("split" if values.get("split_above") else "done"), outcome.line
+        return outcome
+
+    plain, cached = SceneOptions(), SceneOptions(tile_cache=tmp_path / "cache")
+    whole = done("pair", options=plain).result
+    for rows in done("pair", options=plain, split_above=100).rows:
+        done("part", rows=rows)
+    joined = done("finish").result
+    one, two = (
+        re.sub(rb'"(started|seconds)": ("[^"]*"|[0-9.]+)', b"", result.report) for result in (whole, joined)
+    )
+    assert one == two and len(one) > 10_000
+    assert dataclasses.replace(joined, report=b"") == dataclasses.replace(whole, report=b"")

@@ -1,0 +1,124 @@
+"""Scenes that a model does not serve by their resolution."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from captioned import captioned
+from fakes import BrightnessCaptioner, card
+from scene_pairs import make_pair
+
+from tiling import describe
+from workflows import caption_scene
+from workflows.errors import OptionInvalid, TooCoarse
+from workflows.inspection.explain import ExplainOptions, explain_pair
+from workflows.scene.opening import (
+    check_resolution,
+    resolution_warnings,
+    serving_model,
+    working_gsd,
+    working_warning,
+)
+
+FINE = card(name="fine")
+MEDIUM = card(name="medium", gsd=10.0, gsd_range=(8.0, 100.0))
+KNOWN = (FINE, MEDIUM)
+
+
+@pytest.fixture(scope="module")
+def info(tmp_path_factory):
+    """The description of a scene at any resolution."""
+    pair = make_pair(tmp_path_factory.mktemp("info"), [], size=(64, 64))
+    known = describe(pair.before)
+    return lambda gsd, path="a.tif": dataclasses.replace(known, path=path, gsd=gsd)
+
+
+@pytest.mark.parametrize("gsd", [(10.0, 0.5), (0.5, 10.0)])
+def test_one_coarse_scene_is_enough_to_refuse_and_the_model_that_serves_is_named(info, gsd):
+    infos = (info(gsd[0], "a.tif"), info(gsd[1], "b.tif"))
+    coarse = "a.tif" if gsd[0] > 1 else "b.tif"
+    with pytest.raises(
+        TooCoarse, match=rf"^{coarse}: 10 m .* 2 m up to which fine serves; use --model medium, or --force"
+    ):
+        check_resolution(infos, FINE, known=KNOWN)
+    check_resolution(infos, FINE, known=KNOWN, force=True)
+    check_resolution(infos, MEDIUM, known=KNOWN)
+
+
+def test_without_a_model_that_serves_the_refusal_says_so(info):
+    for gsd, known in ((10.0, (FINE,)), (5.0, KNOWN), (120.0, KNOWN)):
+        with pytest.raises(TooCoarse, match="serves; no model of this installation does; --force"):
+            check_resolution((info(gsd), info(gsd)), FINE, known=known)
+
+
+def test_a_hair_above_the_range_is_not_coarser(info):
+    check_resolution((info(2.03), info(2.0)), FINE, known=())
+    with pytest.raises(TooCoarse):
+        check_resolution((info(2.05), info(2.0)), FINE, known=())
+
+
+def test_the_model_itself_is_no_remedy_and_the_installed_ones_are_asked_by_default():
+    assert serving_model(0.5, MEDIUM) == "rscc-base"
+    assert serving_model(10, MEDIUM, KNOWN) is None
+    assert serving_model(10, FINE, KNOWN) == "medium"
+    assert serving_model(1, MEDIUM, KNOWN) == "fine"
+
+
+def test_warnings_name_what_is_coarser_and_what_is_finer_with_a_better_model(info):
+    coarse = resolution_warnings((info(10.0), info(0.5, "b.tif")), FINE, KNOWN)
+    assert len(coarse) == 1 and "a.tif: 10 m per pixel is coarser than the 2 m" in coarse[0]
+    fine = resolution_warnings((info(0.5), info(10.0, "b.tif")), MEDIUM, KNOWN)
+    assert len(fine) == 1
+    assert "a.tif: 0.5 m" in fine[0] and "reduced to 10 m" in fine[0] and "--model fine sees" in fine[0]
+    assert resolution_warnings((info(5.0),) * 2, MEDIUM, KNOWN) == []
+    assert resolution_warnings((info(20.0),) * 2, MEDIUM, KNOWN) == []
+
+
+def test_the_resolution_to_work_at(info):
+    assert working_gsd(info(0.3), FINE, None) == 0.5
+    assert working_gsd(info(30.0), MEDIUM, None) == 10
+    assert working_gsd(info(90.0), MEDIUM, None) is None, "nine times is too much to enlarge"
+    assert working_gsd(info(10.0), FINE, None) is None
+    assert working_gsd(info(10.0), FINE, 1.0) == 1
+    with pytest.raises(OptionInvalid, match=r"give at least 0\.625"):
+        working_gsd(info(10.0), FINE, 0.5)
+    with pytest.raises(OptionInvalid, match=r"give at least 0\.0313,"):
+        working_gsd(info(0.5), FINE, 0.0312)
+    assert working_gsd(info(0.5), FINE, 0.0313) == 0.0313
+
+
+@pytest.mark.parametrize(
+    ("working", "warned"), [(5.0, True), (0.05, True), (0.5, False), (2.0, False), (0.2, False)]
+)
+def test_a_resolution_that_the_model_does_not_serve_is_warned_of(info, working, warned):
+    warning = working_warning((info(0.5),) * 2, working, card(name="fine", gsd_range=(0.2, 2.0)))
+    assert (warning is not None) == warned
+    if warned:
+        assert warning.startswith(f"gsd is {working:g}: fine serves 0.2 to 2 m per pixel")
+
+
+def test_scenes_that_are_too_coarse_are_warned_of_once(info):
+    assert working_warning((info(10.0), info(0.5)), 10.0, FINE) is None
+
+
+def test_the_jobs_refuse_before_the_model_sees_anything(tmp_path):
+    pair = make_pair(tmp_path, [(40, 40, 30, 30, 240)], gsd=10.0)
+    captioner = BrightnessCaptioner()
+    with pytest.raises(TooCoarse, match=r"before\.tif: 10 m"):
+        caption_scene(pair.before, pair.after, captioner)
+    with pytest.raises(TooCoarse, match=r"before\.tif: 10 m"):
+        explain_pair(pair.before, pair.after, captioner)
+    assert captioner.shapes == captioner.explained == []
+
+
+def test_force_works_at_the_scenes_own_resolution_and_warns(tmp_path):
+    pair = make_pair(tmp_path, [(40, 40, 30, 30, 240)], gsd=10.0)
+    report = captioned(pair, force=True)
+    assert report.run["tiling"]["gsd"] == pytest.approx(10, rel=1e-3)
+    assert report.run["settings"]["force"] is True
+    assert len(report.run["warnings"]) == 2
+    assert "before.tif: 10 m per pixel is coarser than the 2 m" in report.run["warnings"][0]
+    assert len(report.changes) == 1
+    found = explain_pair(pair.before, pair.after, BrightnessCaptioner(), ExplainOptions(force=True))
+    assert len(found.crop.warnings) == 2 and "coarser" in found.crop.warnings[0]

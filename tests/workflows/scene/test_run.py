@@ -1,0 +1,354 @@
+from __future__ import annotations
+
+import math
+import tracemalloc
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import shapely
+from captioned import captioned
+from fakes import BrightnessCaptioner
+from pyproj import Transformer
+from rfc7946 import load_valid
+from scene_pairs import make_pair, north_up, write_raster
+from shapely.geometry import box
+
+from rscc.errors import DeviceUnavailable
+from rscc.model_folder import LOCALISATIONS
+from tiling import NothingValid, TilingError
+from workflows import SceneOptions, caption_scene
+from workflows.errors import DateInvalid, OptionInvalid
+
+# Row, column, height, width, brightness after; far enough apart to stay three changes, over several tiles.
+THREE = [(30, 150, 12, 20, 220), (60, 20, 30, 30, 240), (100, 120, 40, 25, 10)]
+
+
+@pytest.fixture
+def three(tmp_path):
+    return make_pair(tmp_path, THREE)
+
+
+def moved(geometry, source, target):
+    transformer = Transformer.from_crs(source, target, always_xy=True)
+    return shapely.transform(geometry, lambda xy: np.column_stack(transformer.transform(*xy.T)))
+
+
+def on_the_map(geometry, crs="EPSG:32633"):
+    return moved(geometry, "EPSG:4326", crs)
+
+
+def iou(first, second):
+    return first.intersection(second).area / first.union(second).area
+
+
+def test_the_report_says_which_means_localised(three, tmp_path):
+    run = captioned(three).run
+    assert (run["model"]["localiser"], run["warnings"]) == ("change_head", [])
+    for localiser, words in LOCALISATIONS.items():
+        report = captioned(three, BrightnessCaptioner(localiser=localiser, localisation=words))
+        written = load_valid(report.write(tmp_path / f"{localiser}.geojson"))
+        assert written["rscc"]["model"]["localiser"] == localiser
+        assert written["rscc"]["model"]["localisation"] == words
+        assert len(written["features"]) == 3
+        assert len(written["rscc"]["warnings"]) == (localiser != "change_head")
+        assert all(words in line and "brightness" in line for line in written["rscc"]["warnings"])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"gsd": 0.001}, r"gsd is 0\.001: .* give at least 0\.0\d+"),
+        ({"overlap": 32}, "below half of the model's tile of 64"),
+    ],
+)
+def test_options_that_do_not_fit_the_pair_or_the_model_are_refused(three, options, message):
+    with pytest.raises(OptionInvalid, match=message):
+        captioned(three, **options)
+
+
+def test_three_changes_are_found_where_they_are_with_their_words(three):
+    report = captioned(three, beams=2)
+    assert [change.id for change in report.changes] == [1, 2, 3]
+    for change, truth in zip(report.changes, three.truth, strict=True):
+        assert iou(on_the_map(change.geometry), truth) > 0.97
+        assert change.area_m2 == pytest.approx(truth.area, rel=0.03)
+        assert 0.5 < change.change_probability <= 1
+        assert (change.model, change.model_version) == ("brightness", "1.2.3")
+        assert (change.before, change.after) == ("before.tif", "after.tif")
+        assert change.alternatives == ("alternative 1",)
+    captions = [f"brightness {brightness} appears" for brightness in (220, 240, 10)]
+    assert [change.caption for change in report.changes] == captions
+
+
+def test_one_scene_given_twice_is_said(three):
+    report = captioned(replace(three, after=three.before))
+    assert not report.changes
+    assert report.run["warnings"] == [f"{three.before}: it was given twice, so nothing can have changed"]
+
+
+def test_ids_run_from_north_to_south_and_from_west_to_east(tmp_path):
+    places = [(100, 10), (20, 160), (20, 60), (60, 5), (20, 10)]
+    pair = make_pair(tmp_path, [(row, col, 14, 14, 230) for row, col in places])
+    report = captioned(pair, group_distance=0)
+    rows = [round(5_600_000 - on_the_map(change.geometry).centroid.y) for change in report.changes]
+    assert len(rows) == 5
+    assert rows == sorted(rows)
+    assert captioned(pair, batch_size=1, group_distance=0).changes == report.changes
+
+
+def test_nothing_changed(tmp_path):
+    pair = make_pair(tmp_path, [])
+    model = BrightnessCaptioner()
+    report = captioned(pair, model)
+    assert report.changes == []
+    assert model.crops == []
+    assert load_valid(report.write(tmp_path / "r.geojson"))["features"] == []
+
+
+def test_a_change_on_nodata_is_none(tmp_path):
+    pair = make_pair(tmp_path, [(80, 20, 30, 30, 240)], nodata_rows=70)
+    model = BrightnessCaptioner()
+    report = captioned(pair, model)
+    [change] = report.changes
+    assert iou(on_the_map(change.geometry), pair.truth[0]) > 0.97
+    tiling = report.run["tiling"]
+    assert tiling["blank"] > 0
+    assert sum(shape[0] for shape in model.shapes) == tiling["tiles"] - tiling["blank"]
+
+
+@pytest.mark.parametrize("size", [(40, 50), (64, 64), (30, 150), (200, 41)])
+def test_scenes_smaller_than_a_tile_are_not_skipped(tmp_path, size):
+    pair = make_pair(tmp_path, [(8, 10, 20, 24, 250)], size=size)
+    [change] = captioned(pair).changes
+    assert iou(on_the_map(change.geometry), pair.truth[0]) > 0.96
+
+
+def test_tiled_equals_whole(tmp_path):
+    pair = make_pair(tmp_path, [*THREE, (40, 90, 5, 115, 200)])
+    whole = captioned(pair, BrightnessCaptioner(tile_size=256))
+    for tile, overlap in ((64, 16), (64, 0), (96, 40), (64, 31)):
+        tiled = captioned(pair, BrightnessCaptioner(tile_size=tile), overlap=overlap)
+        assert [c.geometry for c in tiled.changes] == [c.geometry for c in whole.changes]
+        expected = [c.change_probability for c in whole.changes]
+        assert [c.change_probability for c in tiled.changes] == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_change_larger_than_a_crop_speaks_of_its_tiles(tmp_path):
+    pair = make_pair(tmp_path, [(10, 10, 130, 90, 240), (10, 100, 130, 60, 220)])
+    [change] = captioned(pair, overlap=16).changes
+    words = {change.caption, *change.alternatives}
+    assert {"brightness 240 appears", "brightness 220 appears"} <= words
+
+
+def test_small_changes_are_left_out_by_their_area_on_the_ground(tmp_path):
+    # At 0.5 m: 4 m2, 16 m2, 36 m2, 100 m2.
+    pair = make_pair(tmp_path, [(10 + 30 * n, 20, side, side, 240) for n, side in enumerate((4, 8, 12, 20))])
+    for smallest, count in ((0.0, 4), (10.0, 3), (20.0, 2), (90.0, 1), (110.0, 0)):
+        changes = captioned(pair, min_area=smallest, simplify=0, group_distance=0).changes
+        assert len(changes) == count
+        assert all(change.area_m2 >= smallest for change in changes)
+
+
+def test_the_threshold_is_the_models_unless_given(tmp_path):
+    pair = make_pair(tmp_path, [(20, 20, 30, 30, 170)])
+    for threshold, used, count in ((None, 0.5, 1), (0.9, 0.9, 0)):
+        report = captioned(pair, threshold=threshold)
+        assert (report.run["settings"]["threshold"], len(report.changes)) == (used, count)
+
+
+def test_scenes_are_brought_to_the_models_resolution(tmp_path):
+    pair = make_pair(tmp_path, [(40, 40, 60, 80, 240)], gsd=0.25, size=(300, 420))
+    report = captioned(pair)
+    grid = report.run["tiling"]
+    assert grid["gsd"] == 0.5
+    # 0.25 m of the map are not quite 0.25 m of ground, hence perhaps a pixel more.
+    assert grid["width"] in (210, 211) and grid["height"] in (150, 151)
+    assert iou(on_the_map(report.changes[0].geometry), pair.truth[0]) > 0.9
+    report = captioned(pair, gsd=1.0)
+    assert report.run["tiling"]["gsd"] == 1.0
+
+
+def test_only_the_box_that_was_asked_for(three):
+    west, south, east, north = moved(three.truth[1].buffer(4), "EPSG:32633", "EPSG:4326").bounds
+    report = captioned(three, bounds=(west, south, east, north))
+    assert [change.caption for change in report.changes] == ["brightness 240 appears"]
+    assert report.run["settings"]["bounds"] == [west, south, east, north]
+
+
+def test_dates_come_from_options_tags_and_names(tmp_path):
+    pair = make_pair(
+        tmp_path,
+        THREE[:1],
+        names=("place_20090818.tif", "after.tif"),
+        tags=({}, {"ACQUISITIONDATETIME": "2019-08-31T10:00:00"}),
+    )
+    [change] = captioned(pair).changes
+    assert (change.date_before, change.date_after) == ("2009-08-18", "2019-08-31")
+    report = captioned(pair, date_before="2008", date_after="2020-01")
+    assert (report.changes[0].date_before, report.changes[0].date_after) == ("2008", "2020-01")
+    assert report.run["inputs"]["before"]["date_source"] == "option"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "warned"),
+    [
+        ("2020", "2010", True),
+        ("2019-09", "2019-08-31", True),
+        ("2019", "2019-08", False),
+        ("2019", "2020", False),
+    ],
+)
+def test_swapped_scenes_are_warned_of(tmp_path, before, after, warned):
+    pair = make_pair(tmp_path, [])
+    warnings = captioned(pair, date_before=before, date_after=after).run["warnings"]
+    assert any("swapped" in line for line in warnings) == warned
+
+
+def test_the_run_record_says_how_to_make_it_again(three, tmp_path):
+    report = captioned(three, min_area=5)
+    collection = load_valid(report.write(tmp_path / "r.geojson"))
+    run = collection["rscc"]
+    assert run["inputs"]["before"] == {
+        "path": str(three.before),
+        "driver": "GTiff",
+        "width": 210,
+        "height": 150,
+        "bands": 3,
+        "dtype": "uint8",
+        "crs": "EPSG:32633",
+        "gsd": pytest.approx(0.5, rel=1e-3),
+        "date": None,
+        "date_source": None,
+    }
+    assert run["model"]["name"] == "brightness" and run["model"]["weights_sha256"] == "0" * 64
+    assert run["settings"]["min_area"] == 5
+    assert run["tiling"]["tiles"] > 1 and 0 < run["tiling"]["changed"] <= run["tiling"]["tiles"]
+    assert set(run["versions"]) == {"rscc", "torch", "rasterio", "gdal"}
+    assert run["seconds"] >= 0 and run["started"].endswith("+00:00")
+    assert run["stretch"]
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_batches_are_as_large_as_asked_for_and_progress_grows_to_its_end(three, size):
+    model, reported = BrightnessCaptioner(), []
+    captioned(three, model, progress=lambda *step: reported.append(step), batch_size=size)
+    assert max(shape[0] for shape in model.shapes) == max(shape[0] for shape in model.crops) == size
+    for stage in ("tiles", "captions"):
+        steps = [(done, total) for name, done, total in reported if name == stage]
+        assert len(steps) > (1 if stage == "tiles" or size == 2 else 0)
+        assert all(before[0] < after[0] for before, after in pairwise(steps))
+        assert steps[-1][0] == steps[-1][1]
+    stages = [stage for stage, _, _ in reported]
+    assert stages == sorted(stages, key=["tiles", "captions"].index)
+
+
+def test_a_change_across_the_antimeridian(tmp_path):
+    # 500 km west of the central meridian of zone 1 lies near 180 degrees at this latitude.
+    x, y = Transformer.from_crs("EPSG:4326", "EPSG:32601", always_xy=True).transform(180.0, 60.0)
+    pair = make_pair(tmp_path, [(60, 80, 40, 50, 240)], crs="EPSG:32601", origin=(x - 52.5, y + 37.5))
+    report = captioned(pair)
+    collection = load_valid(report.write(tmp_path / "r.geojson"))
+    assert collection["features"][0]["geometry"]["type"] == "MultiPolygon"
+    west, _, east, _ = collection["bbox"]
+    assert west > 179 and east < -179
+    assert report.changes[0].area_m2 == pytest.approx(40 * 50 * 0.25, rel=0.03)
+
+
+def test_different_grids_meet_on_that_of_the_first(tmp_path):
+    before = make_pair(tmp_path, [], names=("before.tif", "unused.tif")).before
+    shift = north_up(500_010.0, 5_599_990.0, 0.5)
+    image = np.full((3, 150, 210), 100, np.uint8)
+    image[:, 60:90, 60:100] = 240
+    after = write_raster(tmp_path / "shifted.tif", image, transform=shift, crs="EPSG:32633")
+    [change] = caption_scene(before, after, BrightnessCaptioner()).changes
+    truth = box(500_040, 5_599_945, 500_060, 5_599_960)
+    assert iou(on_the_map(change.geometry), truth) > 0.95
+
+
+OUT_OF_RANGE = {
+    "threshold": (0.0, 1.0, math.nan),
+    "gsd": (0.0, math.inf),
+    "min_area": (-1.0, math.nan),
+    "batch_size": (0,),
+    "beams": (0, 21),
+    "overlap": (-1,),
+    "simplify": (-0.1,),
+    "bands": ((1, 2), (0, 2, 3), ("red", " ", 3)),
+    "scale": ((3.0, 3.0), (0.0, math.nan), "radiance"),
+    "group_distance": (-1.0, math.inf),
+    "refine": ("",),
+    "focus_captions": ("blur",),
+    "memory": (0,),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [(name, one) for name in OUT_OF_RANGE for one in OUT_OF_RANGE[name]]
+)
+def test_options_out_of_range_are_refused(name, value):
+    with pytest.raises(OptionInvalid, match=name.replace("_", "-")):
+        SceneOptions(**{name: value})
+
+
+def test_a_wrong_date_is_refused_before_any_work():
+    with pytest.raises(DateInvalid):
+        SceneOptions(date_after="last summer")
+
+
+def test_errors_of_reading_and_of_the_model_come_through(three, tmp_path):
+    class Failing(BrightnessCaptioner):
+        def predict_change(self, before, after):
+            raise DeviceUnavailable("the device went away")
+
+    with pytest.raises(DeviceUnavailable):
+        captioned(three, Failing())
+    with pytest.raises(TilingError, match=r"missing\.tif"):
+        captioned(replace(three, after=tmp_path / "missing.tif"))
+
+
+def test_memory_does_not_grow_with_the_height_of_the_scene(tmp_path):
+    def peak(height):
+        folder = tmp_path / str(height)
+        folder.mkdir(exist_ok=True)
+        pair = make_pair(
+            folder, [(row, 100, 30, 30, 240) for row in range(50, height - 50, 400)], size=(height, 640)
+        )
+        tracemalloc.start()
+        captioned(pair, BrightnessCaptioner(tile_size=128), batch_size=4)
+        measured = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return measured
+
+    peak(700)  # what is loaded on first use
+    low, high = peak(700), peak(5600)
+    # Eight times the scene: 3.1 MB more a band and date, 14 MB more of probabilities, were they kept.
+    assert high < low + 6e6
+
+
+def test_outlines_are_valid_and_do_not_overlap(tmp_path):
+    random = np.random.default_rng(3)
+    spots = [
+        (int(r), int(c), 9, 9, 230)
+        for r, c in zip(random.integers(0, 140, 60), random.integers(0, 200, 60), strict=True)
+    ]
+    pair = make_pair(tmp_path, spots)
+    report = captioned(pair, min_area=1, simplify=0, group_distance=0)
+    collection = load_valid(report.write(tmp_path / "r.geojson"))
+    assert len(collection["features"]) > 3
+    shapes = [on_the_map(change.geometry) for change in report.changes]
+    truth = shapely.union_all(pair.truth)
+    assert iou(shapely.union_all(shapes), truth) > 0.98
+    assert sum(s.area for s in shapes) == pytest.approx(shapely.union_all(shapes).area, rel=1e-3)
+
+
+def test_dates_that_are_valid_nowhere_together_are_refused(tmp_path):
+    made = make_pair(tmp_path, [])
+    for path, rows in ((made.before, slice(0, 80)), (made.after, slice(80, None))):
+        image = np.full((3, 150, 210), 100, np.uint8)
+        image[:, rows] = 0
+        grid = north_up(500_000.0, 5_600_000.0, 0.5)
+        write_raster(path, image, transform=grid, crs="EPSG:32633", nodata=0)
+    with pytest.raises(NothingValid, match=r"before\.tif and .*after\.tif"):
+        captioned(made)

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from workflows.errors import FormatUnsupported, OutputExists, OutputFolderMissing, OutputNotWritable
+from workflows.files import check_output, style_path, write_together
+
+
+def test_checking_leaves_nothing_behind(tmp_path):
+    assert check_output(tmp_path / "r.geojson") == tmp_path / "r.geojson"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["r.gpkg", "r", "r.json", "r.tif"])
+def test_other_formats_are_refused(tmp_path, name):
+    with pytest.raises(FormatUnsupported, match=r"\.geojson"):
+        check_output(tmp_path / name)
+
+
+@pytest.mark.parametrize("existing", ["r.geojson", "r.qml"])
+def test_nothing_is_replaced_unless_asked_for(tmp_path, existing):
+    (tmp_path / existing).write_text("mine")
+    with pytest.raises(OutputExists, match=existing):
+        check_output(tmp_path / "r.geojson")
+    check_output(tmp_path / "r.geojson", overwrite=True)
+    assert (tmp_path / existing).read_text() == "mine"
+
+
+def test_a_folder_is_never_replaced_and_a_missing_one_or_a_file_in_its_place_is_none(tmp_path):
+    (tmp_path / "r.geojson").mkdir()
+    with pytest.raises(OutputExists, match="folder"):
+        check_output(tmp_path / "r.geojson", overwrite=True)
+    (tmp_path / "file").write_text("")
+    for folder in ("missing", "file"):
+        with pytest.raises(OutputFolderMissing, match=folder):
+            check_output(tmp_path / folder / "r.geojson")
+
+
+def test_a_folder_that_takes_no_files():
+    with pytest.raises(OutputNotWritable, match=r"/proc/r\.geojson") as caught:
+        check_output("/proc/r.geojson")
+    assert caught.value.exit_code == 1
+
+
+def test_files_appear_together(tmp_path):
+    report = tmp_path / "r.geojson"
+    write_together({style_path(report): ["style"], report: ["re", "port"]})
+    assert report.read_text() == "report"
+    assert {path.name for path in tmp_path.iterdir()} == {"r.geojson", "r.qml"}
+    assert report.stat().st_mode & 0o777 == (tmp_path / "r.qml").stat().st_mode & 0o777
+    assert report.stat().st_mode & 0o400
+
+
+@pytest.mark.parametrize(
+    ("failure", "expected"),
+    [(OSError(errno.ENOSPC, "No space left"), OutputNotWritable), (KeyboardInterrupt(), KeyboardInterrupt)],
+)
+def test_a_failure_in_the_middle_touches_neither(tmp_path, failure, expected):
+    def broken():
+        yield "half of "
+        raise failure
+
+    report = tmp_path / "r.geojson"
+    report.write_text("old")
+    with pytest.raises(expected):
+        write_together({style_path(report): ["style"], report: broken()})
+    assert report.read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["r.geojson"]

@@ -1,0 +1,70 @@
+"""Files beside a raster that GDAL opens with it, found as GDAL finds them: whatever their case."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from tiling.errors import UnsafeReference
+
+MASK, OVERVIEWS = ".msk", ".ovr"
+_AUXILIARY = ".aux"
+# What GDAL takes for an auxiliary file of ERDAS, in any case, and what a true one starts with.
+_ERDAS, _ERDAS_START = b"EHFA_HEADER_TAG", b"EHFA_HEADER_TAG\0"
+
+
+class Sidecars:
+    """Finds what lies beside rasters; lists each folder once."""
+
+    def __init__(self) -> None:
+        self._folders: dict[Path, dict[str, list[str]] | None] = {}
+
+    def rasters(self, shown: str, path: Path) -> list[Path]:
+        """Return the masks and overviews beside a raster.
+
+        Raises:
+            UnsafeReference: one of them, or an auxiliary file, is not what its name says.
+        """
+        found = self._called(path, (path.name + ending for ending in (MASK, OVERVIEWS)))
+        auxiliary = self._called(path, (name + _AUXILIARY for name in (path.name, path.stem)))
+        for file in (*found, *auxiliary):
+            if not os.path.isfile(file):
+                raise UnsafeReference(f"{shown}: {file.name} beside it is no plain file; remove it")
+        for file in auxiliary:
+            _check_auxiliary(shown, file)
+        return found
+
+    def _called(self, path: Path, names: Iterable[str]) -> list[Path]:
+        listed = self._names(path.parent)
+        if listed is None:  # GDAL tries these two if it cannot list the folder
+            tried = {spelt for name in names for spelt in (name, name[:-4] + name[-4:].upper())}
+        else:
+            tried = {spelt for name in names for spelt in listed.get(name.lower(), ())}
+        files = (path.with_name(name) for name in sorted(tried))
+        return [file for file in files if os.path.exists(file) and not os.path.isdir(file)]
+
+    def _names(self, folder: Path) -> dict[str, list[str]] | None:
+        """Return the names in a folder by how they are in lower case, None if it cannot be listed."""
+        if folder not in self._folders:
+            try:
+                names = os.listdir(folder)
+            except OSError:
+                self._folders[folder] = None
+            else:
+                spellings: dict[str, list[str]] = {}
+                for name in names:
+                    spellings.setdefault(name.lower(), []).append(name)
+                self._folders[folder] = spellings
+        return self._folders[folder]
+
+
+def _check_auxiliary(shown: str, file: Path) -> None:
+    """GDAL opens what starts like a file of ERDAS with any driver; text may follow only after a zero."""
+    try:
+        with file.open("rb") as content:
+            start = content.read(len(_ERDAS_START))
+    except OSError:
+        return  # GDAL cannot read it either
+    if start.upper().startswith(_ERDAS) and start != _ERDAS_START:
+        raise UnsafeReference(f"{shown}: the file {file.name} beside it is not one of ERDAS; remove it")

@@ -1,0 +1,62 @@
+"""Paths and addresses as they may be shown and kept: without passwords and signatures."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from tiling import is_address
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+# How an address begins, also one that lost a slash, and what ends it in a sentence.
+_SERVER = r"(?:\w://+|\w\w:/)"
+_END = r"(?=[:;,.)\]'\"]*(?:\s|$))"
+_USER = re.compile(rf"({_SERVER})[^/\s]*@")
+# With such a mark in front of the path nobody can know what belongs to a password.
+_UNCLEAR = re.compile(rf"({_SERVER})(?=[^/\s]*[?#])[^/\s]*@\S*?{_END}")
+_QUERY = re.compile(rf"((?:{_SERVER}|(?<![\w.-])/vsi(?!zip)\w+)[^\s?#]*)[?#]\S*?{_END}")
+# Parameters of addresses that sign or authorise, and are others each time; no pixel depends on them.
+_SIGNING = re.compile(
+    r"x-(amz|goog|oss|ms)-.*|(aws|google|oss)access(key)?id|signature|expires|policy|key-pair-id|security-token"
+    r"|sig|(access_?|id_?|sas_?)?token|api_?key|subscription-key"
+)
+# Of Azure, too short to be known for that without ``sig`` beside them.
+_AZURE = re.compile("s[eprtvis]|spr|sip|srt|sdd|skoid|sktid|skt|ske|sks|skv|saoid|suoid")
+
+
+def public_path(path: str | Path) -> str:
+    """Return ``path`` without the user, password and query of an address: signed addresses are passwords."""
+    text = str(path)
+    if not is_address(text) and "://" not in text:
+        return text
+    return re.sub(r"[?#].*", "", _without_user(text), flags=re.DOTALL)
+
+
+def without_secrets(text: str) -> str:
+    """Return a message without the user, password and query of the addresses in it."""
+    return _QUERY.sub(r"\1", _without_user(text))
+
+
+def _without_user(text: str) -> str:
+    return _USER.sub(r"\1", _UNCLEAR.sub(r"\1...", text))
+
+
+def unsigned(address: str) -> str:
+    """Return an address without what changes when it is signed anew; what is left may still be a secret.
+
+    >>> unsigned("https://me:word@host/get?layer=2&X-Amz-Signature=0")
+    'https://host/get?layer=2'
+    """
+    shown = public_path(address)
+    parts = [] if shown == address else [part for part in re.split("[?#&;]", address)[1:] if part]
+    names = [unquote(part.partition("=")[0]).casefold() for part in parts]
+    rest = [
+        part
+        for name, part in zip(names, parts, strict=True)
+        if not (_SIGNING.fullmatch(name) or ("sig" in names and _AZURE.fullmatch(name)))
+    ]
+    return f"{shown}?{'&'.join(rest)}" if rest else shown

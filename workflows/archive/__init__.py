@@ -1,0 +1,1 @@
+"""Runs over archives: planned, dispatched, watched, merged."""

@@ -1,0 +1,128 @@
+"""An archive that this process works on: its folder, its ledger, and the threads that wait for the disk."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rscc.sequences import batches
+from workflows.errors import ReportsDamaged
+from workflows.layers.layers import write_layers
+from workflows.layers.stac import stac_item
+from workflows.progress import Progress
+from workflows.report.qgis import qgis_style
+from workflows.store.folder import ITEM, REPORT, STYLE, ArchiveFolder
+from workflows.store.ledger import Ledger
+
+if TYPE_CHECKING:
+    from workflows.engines.tasks import PairResult
+    from workflows.store.ledger_rows import LedgerRow
+
+# Threads: the disk takes what several wait for in one go, and on a network every look takes its time.
+THREADS = 16
+# Reports that one thread looks for each time.
+_LOOKED_FOR = 1000
+
+
+@dataclass(frozen=True)
+class Archive:
+    """An archive whose lock this process holds.
+
+    Attributes:
+        folder: where everything lies.
+        ledger: what became of every pair.
+        pool: threads for what waits for the disk; the ledger is not for them.
+    """
+
+    folder: ArchiveFolder
+    ledger: Ledger
+    pool: ThreadPoolExecutor
+
+    @classmethod
+    @contextmanager
+    def open(cls, folder: ArchiveFolder) -> Iterator[Archive]:
+        """Make the archive unless it is there, lock it for this block, and tidy up after a killed run.
+
+        Raises:
+            NotAnArchive, OutputFolderMissing, OutputNotWritable: the folder cannot be used.
+            ArchiveBusy: another process works on it.
+            LedgerForeign, LedgerUnusable: the ledger is damaged, or the system refused it.
+        """
+        folder.create()
+        with folder.locked():
+            try:
+                folder.recover()
+                with Ledger.open(folder.path, create=True) as ledger, ThreadPoolExecutor(THREADS) as pool:
+                    yield cls(folder, ledger, pool)
+            finally:
+                folder.tidy()
+
+    def install(self, row: LedgerRow, result: PairResult) -> None:
+        """Give the report of a pair its name in the archive; several threads may do so at once.
+
+        Raises:
+            OutputNotWritable: the system refused.
+        """
+        item = stac_item(row, json.loads(result.report))
+        self.folder.install(
+            row.pair,
+            {
+                REPORT: result.report,
+                STYLE: (result.style or qgis_style()).encode(),
+                ITEM: f"{json.dumps(item, ensure_ascii=False, indent=1)}\n".encode(),
+            },
+        )
+
+    def drop_parts(self, pair: str) -> None:
+        """Forget the parts of a pair, and remove their tiles."""
+        # In this order: parts that are done have their tiles.
+        self.ledger.split(pair, [])
+        self.folder.drop_tile_cache(pair)
+
+    def take_up(self, pairs: Iterable[str]) -> None:
+        """Let pairs that are done be done anew."""
+        for pair in pairs:
+            self.ledger.start(pair, attempt=1)
+            self.ledger.give_back(pair)
+
+    def take_up_missing(self) -> int:
+        """Take up what is done and has no report, as somebody removed it; return how many pairs these are."""
+
+        def lacking(pairs: Sequence[str]) -> list[str]:
+            return [pair for pair in pairs if not _is_filled(f"{self.folder.pairs}/{pair}/{REPORT}")]
+
+        done = self.ledger.select("SELECT pair FROM pairs WHERE state = 'done' ORDER BY number")
+        parts = self.pool.map(lacking, batches((pair for (pair,) in done), _LOOKED_FOR))
+        missing = [pair for part in parts for pair in part]
+        self.take_up(missing)
+        return len(missing)
+
+    def write_layers(self, progress: Progress | None) -> None:
+        """Write what describes the whole archive, and remove what is not needed any more.
+
+        Raises:
+            ReportsDamaged: reports cannot be read; their pairs are to be done anew, and nothing is written.
+            OutputNotWritable: the system refused.
+        """
+        try:
+            write_layers(self.folder, self.ledger.rows(), progress)
+        except ReportsDamaged as damaged:
+            self.take_up(damaged.pairs)
+            raise
+        # No pair is left that could resume with its finished tiles; the table may have lost some that had.
+        shutil.rmtree(self.folder.work / "tiles", ignore_errors=True)
+
+
+def _is_filled(path: str) -> bool:
+    try:
+        return os.stat(path).st_size > 0
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True  # it is there, and whoever reads it says what is wrong

@@ -1,0 +1,249 @@
+"""Shards of an archive become one archive, as if one run had done all of its pairs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
+from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from rscc.sequences import batches
+from workflows.archive.archive import Archive
+from workflows.errors import ArchiveMissing, ReportsDamaged, ShardsDiffer, ShardsUnfinished
+from workflows.files import write_together
+from workflows.progress import Progress, tell
+from workflows.store.folder import REPORT, ArchiveFolder
+from workflows.store.ledger import Ledger
+
+_PAIRS_AT_ONCE = 256
+_FILES_AT_ONCE = 10_000
+# Shards that a message names; of more it says how many.
+_NAMED = 8
+
+# By the number of the shard.
+Shards = Mapping[int, ArchiveFolder]
+Ledgers = Mapping[int, Ledger]
+
+
+@dataclass(frozen=True)
+class MergeSummary:
+    """What shards came to.
+
+    Attributes:
+        shards: how many there are.
+        pairs: of all shards; ``done`` and ``failed`` say how many of them ended how.
+        changes: in all reports together; ``area_m2`` their square metres.
+        removed: whether the shards were removed.
+    """
+
+    shards: int
+    pairs: int
+    done: int
+    failed: int
+    changes: int
+    area_m2: float
+    removed: bool
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return asdict(self)
+
+
+def merge_shards(path: str | Path, *, remove: bool = False, progress: Progress | None = None) -> MergeSummary:
+    """Build one archive anew of the shards that lie in it, all of them finished.
+
+    The reports are shared with the shards where the file system can do that. What an earlier merge made is
+    replaced, and a merge that was killed is repaired by the next one.
+
+    Args:
+        path: the archive, with ``shards/1-of-4`` and so on in it.
+        remove: remove the shards afterwards.
+        progress: told of the stages ``shards`` and ``layers``, in pairs.
+
+    Raises:
+        ArchiveMissing: there are no shards.
+        ShardsUnfinished: shards are missing, or have pairs left to be done.
+        ShardsDiffer: the shards are not of one run: other counts, settings or models, the same pair twice; or
+            a run worked on the archive itself.
+        ArchiveBusy: a run works on a shard, or on the archive.
+        ReportsDamaged: reports are missing or cannot be read; their shards do them anew.
+        LedgerForeign, LedgerUnusable, OutputNotWritable: as for the archive of one run.
+    """
+    folder = ArchiveFolder(path)
+    if folder.ledger.is_file():
+        # A merge that was killed while it removed the shards has nothing else left to do.
+        with folder.locked():
+            folder.recover()
+    with ExitStack() as stack:
+        shards = _shards(folder)
+        for shard in shards.values():
+            stack.enter_context(shard.locked())
+            shard.recover()
+        record = common_record(shards)
+        ledgers = {n: stack.enter_context(Ledger.reader(shard.path)) for n, shard in shards.items()}
+        _check_finished(folder, ledgers)
+        _check_pairs(shards, ledgers)
+        archive = stack.enter_context(Archive.open(folder))
+        if archive.ledger.sessions():
+            raise ShardsDiffer(
+                f"{folder.path}: a run worked on the archive itself; move {folder.shards} into a new folder "
+                "and merge that"
+            )
+        _take_over(archive, shards, ledgers, progress)
+        if record is not None:
+            write_together({folder.run: [record]})
+        try:
+            archive.write_layers(progress)
+        except ReportsDamaged as damaged:
+            for pair in damaged.pairs:
+                for shard in shards.values():
+                    shard.remove(pair)
+            raise _to_redo(damaged.pairs, shards, ledgers) from damaged
+        if remove:
+            folder.remove_shards()
+        return _summary(len(shards), archive.ledger, remove)
+
+
+def _shards(folder: ArchiveFolder) -> Shards:
+    """Return the shards by number."""
+    for path in folder.oddly_named_shards():
+        raise ShardsDiffer(
+            f"{path}: no shard has this name; name it as rscc batch --shard does, such as 1-of-4"
+        )
+    there = folder.shard_folders()
+    if not there:
+        raise ArchiveMissing(
+            f"{folder.path}: there are no shards in it; rscc batch --shard 1/4 and so on makes them"
+        )
+    counts = sorted({count for _, count in there})
+    if len(counts) > 1:
+        raise ShardsDiffer(
+            f"{folder.shards}: shards of {counts[0]} and shards of {counts[1]} lie together; remove those "
+            "that are not wanted"
+        )
+    begun = {number: shard for (number, _), shard in there.items() if _is_begun(shard)}
+    missing = [str(number) for number in range(1, counts[0] + 1) if number not in begun]
+    if missing:
+        raise ShardsUnfinished(
+            f"{folder.path}: shards {named(missing)} of {counts[0]} are missing; run them, then merge again"
+        )
+    return begun
+
+
+def _is_begun(shard: ArchiveFolder) -> bool:
+    with suppress(ArchiveMissing):
+        Ledger.reader(shard.path).close()
+        return True
+    return False
+
+
+def _check_finished(folder: ArchiveFolder, ledgers: Ledgers) -> None:
+    left = {number: ledger.counts().left for number, ledger in ledgers.items()}
+    unfinished = [f"{number} ({count:,} pairs)" for number, count in left.items() if count]
+    if unfinished:
+        raise ShardsUnfinished(
+            f"{folder.path}: pairs are left in shards {named(unfinished)}; run them again, then merge again"
+        )
+
+
+def _check_pairs(shards: Shards, ledgers: Ledgers) -> None:
+    """Refuse two shards with the same pair, also one that its table has no more."""
+    places: dict[str, int] = {}
+    for number, ledger in ledgers.items():
+        for (pair,) in ledger.select("SELECT pair FROM pairs"):
+            if places.setdefault(pair, number) != number:
+                raise ShardsDiffer(
+                    f"{shards[number].path}: has the pair {pair}, which is in {shards[places[pair]].path}, "
+                    "too; remove the one that is a copy"
+                )
+
+
+def _take_over(archive: Archive, shards: Shards, ledgers: Ledgers, progress: Progress | None) -> None:
+    """Make the reports and the rows of the shards those of the archive, and no others."""
+    total = sum(ledger.counts().total for ledger in ledgers.values())
+    ended, done, missing = 0, set(), []
+    for number, ledger in ledgers.items():
+        for rows in batches(ledger.rows(), _PAIRS_AT_ONCE):
+            pairs = [row.pair for row in rows if row.state == "done"]
+            there = archive.pool.map(partial(_adopted, archive.folder, shards[number]), pairs)
+            missing += [pair for pair, is_there in zip(pairs, there, strict=True) if not is_there]
+            done.update(pairs)
+            ended += len(rows)
+            tell(progress, "shards", ended, total)
+    if missing:
+        raise _to_redo(missing, shards, ledgers)
+    for path in archive.folder.pairs.iterdir():
+        if path.name not in done:
+            archive.folder.remove(path.name)
+    archive.ledger.replace(chain.from_iterable(ledger.rows() for ledger in ledgers.values()))
+    for files in batches(chain(*(ledger.files().items() for ledger in ledgers.values())), _FILES_AT_ONCE):
+        archive.ledger.keep_files(dict(files))
+
+
+def _adopted(folder: ArchiveFolder, shard: ArchiveFolder, pair: str) -> bool:
+    """Share the folder of a pair with its shard; False if there is none."""
+    with suppress(FileNotFoundError):
+        folder.adopt(pair, shard.pair_folder(pair))
+        return True
+    return False
+
+
+def _to_redo(pairs: list[str], shards: Shards, ledgers: Ledgers) -> ReportsDamaged:
+    """Return the error that says in which shards pairs are to be done anew."""
+    numbers = [n for n, ledger in ledgers.items() if any(map(partial(_has, ledger), pairs))]
+    first = next(shards[n] for n in numbers if _has(ledgers[n], pairs[0])).pair_folder(pairs[0]) / REPORT
+    remedy = f"run shards {named([str(n) for n in numbers])} again to make it anew, then merge again"
+    return ReportsDamaged(first, pairs, remedy)
+
+
+def _has(ledger: Ledger, pair: str) -> bool:
+    return bool(ledger.select("SELECT 1 FROM pairs WHERE pair = ?", pair))
+
+
+def named(items: list[str]) -> str:
+    """Name the first of many, and say how many more there are."""
+    rest = len(items) - _NAMED
+    return ", ".join(items[:_NAMED]) + (f" and {rest:,} more" if rest > 0 else "")
+
+
+def _summary(count: int, ledger: Ledger, removed: bool) -> MergeSummary:
+    counts = ledger.counts()
+    changes, area, _ = ledger.totals()
+    return MergeSummary(count, counts.total, counts.done, counts.failed, changes, area, removed)
+
+
+def common_record(shards: Shards) -> str | None:
+    """Return the text of the run record that the shards share; None if none had anything to do.
+
+    Raises:
+        ShardsDiffer: they do not share one, or one is damaged.
+    """
+    first: tuple[ArchiveFolder, str, Mapping[str, Any]] | None = None
+    for shard in shards.values():
+        try:
+            text = shard.run.read_text(encoding="utf-8")
+            decisive = _decisive(json.loads(text))
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ShardsDiffer(f"{shard.run}: is damaged or cannot be read; run the shard again") from error
+        first = first or (shard, text, decisive)
+        what = next((what for what, value in decisive.items() if value != first[2][what]), None)
+        if what is not None:
+            raise ShardsDiffer(
+                f"{shard.path}: was made with {what} than {first[0].path}; run one of the two again like "
+                "the other, or remove it"
+            )
+    return None if first is None else first[1]
+
+
+def _decisive(record: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "another model": record["model"],
+        "other options": record["settings"],
+        "another version of rscc": record["versions"]["rscc"],
+    }

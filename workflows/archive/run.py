@@ -1,0 +1,214 @@
+"""Many pairs of scenes into one archive: begun, resumed after whatever ended it, and finished."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from workflows.archive.archive import Archive
+from workflows.archive.dispatch import Dispatch, DispatchOptions
+from workflows.archive.interrupts import patient_interrupts
+from workflows.archive.plan import Shard, archive_of, with_keys
+from workflows.errors import ReportsDamaged
+from workflows.files import write_together
+from workflows.options import SceneOptions
+from workflows.pairs.rows import PairRow
+from workflows.progress import Progress
+from workflows.report.record import model_record, settings_record, versions
+from workflows.store.failures import Reason, grouped
+from workflows.store.folder import ArchiveFolder
+from workflows.store.ledger import Ledger
+
+if TYPE_CHECKING:
+    from rscc.model_folder import ModelCard
+    from workflows.engines.engine import Engine
+    from workflows.engines.tasks import ModelSource
+    from workflows.store.ledger_rows import Planned
+
+
+@dataclass(frozen=True)
+class ArchiveSummary:
+    """What a run over an archive came to.
+
+    Attributes:
+        pairs: in the table, or in the shard's part of it.
+        done: pairs of these that have a report now.
+        failed: pairs of these that have none.
+        skipped_as_done: pairs that were done when the run began.
+        changes: in all reports together; ``area_m2`` their square metres.
+        seconds: that the run took.
+        reasons: why pairs failed, the most frequent first.
+    """
+
+    pairs: int
+    done: int
+    failed: int
+    skipped_as_done: int
+    changes: int
+    area_m2: float
+    seconds: float
+    reasons: tuple[Reason, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return asdict(self)
+
+
+def run_archive(
+    rows: Sequence[PairRow],
+    folder: str | Path,
+    card: ModelCard,
+    source: ModelSource,
+    engine_factory: Callable[[ModelSource], Engine],
+    options: SceneOptions | None = None,
+    *,
+    retries: int = 1,
+    retry_failed: bool = False,
+    full_hash: bool = False,
+    shard: Shard | None = None,
+    split_above: int | None = None,
+    give_up_after: int = 25,
+    progress: Progress | None = None,
+    notice: Callable[[str], None] | None = None,
+) -> ArchiveSummary:
+    """Work through what is left of an archive; a pair that is done is not looked at again.
+
+    The run resumes what an earlier one left, however that ended. The first Ctrl-C lets the running pairs be
+    finished, the next one abandons them; either ends in KeyboardInterrupt, as does one before or after the
+    work on the pairs.
+
+    Args:
+        rows: the pairs.
+        folder: the archive; it is made if it is not there.
+        card: of the model.
+        source: how a worker comes by the model.
+        engine_factory: called with ``source``, if there is anything to do; gives the engine.
+        options: how every pair is worked through; dates come from the rows, a tile cache is the archive's.
+        retries: how often a pair is tried again after it failed or crashed.
+        retry_failed: take up what failed in earlier runs, too.
+        full_hash: know scenes by all their bytes instead of by size, time and header.
+        shard: (number from 1, count): only this share of the pairs, into an archive within the folder.
+        split_above: tiles from which a pair is cut into parts that several workers do; None: never.
+        give_up_after: so many pairs in a row whose scenes cannot be had end the run; 0: never.
+        progress: told of the stages ``scenes``, ``pairs`` and ``layers``.
+        notice: called with lines for a person: what is to be done, that Ctrl-C came.
+
+    Raises:
+        NotAnArchive, OutputFolderMissing, OutputNotWritable: the folder cannot be used.
+        ArchiveBusy: another run works on it.
+        LedgerForeign, LedgerUnusable: the ledger is damaged, or the system refused it.
+        ScenesUnreachable: storage or server seem to be away.
+        ShardsDiffer: there are shards, and this is none of them; or the other way round.
+        ReportsDamaged: somebody changes reports while it runs; their pairs are to be done again.
+        SchedulerLost, WorkersUnable, RsccError: see :class:`workflows.engines.engine.Engine`.
+    """
+    options, say, clock = options or SceneOptions(), notice or (lambda line: None), time.monotonic()
+    with Archive.open(archive_of(folder, shard)) as archive:
+        without_scenes: list[str] = []
+        keyed = with_keys(
+            rows,
+            archive.ledger,
+            options,
+            card,
+            shard=shard,
+            full_hash=full_hash,
+            progress=progress,
+            missing=without_scenes,
+        )
+        planned = archive.ledger.plan(keyed, retry_failed=retry_failed)
+        if without_scenes:
+            say(_without_scenes_line(without_scenes))
+        repeated = archive.take_up_missing()
+
+        def work() -> None:
+            with engine_factory(source) as engine, patient_interrupts() as interrupted:
+                _write_record(archive.folder, card, options, engine.name)
+                failing = DispatchOptions(retries, split_above, give_up_after)
+                dispatch = Dispatch(archive, rows, engine, options, failing, progress, say)
+                dispatch.run(interrupted)
+            if interrupted():
+                raise KeyboardInterrupt
+
+        if planned.left + repeated:
+            say(_plan_line(planned, repeated))
+            work()
+        else:
+            _write_record(archive.folder, card, options)
+        try:
+            archive.write_layers(progress)
+        except ReportsDamaged as damaged:
+            say(_damaged_line(damaged.pairs))
+            repeated += len(damaged.pairs)
+            work()
+            archive.write_layers(progress)
+        return _summary(archive.ledger, planned.done - repeated, time.monotonic() - clock)
+
+
+def _damaged_line(pairs: Sequence[str]) -> str:
+    reports = "1 report is" if len(pairs) == 1 else f"{len(pairs):,} reports are"
+    return f"{reports} missing or damaged ({_first(pairs)}); made again"
+
+
+def _first(pairs: Sequence[str]) -> str:
+    return pairs[0] if len(pairs) == 1 else f"the first: {pairs[0]}"
+
+
+def _plan_line(planned: Planned, missing: int) -> str:
+    """Say in one line what a run begins with."""
+    reasons = {
+        "changed inputs or settings": planned.changed,
+        "failed before": planned.retried,
+        "were running when an earlier run ended": planned.lost,
+        "report removed": missing,
+    }
+    why = ", ".join(f"{count:,} {reason}" for reason, count in reasons.items() if count)
+    done, left = planned.done - missing, planned.left + missing
+    pairs = f"{planned.total:,} pair{'' if planned.total == 1 else 's'}"
+    failed = f", {planned.failed:,} failed before (--retry-failed takes them up)" if planned.failed else ""
+    return f"{pairs}: {done:,} done already, {left:,} to do" + (f" ({why})" if why else "") + failed
+
+
+def _without_scenes_line(pairs: Sequence[str]) -> str:
+    """Say in one line which reports have outlived their scenes."""
+    count = "1 pair that is" if len(pairs) == 1 else f"{len(pairs):,} pairs that are"
+    return (
+        f"warning: the scenes of {count} done are not there any more, or cannot be read "
+        f"({_first(pairs)}); the reports stay"
+    )
+
+
+def _write_record(
+    folder: ArchiveFolder, card: ModelCard, options: SceneOptions, engine: str | None = None
+) -> None:
+    """Write how the reports are made; without an engine, correct what a run with other options wrote."""
+    record: dict[str, Any] = {"model": model_record(card), "settings": settings_record(options, card)}
+    if engine is not None:
+        record |= {"versions": versions(), "engine": engine}
+    else:
+        try:
+            earlier = json.loads(folder.run.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return
+        record = earlier | record
+        if json.loads(json.dumps(record)) == earlier:
+            return
+    write_together({folder.run: [json.dumps(record, ensure_ascii=False, indent=1) + "\n"]})
+
+
+def _summary(ledger: Ledger, skipped: int, seconds: float) -> ArchiveSummary:
+    counts = ledger.counts()
+    changes, area, _ = ledger.totals()
+    return ArchiveSummary(
+        pairs=counts.total,
+        done=counts.done,
+        failed=counts.failed,
+        skipped_as_done=skipped,
+        changes=changes,
+        area_m2=area,
+        seconds=round(seconds, 2),
+        reasons=tuple(grouped(ledger.rows("failed"))),
+    )

@@ -1,0 +1,1 @@
+"""The ``rscc`` command, on top of everything: one file a command."""

@@ -1,0 +1,96 @@
+"""The start of the ``rscc`` command: runs what was asked for and turns errors into exit codes."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from workflows.cli.interrupts import INTERRUPTED, MESSAGE, tidy_interrupts
+
+if TYPE_CHECKING:
+    from rscc.captioner import Captioner
+    from rscc.model_folder import ModelCard
+
+
+@dataclass
+class State:
+    """What travels beside the options.
+
+    Attributes:
+        captioner_factory: gives the captioner for (model, device); None takes the shipped way.
+        card_factory: gives the card of a model, without its weights; None takes the shipped way.
+        debug: print a traceback with an error.
+    """
+
+    captioner_factory: Callable[[str, str], Captioner] | None = None
+    card_factory: Callable[[str], ModelCard] | None = None
+    debug: bool = False
+
+    @property
+    def load_captioner(self) -> Callable[[str, str], Captioner]:
+        """The way to come by a captioner; it may travel to other processes."""
+        from rscc.captioner import load_captioner
+
+        return self.captioner_factory or load_captioner
+
+    @property
+    def load_card(self) -> Callable[[str], ModelCard]:
+        """The way to come by a card."""
+        from rscc.model_folder import load_card
+
+        return self.card_factory or load_card
+
+
+def main(
+    arguments: Sequence[str] | None = None,
+    *,
+    captioner_factory: Callable[[str, str], Captioner] | None = None,
+    card_factory: Callable[[str], ModelCard] | None = None,
+) -> None:
+    """Run the command and exit.
+
+    Exit codes: 0 done; 1 the run failed; 2 an input or option is wrong; 3 some pairs of an archive failed;
+    130 interrupted.
+
+    Args:
+        arguments: words after the program name; None takes them from the process.
+        captioner_factory, card_factory: see :class:`State`.
+    """
+    state = State(captioner_factory, card_factory)
+    try:
+        with tidy_interrupts():
+            # Inside, so that Ctrl-C is tidy even before the command is known.
+            from workflows.cli.commands import app
+
+            app(args=None if arguments is None else list(arguments), prog_name="rscc", obj=state)
+    except KeyboardInterrupt:
+        print(MESSAGE, file=sys.stderr)
+        sys.exit(INTERRUPTED)
+    except SystemExit as ended:
+        if ended.code == INTERRUPTED:  # typer's form of the same
+            print(MESSAGE, file=sys.stderr)
+        raise
+    except Exception as error:
+        sys.exit(_explain(error, state.debug))
+
+
+def _explain(error: Exception, debug: bool) -> int:
+    """Print an error as one line on stderr and return the exit code it stands for."""
+    if debug:
+        traceback.print_exception(error)
+    message = " ".join(str(error).split())
+    # Errors raised on purpose carry an exit code; asking for it spares importing the packages they come from.
+    code = getattr(error, "exit_code", None)
+    if isinstance(code, int):
+        print(f"rscc: error: {message}", file=sys.stderr)
+        return code
+    hint = "" if debug else "; run again with --debug for the traceback"
+    print(f"rscc: unexpected {type(error).__name__}: {message}{hint}", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,289 @@
+"""The command ``rscc batch``; registered in the cli."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from workflows.cli.options import (
+    FINDING,
+    READING,
+    Debug,
+    DeviceOption,
+    JsonOption,
+    ModelOption,
+    QuietOption,
+    extra,
+    takes_options,
+)
+from workflows.cli.terminal import area_words
+from workflows.options import SceneOptions
+from workflows.progress import duration
+
+if TYPE_CHECKING:
+    from workflows.archive.estimate import Estimate
+    from workflows.archive.run import ArchiveSummary
+    from workflows.engines.engine import Engine
+    from workflows.engines.tasks import ModelSource
+
+
+# The run went through, but some pairs failed.
+SOME_FAILED = 3
+# Reasons of failures that are told; rscc status has them all.
+REASONS = 5
+
+
+@takes_options(
+    SceneOptions,
+    model=(*READING, *FINDING),
+    device=("force",),
+)
+def batch(
+    context: typer.Context,
+    pairs: Annotated[Path, typer.Argument(metavar="PAIRS", help="Table of pairs, as rscc pairs writes it.")],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--out", "-o", metavar="ARCHIVE", help="Folder of the archive: a new one, or one to go on with."
+        ),
+    ],
+    options: SceneOptions,
+    model: ModelOption = "rscc-base",
+    device: DeviceOption = "auto",
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Worker processes; default: one per GPU, else one per core.")
+    ] = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS", help="Dask scheduler of an existing cluster, such as tcp://HOST:8786."
+        ),
+    ] = None,
+    gpu_workers: Annotated[
+        bool, typer.Option("--gpu-workers", help="Only Dask workers that have the resource GPU.")
+    ] = False,
+    shard: Annotated[
+        str | None,
+        typer.Option(metavar="I/N", help="Only this share of the pairs, as of a job array; see rscc merge."),
+    ] = None,
+    retries: Annotated[
+        int, typer.Option(min=0, help="How often a pair is tried again that failed or crashed.")
+    ] = 1,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Also take up the pairs that failed in earlier runs.")
+    ] = False,
+    give_up_after: Annotated[
+        int,
+        typer.Option(
+            min=0, metavar="N", help="Stop when the scenes of so many pairs in a row cannot be had; 0: never."
+        ),
+    ] = 25,
+    split_above: Annotated[
+        int,
+        typer.Option(
+            min=0, metavar="TILES", help="Cut pairs with more tiles than this among the workers; 0: none."
+        ),
+    ] = 4096,
+    full_hash: Annotated[
+        bool,
+        typer.Option("--full-hash", help="Know scenes by all their bytes, not by size, time and header."),
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what there is to do, and what it would take.")
+    ] = False,
+    quiet: QuietOption = False,
+    as_json: JsonOption = False,
+    debug: Debug = False,
+) -> None:
+    """Work through the table PAIRS into ARCHIVE: a report for every pair, and one layer of all changes.
+
+    The same command resumes it, whatever ended it, and repeats nothing.
+    """
+    from rscc.model_folder import check_whole
+    from workflows.archive.estimate import estimate_archive
+    from workflows.archive.run import run_archive
+    from workflows.cli.terminal import progress_bar, show_archive, show_warnings
+    from workflows.engines.processes import local_devices, threads_each
+    from workflows.engines.tasks import ModelSource
+    from workflows.pairs.table import read_pairs
+
+    share = read_shard(shard)
+    rows = read_pairs(pairs, warn=lambda line: show_warnings([line]))
+    card = context.obj.load_card(model)
+    check_whole(card, model)
+    start = _engine_factory(scheduler, workers, gpu_workers)
+    if not (dry_run or scheduler):
+        _try_out(device, options.refine)
+    with progress_bar(shown=not quiet and sys.stderr.isatty()) as progress:
+        if dry_run:
+            count = 1 if scheduler else len(local_devices(device, workers))
+            expected = estimate_archive(
+                rows,
+                output,
+                card,
+                options,
+                workers=count,
+                threads=1 if scheduler else threads_each(count),
+                retry_failed=retry_failed,
+                full_hash=full_hash,
+                shard=share,
+                progress=progress,
+            )
+            show_archive(estimate_text(expected), expected.as_dict(), output, quiet, as_json)
+            return
+        result = run_archive(
+            rows,
+            output,
+            card,
+            ModelSource(model, device, context.obj.load_captioner),
+            start,
+            options,
+            retries=retries,
+            retry_failed=retry_failed,
+            full_hash=full_hash,
+            shard=share,
+            split_above=split_above or None,
+            give_up_after=give_up_after,
+            progress=progress,
+            notice=None if quiet else lambda line: typer.echo(line, err=True),
+        )
+    show_archive(archive_summary(result, output), result.as_dict(), output, quiet, as_json)
+    if result.failed:
+        raise typer.Exit(SOME_FAILED)
+
+
+def read_shard(text: str | None) -> tuple[int, int] | None:
+    """Parse ``3/16``: the third of sixteen shards.
+
+    Raises:
+        OptionInvalid: not two numbers, or no such shard.
+    """
+    from workflows.errors import OptionInvalid
+
+    if text is None:
+        return None
+    named = re.fullmatch(r"(\d+)/(\d+)", text.strip())
+    number, count = map(int, named.groups()) if named else (0, 0)
+    if not 1 <= number <= count:
+        raise OptionInvalid(f"--shard {text!r}: give a number from 1 and how many there are, such as 3/16")
+    return number, count
+
+
+def _try_out(device: str, refine: str | None) -> None:
+    """Make sure that workers on this machine have what they need, before anything is made.
+
+    Raises:
+        DeviceUnavailable: there is no such device.
+        OptionInvalid, ExtraNotInstalled, WeightsNotFound: there is no such segmenter.
+    """
+    if device not in ("auto", "cpu"):
+        from rscc.devices import pick_device
+
+        pick_device(device, hold=False)
+    if refine is not None:
+        from workflows.scene.refinement import open_segmenter
+
+        open_segmenter(refine)
+
+
+def _engine_factory(
+    scheduler: str | None, workers: int | None, gpu_workers: bool
+) -> Callable[[ModelSource], Engine]:
+    """Return what starts the engine that was asked for.
+
+    Raises:
+        OptionInvalid: the options do not go together.
+    """
+    from workflows.errors import OptionInvalid
+
+    if scheduler is None:
+        if gpu_workers:
+            raise OptionInvalid(
+                "--gpu-workers is for those of a cluster; give its --scheduler, or leave it out"
+            )
+        return partial(_local, workers)
+    if workers:
+        raise OptionInvalid(
+            "--workers is for workers of its own, --scheduler for those of a cluster; give one"
+        )
+    return partial(_dask, scheduler, gpu_workers)
+
+
+def _local(workers: int | None, source: ModelSource) -> Engine:
+    from workflows.engines.local import LocalEngine, local_devices
+
+    devices = local_devices(source.device, workers)
+    return LocalEngine(source, len(devices), devices)
+
+
+def _dask(scheduler: str, gpu_workers: bool, source: ModelSource) -> Engine:
+    with extra("distributed"):
+        from workflows.engines.dask import DaskEngine
+
+    return DaskEngine(source, scheduler, gpu_workers=gpu_workers)
+
+
+def archive_summary(result: ArchiveSummary, output: Path) -> str:
+    """Say in a few lines what a run over an archive came to."""
+    before = f" ({result.skipped_as_done:,} of them before)" if result.skipped_as_done else ""
+    lines = [
+        f"{result.done:,} of {result.pairs:,} pairs done{before} in {result.seconds:.1f} s",
+        f"changes {result.changes:,}, {area_words(result.area_m2)}",
+    ]
+    if result.failed:
+        lines.append(f"failed  {result.failed:,} (rscc status {output} --failed lists them)")
+        lines += [f"        {reason.count:,}: {reason.line}" for reason in result.reasons[:REASONS]]
+    return "\n".join(
+        [*lines, f"layers  {output / 'changes.gpkg'} (open it in QGIS), changes.parquet, summary.csv"]
+    )
+
+
+def estimate_text(result: Estimate) -> str:
+    """Say in a few lines what a run over an archive would do and take."""
+    planned = result.planned
+    new = f", {planned.new:,} new" if planned.new else ""
+    changed = f", {planned.changed:,} with changed inputs or settings" if planned.changed else ""
+    lines = [
+        f"pairs   {planned.total:,}: {planned.done:,} done, {planned.failed:,} failed, "
+        f"{planned.pending:,} to do{new}{changed}"
+    ]
+    unknown = [(result.remote, "on servers, their size not asked"), (result.missing, "missing")]
+    lines.append(
+        f"scenes  {_size(result.input_bytes)} to read"
+        + "".join(f", {count:,} {what}" for count, what in unknown if count)
+    )
+    if result.looked_at < planned.pending:
+        lines.append(
+            f"sample  headers of {result.looked_at:,} of the {planned.pending:,} pairs to do were read; "
+            "what follows is taken from them"
+        )
+    for reason in result.reasons:
+        lines.append(f"refused {reason.count:,} of {result.looked_at:,}: {reason.line}")
+    lines.append(f"tiles   {result.tiles:,}")
+    if result.worker_seconds is None or result.seconds is None:
+        lines.append("time    unknown: this model has no stated speed; it is known once 20 pairs are done")
+    else:
+        source = {
+            "archive": "as fast as the pairs that are done",
+            "stated": "server cores with bf16, without words",
+        }
+        lines.append(
+            f"time    {duration(result.worker_seconds)} of one worker, {duration(result.seconds)} with "
+            f"{result.workers:,} ({source[result.speed or 'stated']})"
+        )
+    lines.append(f"disk    about {_size(result.disk_bytes)}, {_size(result.free_bytes)} are free")
+    return "\n".join(lines)
+
+
+def _size(count: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:,.0f} {unit}" if unit == "B" else f"{count:,.1f} {unit}"
+        count /= 1000
+    return f"{count:,.1f} TB"

@@ -1,0 +1,86 @@
+"""The command ``rscc caption``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from workflows.cli.options import (
+    DATES,
+    FINDING,
+    READING,
+    AfterArgument,
+    BeforeArgument,
+    Debug,
+    DeviceOption,
+    JsonOption,
+    ModelOption,
+    QuietOption,
+    takes_options,
+)
+from workflows.options import SceneOptions
+
+
+@takes_options(
+    SceneOptions,
+    model=(*READING, *FINDING, "tile_cache"),
+    device=(*DATES, "force"),
+)
+def caption(
+    context: typer.Context,
+    before: BeforeArgument,
+    after: AfterArgument,
+    options: SceneOptions,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="Report to write; default: <AFTER>_changes.geojson in this folder."
+        ),
+    ] = None,
+    model: ModelOption = "rscc-base",
+    device: DeviceOption = "auto",
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing report.")] = False,
+    quiet: QuietOption = False,
+    as_json: JsonOption = False,
+    debug: Debug = False,
+) -> None:
+    """Find what changed between BEFORE and AFTER, say it in words, write a map layer."""
+    from workflows import caption_scene
+    from workflows.cli.terminal import progress_bar, show_warnings, summary
+    from workflows.files import check_output
+    from workflows.scene.opening import read_headers
+
+    # What can be refused is refused before the model is loaded and the work starts.
+    target = check_output(output or _default_output(after), overwrite)
+    scenes = read_headers(before, after)
+    captioner = context.obj.load_captioner(model, device)
+    with progress_bar(shown=not quiet and sys.stderr.isatty()) as progress:
+        report = caption_scene(*scenes, captioner, options, progress)
+    report.write(target, overwrite)
+    show_warnings(report.run["warnings"])
+    if not quiet:
+        typer.echo(summary(report.run, len(report.changes), report.area_m2, target), err=as_json)
+    if as_json:
+        facts = {
+            "output": str(target),
+            "style": str(target.with_suffix(".qml")),
+            "changes": len(report.changes),
+            "area_m2": round(report.area_m2, 2),
+            "run": report.run,
+        }
+        typer.echo(json.dumps(facts, ensure_ascii=False))
+
+
+def _default_output(after: str) -> Path:
+    """Name the report after the scene, be it a file, one in an archive, or one on a server.
+
+    Raises:
+        TilingError: the scene is named in a way that is not read.
+    """
+    from tiling import locate
+
+    return Path(f"{Path(locate(after).shown).stem}_changes.geojson")

@@ -1,0 +1,77 @@
+"""All commands in one list; heavy imports stay inside their functions."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from workflows.cli.batch import batch
+from workflows.cli.caption import caption
+from workflows.cli.evaluate import evaluate
+from workflows.cli.explain import explain
+from workflows.cli.inspect import inspect
+from workflows.cli.merge import merge
+from workflows.cli.options import Debug
+from workflows.cli.pairs import pairs
+from workflows.cli.status import status
+from workflows.cli.synthesize import synthesize, synthesize_medium
+from workflows.cli.train import train
+
+app = typer.Typer(
+    help="Words for what changed on the ground: two satellite scenes in, a captioned change layer out.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+def _print_version(value: bool) -> None:
+    if value:
+        from rscc import __version__
+
+        typer.echo(f"rscc {__version__}")
+        raise typer.Exit
+
+
+Version = Annotated[
+    bool,
+    typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
+]
+
+
+@app.callback()
+def root(version: Version = False, debug: Debug = False) -> None:
+    """Words for what changed on the ground: two satellite scenes in, a captioned change layer out."""
+
+
+def models(debug: Debug = False) -> None:
+    """List the models that come with this installation."""
+    from rscc.model_folder import available_models
+    from rscc.training.card import confidence_line
+
+    for card in available_models():
+        low, high = card.gsd_range
+        typer.echo(
+            f"{card.name} {card.version}  {card.description}\n"
+            f"    {card.gsd:g} m per pixel (scenes of {low:g} to {high:g} m); weights: {card.licence}"
+        )
+        if line := confidence_line(card):
+            typer.echo(f"    {line}")
+
+
+for command in (
+    caption,
+    inspect,
+    explain,
+    pairs,
+    batch,
+    status,
+    merge,
+    models,
+    train,
+    evaluate,
+    synthesize,
+    synthesize_medium,
+):
+    app.command()(command)

@@ -1,0 +1,125 @@
+"""The command ``rscc explain``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from workflows.cli.options import (
+    DATES,
+    READING,
+    AfterArgument,
+    BeforeArgument,
+    Debug,
+    DeviceOption,
+    ModelOption,
+    QuietOption,
+    takes_options,
+)
+from workflows.options import ExplainOptions
+
+# What a change of a report may be explained with.
+_WITH_REPORT = {"before", "after", "report", "number", "model", "device", "quiet", "as_json", "debug"}
+
+
+def _needs_no_scenes(context: typer.Context, report: Path | None) -> Path | None:
+    """Let the other arguments be left out where a report is given, which names the scenes itself."""
+    if report is not None:
+        for parameter in context.command.params:
+            parameter.required = False
+    return report
+
+
+@takes_options(ExplainOptions, model=(*READING, "at", "pixel", "beams"), device=(*DATES, "force"))
+def explain(
+    context: typer.Context,
+    before: BeforeArgument,
+    after: AfterArgument,
+    options: ExplainOptions,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Picture to write, .png or .webp.")],
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            "--report",
+            metavar="FILE",
+            is_eager=True,
+            callback=_needs_no_scenes,
+            help="Explain a change of this report in words; only --id is needed then.",
+        ),
+    ] = None,
+    number: Annotated[
+        int | None, typer.Option("--id", metavar="N", help="Number of the change in the report.")
+    ] = None,
+    model: ModelOption = "rscc-base",
+    device: DeviceOption = "auto",
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing picture.")] = False,
+    quiet: QuietOption = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what the picture shows as JSON.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Draw what the model sees between BEFORE and AFTER: both dates, maps, the caption word by word.
+
+    The crop is that of the largest change, or the one around the place given. Two PNG or JPEG files without
+    georeferencing are shown whole.
+
+    With --report and --id: say a change of a report in its own words, with its facts and what they rest on.
+    """
+    from workflows.cli.terminal import explanation_summary, progress_bar, show_warnings
+    from workflows.errors import OptionInvalid
+    from workflows.inspection.explain import explain_pair, read_pair
+    from workflows.inspection.picture import check_picture, write_picture
+
+    if report is not None:
+        _explain_event(context, report, number)
+        return
+    if number is not None:
+        raise OptionInvalid(f"--id {number}: it is the number of a change in a report; give --report, too")
+    check_picture(output, overwrite)
+    scenes = read_pair(before, after)
+    captioner = context.obj.load_captioner(model, device)
+    with progress_bar(shown=not quiet and sys.stderr.isatty()) as progress:
+        explained = explain_pair(*scenes, captioner, options, progress)
+    write_picture(explained, output, overwrite)
+    show_warnings(explained.crop.warnings)
+    facts = explained.as_dict()
+    if not quiet:
+        typer.echo(explanation_summary(facts, output), err=as_json)
+    if as_json:
+        typer.echo(json.dumps({"output": str(output), **facts}, ensure_ascii=False))
+
+
+def _explain_event(context: typer.Context, report: Path, number: int | None) -> None:
+    """Say a change of a report in its own words, with its facts and what they rest on."""
+    from workflows.cli.terminal import show_warnings
+    from workflows.errors import OptionInvalid
+    from workflows.inspection.event import read_event, shown
+    from workflows.inspection.event_text import event_text
+    from workflows.inspection.evidence import explain_event, shipped_model
+
+    given = context.params
+    told = {one.name: one.opts[0] for one in context.command.params if _is_told(context, str(one.name))}
+    unused = [option for name, option in told.items() if name not in _WITH_REPORT]
+    if unused:
+        raise OptionInvalid(f"{unused[0]}: a change is explained as its report was made; leave this out")
+    if number is None:
+        raise OptionInvalid(f"--report {shown(report)}: give --id, too, the number of the change in it")
+    if (given["before"] is None) != (given["after"] is None):
+        raise OptionInvalid(f"{given['before']}: give BEFORE and AFTER, or neither")
+    event = read_event(report, number)
+    scenes = event.scenes() if given["before"] is None else (given["before"], given["after"])
+    model = given["model"] if "model" in told else shipped_model(event)
+    captioner = None if model is None else context.obj.load_captioner(model, given["device"])
+    explained = explain_event(event, captioner, scenes)
+    show_warnings(explained.warnings)
+    facts = explained.as_dict()
+    # Not the letters of every script as they are: some of them steer a terminal.
+    typer.echo(json.dumps(facts) if given["as_json"] else event_text(facts))
+
+
+def _is_told(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"

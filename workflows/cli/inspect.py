@@ -1,0 +1,55 @@
+"""The command ``rscc inspect``."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from workflows.cli.options import (
+    DATES,
+    READING,
+    AfterArgument,
+    BeforeArgument,
+    Debug,
+    DeviceOption,
+    ModelOption,
+    takes_options,
+)
+from workflows.options import SceneOptions
+
+
+@takes_options(
+    SceneOptions,
+    model=(*READING, "group_distance", "batch_size", "memory", *DATES, "force"),
+    measure=("beams",),
+)
+def inspect(
+    context: typer.Context,
+    before: BeforeArgument,
+    after: AfterArgument,
+    options: SceneOptions,
+    model: ModelOption = "rscc-base",
+    measure: Annotated[
+        bool, typer.Option("--time", help="Load the model and time it on a few tiles of these scenes.")
+    ] = False,
+    device: DeviceOption = "auto",
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON instead.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Say what rscc caption would make of BEFORE and AFTER: what they are, what fits, what it costs.
+
+    Nothing is written and the model is not loaded, unless its speed is to be measured. What would be
+    refused is said as an error, with the exit code that rscc caption would end with.
+    """
+    from workflows.inspection.inspect import inspect_pair
+
+    card = context.obj.load_card(model)
+    load = (lambda: context.obj.load_captioner(model, device)) if measure else None
+    inspection = inspect_pair(before, after, card, options, load)
+    typer.echo(json.dumps(inspection.as_dict(), ensure_ascii=False) if as_json else inspection.as_text())
+    for refusal in inspection.refusals:
+        typer.echo(f"rscc: error: {refusal.message}", err=True)
+    if inspection.exit_code:
+        raise typer.Exit(inspection.exit_code)

@@ -1,0 +1,53 @@
+"""The command ``rscc merge``; registered in the cli."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from workflows.cli.batch import SOME_FAILED
+from workflows.cli.options import Debug, JsonOption, QuietOption
+from workflows.cli.terminal import area_words
+
+if TYPE_CHECKING:
+    from workflows.archive.merge import MergeSummary
+
+
+def merge(
+    archive: Annotated[
+        Path, typer.Argument(metavar="ARCHIVE", help="Archive that rscc batch --shard worked into.")
+    ],
+    remove_shards: Annotated[
+        bool,
+        typer.Option("--remove-shards", help="Remove the shards afterwards."),
+    ] = False,
+    quiet: QuietOption = False,
+    as_json: JsonOption = False,
+    debug: Debug = False,
+) -> None:
+    """Build one archive anew of the finished shards of ARCHIVE, as if one run had done all pairs."""
+    from workflows.archive.merge import merge_shards
+    from workflows.cli.terminal import progress_bar, show_archive
+
+    with progress_bar(shown=not quiet and sys.stderr.isatty()) as progress:
+        result = merge_shards(archive, remove=remove_shards, progress=progress)
+    show_archive(merge_summary(result, archive), result.as_dict(), archive, quiet, as_json)
+    if result.failed:
+        raise typer.Exit(SOME_FAILED)
+
+
+def merge_summary(result: MergeSummary, archive: Path) -> str:
+    """Say in a few lines what shards came to."""
+    lines = [
+        f"{result.shards:,} shards: {result.done:,} of {result.pairs:,} pairs done",
+        f"changes {result.changes:,}, {area_words(result.area_m2)}",
+    ]
+    if result.failed:
+        lines.append(f"failed  {result.failed:,} (rscc status {archive} --failed says why)")
+    if result.removed:
+        lines.append("shards  removed")
+    lines.append(f"layers  {archive}/changes.gpkg (open it in QGIS), changes.parquet, summary.csv")
+    return "\n".join(lines)

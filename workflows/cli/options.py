@@ -1,0 +1,214 @@
+"""What the commands' options have in common: their declarations, and how their texts are read."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from enum import StrEnum
+from functools import cache, wraps
+from typing import Annotated, Any, Literal, get_type_hints
+
+import typer
+
+from workflows.options import Options
+
+# Written out, so that the help needs no torch; a test compares them with the registries.
+Paper = StrEnum("Paper", ["scorer", "dirl", "cheers", "rdd", "davir"])
+Dataset = StrEnum(
+    "Dataset",
+    [
+        "levir_cc",
+        "dubai_cc",
+        "clevr_change",
+        "clevr_dc",
+        "spot_the_diff",
+        "spot_the_diff_multi",
+        "image_editing_request",
+    ],
+)
+
+
+def _set_debug(context: typer.Context, value: bool) -> bool:
+    if value and hasattr(context.obj, "debug"):
+        context.obj.debug = True
+    return value
+
+
+Debug = Annotated[
+    bool, typer.Option("--debug", callback=_set_debug, help="Show the traceback of an unexpected error.")
+]
+ModelOption = Annotated[str, typer.Option("--model", help="Name of a shipped model, or a model folder.")]
+DeviceOption = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:1 or mps.")]
+BeforeArgument = Annotated[
+    str, typer.Argument(metavar="BEFORE", help="Raster of the earlier date: a file, zip, /vsi path or URL.")
+]
+AfterArgument = Annotated[
+    str, typer.Argument(metavar="AFTER", help="Raster of the later date, named in the same ways.")
+]
+
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no summary.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print a machine-readable summary on stdout.")]
+
+_PREFIXES = "kmgt"
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt])(i?)b?", re.IGNORECASE)
+
+
+@contextmanager
+def extra(name: str) -> Iterator[None]:
+    """Say which extra to install when a package outside this distribution is missing."""
+    from rscc.errors import ExtraNotInstalled
+
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package in ("rscc", "tiling", "workflows"):
+            raise
+        raise ExtraNotInstalled(f"this command needs {package}: pip install 'rscc[{name}]'") from error
+
+
+def read_bands(text: str) -> tuple[int | str, int | str, int | str]:
+    """Parse ``3,2,1`` or ``B04,B03,B02``, numbers or names; OptionInvalid where there are not three."""
+    parts = [part.strip() for part in text.split(",")]
+    if len(parts) != 3 or not all(parts):
+        raise _invalid("--bands", text, "three band numbers or names such as 3,2,1 or B04,B03,B02")
+    red, green, blue = (int(part) if part.isdecimal() else part for part in parts)
+    return red, green, blue
+
+
+def read_scale(text: str) -> tuple[float, float] | Literal["reflectance"]:
+    """Parse ``0,3000`` or ``reflectance``; OptionInvalid where it is neither."""
+    if text == "reflectance":
+        return "reflectance"
+    expected = "the lowest and the highest value to show, such as 0,3000, or the word reflectance"
+    low, high = _numbers(text, float, 2, "--scale", expected)
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise _invalid("--scale", text, expected)
+    return low, high
+
+
+def read_memory(text: str) -> int:
+    """Parse a size above 0 with its unit, ``2GB``, ``1500M``, ``1.5 GiB``, into bytes; else OptionInvalid."""
+    size = 0
+    if match := _SIZE.fullmatch(text.strip()):
+        number, prefix, binary = match.groups()
+        size = int(float(number) * (1024 if binary else 1000) ** (_PREFIXES.index(prefix.lower()) + 1))
+    if size < 1:
+        raise _invalid("--memory", text, "a size with its unit, such as 2GB or 1500MB")
+    return size
+
+
+def read_bounds(text: str) -> tuple[float, float, float, float]:
+    """Parse ``W,S,E,N``; OptionInvalid where these are not four numbers."""
+    west, south, east, north = _numbers(text, float, 4, "--bbox", "west,south,east,north in degrees")
+    return west, south, east, north
+
+
+def read_place(text: str) -> tuple[float, float]:
+    """Parse ``LON,LAT``; OptionInvalid where these are not a longitude and a latitude."""
+    lon, lat = _numbers(text, float, 2, "--at", "longitude,latitude in degrees")
+    if not (-180 <= lon <= 180 and -90 <= lat <= 90):
+        raise _invalid("--at", text, "longitude,latitude in degrees")
+    return lon, lat
+
+
+def read_pixel(text: str) -> tuple[int, int]:
+    """Parse ``COL,ROW``; OptionInvalid where these are not two whole numbers."""
+    col, row = _numbers(text, int, 2, "--window", "column,row of the image before, counted from 0")
+    return col, row
+
+
+def _numbers(text: str, kind: type, count: int, option: str, expected: str) -> list:
+    try:
+        numbers = [kind(part) for part in text.split(",")]
+    except ValueError:
+        raise _invalid(option, text, expected) from None
+    if len(numbers) != count:
+        raise _invalid(option, text, expected)
+    return numbers
+
+
+def _invalid(option: str, text: str, expected: str) -> Exception:
+    from workflows.errors import OptionInvalid
+
+    return OptionInvalid(f"{option} {text!r}: give {expected}")
+
+
+# How a pair is read, and when it was taken: names of fields that every command that reads one offers.
+READING = ("bands", "scale", "normalize", "align", "gsd", "bounds")
+DATES = ("date_before", "date_after")
+# What counts as a change, how it is drawn and described, and how the work is done.
+FINDING = (
+    "threshold", "min_area", "group_distance", "regularize", "refine", "ground", "focus_captions", "beams",
+    "batch_size", "memory",
+)  # fmt: skip
+# Fields whose value is read from a text.
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "bands": read_bands,
+    "scale": read_scale,
+    "memory": read_memory,
+    "bounds": read_bounds,
+    "at": read_place,
+    "pixel": read_pixel,
+    "assets": tuple,
+    "collections": tuple,
+}
+
+
+def takes_options(
+    kind: type[Options], **behind: Sequence[str]
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Turn the parameter ``options`` of a command into the options that the fields of ``kind`` describe.
+
+    Each keyword is a parameter of the command, and its value the fields whose options follow that one in the
+    help. What a command does not offer keeps its default.
+
+    Raises:
+        OptionInvalid: by the command, where a text cannot be read or a value is out of its range.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        signature = inspect.signature(command, eval_str=True)
+        offered: dict[str, str] = {}  # the field, by the name of its parameter
+        parameters: list[inspect.Parameter] = []
+        for parameter in signature.parameters.values():
+            parameters += [parameter] if parameter.name != "options" else []
+            for name in behind.get(parameter.name, ()):
+                parameters.append(option_parameter(kind, name))  # type: ignore[arg-type]
+                offered[parameters[-1].name] = name
+
+        @wraps(command)
+        def run(**values: Any) -> None:
+            given = {name: values.pop(parameter) for parameter, name in offered.items()}
+            texts = {name: given[name] for name in _READERS if given.get(name) is not None}
+            given |= {name: _READERS[name](text) for name, text in texts.items()}
+            command(options=kind(**given), **values)
+
+        # What typer reads the command line by.
+        run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return run
+
+    return decorate
+
+
+@cache
+def option_parameter(kind: type[Options], name: str) -> inspect.Parameter:
+    """Return the parameter of a command for a field, named as its option is."""
+    facts = kind.option(name)
+    flag = kind.flag(name)
+    # What is on by default can be switched off.
+    names = f"{flag}/--no-{flag.removeprefix('--')}" if getattr(kind, name) is True else flag
+    declared = typer.Option(names, metavar=facts.metavar, help=facts.help)
+    value = get_type_hints(kind)[name]
+    value = list[str] if value == tuple[str, ...] else str | None if name in _READERS else value
+    return inspect.Parameter(
+        # ``from`` is no name that Python has.
+        name if flag == "--from" else flag.removeprefix("--").replace("-", "_"),
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+        default=getattr(kind, name),
+        annotation=Annotated[value, declared],
+    )

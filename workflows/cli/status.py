@@ -1,0 +1,173 @@
+"""The command ``rscc status``; registered in the cli."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from workflows.cli.options import Debug
+from workflows.cli.terminal import area_words
+from workflows.progress import duration
+
+if TYPE_CHECKING:
+    from workflows.archive.status import Status
+    from workflows.store.failures import Reason
+
+# Shards that are told of by name where there are many.
+SHARDS_SHOWN = 12
+
+
+def status(
+    archive: Annotated[Path, typer.Argument(metavar="ARCHIVE", help="Folder that rscc batch writes.")],
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Show it again and again, until everything is done or Ctrl-C.")
+    ] = False,
+    every: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks with --watch.")] = 2.0,
+    failed: Annotated[bool, typer.Option("--failed", help="Say why pairs failed, grouped.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print it as JSON, with --watch a line each.")
+    ] = False,
+    debug: Debug = False,
+) -> None:
+    """Say how far the archive is that rscc batch works on, worked on, or was killed over.
+
+    Nothing is written, and a run is not held up: ask from any terminal, also for the shards of an archive.
+    """
+    from workflows.archive.status import archive_status, failure_reasons
+
+    def look() -> tuple[dict[str, Any], str, bool]:
+        result = archive_status(archive)
+        reasons = failure_reasons(archive) if failed else None
+        plain = {"archive": str(archive), **as_dict(result)}
+        if reasons is not None:
+            plain["reasons"] = [asdict(reason) for reason in reasons]
+        text = as_text(archive, result) if reasons is None else reasons_text(reasons)
+        return plain, text, result.counts.left == 0 and not result.at_work and not result.shards_missing
+
+    with _screen(redrawn=watch and not as_json and sys.stdout.isatty()) as show:
+        while True:
+            plain, text, is_over = look()
+            show(json.dumps(plain, ensure_ascii=False) if as_json else text)
+            if not watch or is_over:
+                break
+            time.sleep(every)
+
+
+def as_dict(result: Status) -> dict[str, Any]:
+    """Return a status as plain values; shards by name."""
+    plain = asdict(result)
+    plain["counts"] |= {"left": result.counts.left, "total": result.counts.total}
+    plain["shards"] = {name: as_dict(shard) for name, shard in result.shards}
+    return plain
+
+
+def as_text(archive: Path, result: Status) -> str:
+    """Say in a few lines how far an archive is."""
+    counts = result.counts
+    ended = counts.done + counts.failed
+    share = f" ({100 * ended / counts.total:.1f} %)" if counts.total else ""
+    states = [
+        (counts.done, "done"),
+        (counts.failed, "failed"),
+        (counts.running, "running" if result.at_work else "interrupted"),
+        (counts.pending, "to do"),
+        (counts.dropped, "no longer in the table"),
+    ]
+    lines = [
+        f"archive  {archive}",
+        f"pairs    {ended:,} of {counts.total:,} finished{share}: "
+        + ", ".join(f"{count:,} {state}" for count, state in states if count or state == "done"),
+        f"changes  {result.changes:,}, {area_words(result.area_m2)}",
+        f"speed    {_speed(result)}",
+        f"run      {_run(result)}",
+    ]
+    if result.at_work and result.running:
+        lines.append(f"at work  {', '.join(_running(result))}")
+    if result.workers:
+        busiest = ", ".join(f"{worker.name} {worker.pairs:,}" for worker in result.workers[:SHARDS_SHOWN])
+        more = len(result.workers) - SHARDS_SHOWN
+        lines.append(
+            f"workers  {busiest}{f' and {more} more' if more > 0 else ''} (pairs in the last 10 minutes)"
+        )
+    lines += _shards(result)
+    if counts.failed:
+        lines.append(f"reasons  rscc status {archive} --failed")
+    return "\n".join(lines)
+
+
+def reasons_text(reasons: Sequence[Reason]) -> str:
+    """Say why pairs failed: a line for each reason, and below it the first pairs that failed for it."""
+    if not reasons:
+        return "no pair failed"
+    lines = []
+    for reason in reasons:
+        count = f"{reason.count:,} pair{'' if reason.count == 1 else 's'}"
+        more = reason.count - len(reason.pairs)
+        lines.append(f"{count:>10}  {reason.kind}: {reason.line} [{reason.error}]")
+        lines.append(f"{'':>10}  {', '.join(reason.pairs)}{f' and {more:,} more' if more else ''}")
+    return "\n".join(lines)
+
+
+def _speed(result: Status) -> str:
+    if result.per_hour is None:
+        return "not known before the first pair is finished" if result.counts.left else "not known"
+    text = f"{result.per_hour:,.0f} pairs an hour over {duration(result.worked)}"
+    if result.per_hour_now is not None:
+        text += f", {result.per_hour_now:,.0f} in the last 10 minutes of work"
+    if result.counts.left and result.seconds_left is not None:
+        text += f"; about {duration(result.seconds_left)} left"
+    return text
+
+
+def _run(result: Status) -> str:
+    if result.at_work:
+        places = ", ".join(f"{each.host} (process {each.pid})" for each in result.coordinators[:3])
+        more = result.at_work - len(result.coordinators[:3])
+        others = f" and {more} more" if places and more else ""
+        return f"at work on {places}{others}" if places else "at work, looking at the scenes"
+    if result.counts.left or result.shards_missing:
+        return "nobody works on it now; the same rscc batch command goes on from here"
+    return "finished"
+
+
+def _running(result: Status) -> Iterator[str]:
+    for pair in result.running:
+        attempt = f", attempt {pair.attempt}" if pair.attempt > 1 else ""
+        yield f"{pair.pair} ({duration(max(0.0, time.time() - pair.since))}{attempt})"
+    if result.counts.running > len(result.running):
+        yield f"and {result.counts.running - len(result.running):,} more"
+
+
+def _shards(result: Status) -> Iterator[str]:
+    # Those that are not through come first: there something is to be done.
+    ranked = sorted(result.shards, key=lambda shard: shard[1].counts.left == 0)
+    for name, shard in ranked[:SHARDS_SHOWN]:
+        ended = shard.counts.total - shard.counts.left
+        state = "at work" if shard.at_work else "stopped" if shard.counts.left else "finished"
+        yield f"shard    {name}: {ended:,} of {shard.counts.total:,} finished, {state}"
+    if len(ranked) > SHARDS_SHOWN:
+        yield f"shards   {len(ranked) - SHARDS_SHOWN:,} more"
+    if result.shards_missing:
+        names = ", ".join(result.shards_missing[:SHARDS_SHOWN])
+        yield f"shards   not begun: {names}{' ...' if len(result.shards_missing) > SHARDS_SHOWN else ''}"
+
+
+@contextmanager
+def _screen(redrawn: bool) -> Iterator[Callable[[str], None]]:
+    """Yield what shows a text: below the last one, or in its place."""
+    if not redrawn:
+        yield typer.echo
+        return
+    from rich.live import Live
+    from rich.text import Text
+
+    with Live(auto_refresh=False) as live:
+        yield lambda text: live.update(Text(text), refresh=True)

@@ -1,0 +1,90 @@
+"""What the commands show to a person: a progress bar while it works, a summary at the end."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from workflows.inspection.text import light_words, shift_words
+
+# Working pixels from which the summary tells of a shift.
+NOTABLE_SHIFT = 0.5
+
+
+@contextmanager
+def progress_bar(shown: bool) -> Iterator[Callable[[str, int, int], None] | None]:
+    """Yield what takes (stage, done, total) and draws a bar on stderr; None when nobody would see it."""
+    if not shown:
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        tasks = {}
+
+        def update(stage: str, done: int, total: int) -> None:
+            if stage not in tasks:
+                tasks[stage] = bar.add_task(stage, total=total)
+            bar.update(tasks[stage], completed=done)
+
+        yield update
+
+
+def show_archive(text: str, result: dict[str, Any], archive: Path, quiet: bool, as_json: bool) -> None:
+    """Print what a command came to: ``text`` unless quiet, on stderr beside JSON; and ``result`` as JSON."""
+    if not quiet:
+        typer.echo(text, err=as_json)
+    if as_json:
+        typer.echo(json.dumps({"archive": str(archive), **result}, ensure_ascii=False))
+
+
+def show_warnings(warnings: Iterable[str]) -> None:
+    """Print each as one line on stderr."""
+    for warning in warnings:
+        typer.echo(f"rscc: warning: {warning}", err=True)
+
+
+def summary(run: dict[str, Any], count: int, area: float, target: Path) -> str:
+    """Say in a few lines what a run found; ``run`` is the run record, ``area`` in square metres."""
+    grid, model, shift = run["tiling"], run["model"], run["registration"]
+    inputs = (run["inputs"]["before"], run["inputs"]["after"])
+    scenes = " -> ".join(f"{scene['path']} ({scene['date'] or 'no date'})" for scene in inputs)
+    tiles = f"{grid['tiles']} tile{'' if grid['tiles'] == 1 else 's'}"
+    lines = [
+        f"{count} change{'' if count == 1 else 's'}, {area_words(area)}, in {run['seconds']:.1f} s",
+        f"scenes  {scenes}",
+        f"grid    {grid['width']} x {grid['height']} px at {grid['gsd']:.3g} m, {tiles}",
+        f"model   {model['name']} {model['version']}",
+    ]
+    if shift["cols"] is not None and math.hypot(shift["cols"], shift["rows"]) >= NOTABLE_SHIFT:
+        lines.append(f"shift   {shift_words(shift)}")
+    if run["normalization"] is not None:
+        lines.append(f"light   {light_words(run['normalization'])}")
+    if run["resumed_tiles"]:
+        lines.append(f"resumed {run['resumed_tiles']:,} of the tiles were finished by an earlier run")
+    return "\n".join([*lines, f"report  {target} (open it in QGIS; the style lies beside it)"])
+
+
+def explanation_summary(facts: dict[str, Any], target: Path) -> str:
+    """Say in a few lines what an explanation found; ``facts`` is its plain form."""
+    lines = [
+        facts["caption"],
+        f"P(changed) {facts['changed_probability']:.2f}, score {facts['score']:.2f}, place: {facts['place']}",
+    ]
+    if facts["entities"]:
+        lines.append(f"entities {', '.join(facts['entities'])}")
+    lines += [f"model    {facts['model']['name']} {facts['model']['version']}", f"picture  {target}"]
+    return "\n".join(lines)
+
+
+def area_words(area: float) -> str:
+    """Say how large something is; ``area`` in square metres."""
+    return f"{area:,.0f} m2 ({area / 10_000:,.2f} ha)"

@@ -1,0 +1,105 @@
+"""The command ``rscc train``; registered in the cli."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from workflows.cli.options import Dataset, Debug, Paper, extra
+
+
+def train(
+    data: Annotated[Path, typer.Option("--data", help="Folder of the captioned data set.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Run folder; the model lies in its folder model.")
+    ],
+    model: Annotated[
+        Paper | None, typer.Option("--model", help="Which paper's model; default: the config's, else rdd.")
+    ] = None,
+    dataset: Annotated[
+        Dataset | None,
+        typer.Option("--dataset", help="Layout of the data; default: the config's, else levir_cc."),
+    ] = None,
+    config: Annotated[
+        str | None, typer.Option(help="TOML file or shipped config; default: <MODEL>_<DATASET>.")
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Name of the new model; default: of the run folder.")
+    ] = None,
+    masks: Annotated[
+        list[Path] | None, typer.Option(help="Further pairs with change masks; repeatable.")
+    ] = None,
+    also: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Further captioned pairs, laid out like the data, to learn from too; repeatable.",
+        ),
+    ] = None,
+    trunk: Annotated[
+        str | None, typer.Option(help="Model whose trunk and change head are the start.")
+    ] = None,
+    start: Annotated[
+        str | None,
+        typer.Option(
+            "--from", metavar="MODEL", help="Model whose weights and words are the start: a name or a folder."
+        ),
+    ] = None,
+    corpus: Annotated[
+        Path | None, typer.Option(help="File of captions without images, for the objective language.")
+    ] = None,
+    backbone_weights: Annotated[Path | None, typer.Option(help="File of pretrained trunk weights.")] = None,
+    text_encoder: Annotated[str, typer.Option(help="Text encoder of the auxiliary losses.")] = "sentence",
+    epochs: Annotated[int | None, typer.Option(help="Instead of the config's.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Instead of the config's.")] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the run that lies in the output.")
+    ] = False,
+    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:1.")] = "cpu",
+    debug: Debug = False,
+) -> None:
+    """Train a model and write it as a model folder."""
+    with extra("train"):
+        from dataclasses import replace
+
+        from rscc.config import load_config
+        from rscc.training.run import train_model
+        from rscc.training.start import RunPaths, finetuning_config, open_start
+
+        if start is not None and config is None and model is None:
+            settings = finetuning_config(load_config("finetune"), open_start(start))
+        else:
+            settings = load_config(config or f"{model or Paper.rdd}_{dataset or Dataset.levir_cc}")
+        changes: dict[str, Any] = {
+            key: value for key, value in (("epochs", epochs), ("seed", seed)) if value is not None
+        }
+        settings = replace(
+            settings,
+            model=replace(settings.model, paper=str(model or settings.model.paper)),
+            data=replace(settings.data, name=str(dataset or settings.data.name)),
+            train=replace(settings.train, **changes),
+        )
+        folder = train_model(
+            settings,
+            RunPaths(
+                data,
+                output,
+                tuple(masks or ()),
+                trunk,
+                backbone_weights,
+                text_encoder,
+                start=start,
+                corpus=corpus,
+                also=tuple(also or ()),
+            ),
+            name=name or output.resolve().name,
+            command=shlex.join(["rscc", *sys.argv[1:]]),
+            resume=resume,
+            device=device,
+            report=typer.echo,
+        )
+    typer.echo(f"model   {folder.path}")

@@ -1,0 +1,305 @@
+"""Workers on this machine: one process for each, with a model of its own, so that a crash takes one pair.
+
+Processes are spawned, not forked: neither torch with its threads nor CUDA survives a fork.
+"""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from multiprocessing import connection
+from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
+from pathlib import Path
+from types import TracebackType
+
+from workflows.engines.processes import environment, local_devices, no_interrupts, threads_each
+from workflows.engines.tasks import ModelSource, Outcome, Task, Unable, device_lost, run_task
+from workflows.errors import WorkersUnable
+
+# How often in a row a worker may end without a word before it is ready: memory may be free the next time.
+STARTS = 3
+# Seconds that idle workers get to end by themselves.
+GOODBYE = 5.0
+# What a worker says when its model is loaded.
+READY = "ready"
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class _Worker:
+    """One process; ``task`` is what it does now."""
+
+    place: _Place
+    process: SpawnProcess
+    channel: Connection
+    lifeline: Connection
+    ready: bool = False
+    task: Task | None = None
+
+
+@dataclass(eq=False)
+class _Place:
+    """Where one worker at a time runs; ``lost`` counts the starts in a row that came to nothing."""
+
+    name: str
+    device: str
+    worked: bool = False
+    lost: int = 0
+    worker: _Worker | None = field(default=None, repr=False)
+
+
+class LocalEngine:
+    """The engine of one machine; see :class:`workflows.engines.engine.Engine`.
+
+    Workers start when there is something for them to do, and again when one has died in a task.
+
+    Args:
+        source: the model.
+        workers: how many processes.
+        devices: where they compute, in turns; None takes :func:`local_devices` of the source's device.
+    """
+
+    name = "local"
+
+    def __init__(self, source: ModelSource, workers: int, devices: Sequence[str] | None = None) -> None:
+        if devices is None:
+            devices = local_devices(source.device, workers)
+        self._source = source
+        self._places = [_Place(f"local-{i + 1}", devices[i % len(devices)]) for i in range(workers)]
+        self._threads = threads_each(workers)
+        self._queue: deque[Task] = deque()
+
+    def wanted(self) -> int:
+        """Two for each worker, so that the next task is at hand when one ends."""
+        return 2 * len(self._places)
+
+    def submit(self, task: Task) -> None:
+        """Take a task; it begins when a worker is free."""
+        self._queue.append(task)
+        self._hand_out()
+
+    def wait(self, timeout: float) -> list[Outcome]:
+        """Return the outcomes that came; see :meth:`workflows.engines.engine.Engine.wait`."""
+        deadline = time.monotonic() + timeout
+        while True:
+            outcomes = self._listen(max(0.0, deadline - time.monotonic()))
+            self._hand_out()
+            if outcomes or time.monotonic() >= deadline:
+                return outcomes
+
+    def withdraw(self) -> list[Task]:
+        """Take back the tasks that no worker has begun."""
+        tasks = list(self._queue)
+        self._queue.clear()
+        return tasks
+
+    def shared_folder(self, path: Path) -> bool:
+        """All workers are on this machine."""
+        return True
+
+    def close(self, abandon: bool) -> None:
+        """End the workers, with ``abandon`` at once."""
+        self._queue.clear()
+        workers = self._workers()
+        deadline = time.monotonic() + (0 if abandon else GOODBYE)
+        for worker in workers:
+            if worker.task is None and worker.ready and not abandon:
+                with suppress(OSError):
+                    worker.channel.send(None)
+            else:
+                worker.process.kill()
+        for worker in workers:
+            worker.process.join(max(0.0, deadline - time.monotonic()))
+            if worker.process.exitcode is None:
+                worker.process.kill()
+            self._bury(worker)
+
+    def __enter__(self) -> LocalEngine:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close(abandon=error is not None)
+
+    def _workers(self) -> list[_Worker]:
+        return [place.worker for place in self._places if place.worker is not None]
+
+    def _hand_out(self) -> None:
+        """Give queued tasks to free workers, and start workers for those that are left."""
+        for worker in self._workers():
+            if self._queue and worker.ready and worker.task is None and worker.process.exitcode is None:
+                # A worker that has just died took nothing: its end is seen by the next wait.
+                with suppress(OSError):
+                    worker.channel.send(self._queue[0])
+                    worker.task = self._queue.popleft()
+        starting = sum(not worker.ready for worker in self._workers())
+        for place in self._places:
+            if place.worker is None and starting < len(self._queue):
+                self._start(place)
+                starting += 1
+
+    def _listen(self, timeout: float) -> list[Outcome]:
+        """Take what workers say, and see who died."""
+        workers = {
+            end: worker for worker in self._workers() for end in (worker.channel, worker.process.sentinel)
+        }
+        if not workers:
+            time.sleep(timeout if not self._queue else 0)
+            return []
+        outcomes = []
+        heard = connection.wait(list(workers), timeout)
+        for worker in {id(workers[end]): workers[end] for end in heard}.values():  # type: ignore[index]
+            try:
+                said = worker.channel.recv()
+            except (EOFError, OSError):
+                outcomes += self._died(worker)
+                continue
+            if isinstance(said, Outcome):
+                worker.task = None
+                outcomes.append(said)
+                if device_lost(said):
+                    worker.process.kill()
+                    self._bury(worker)
+            elif said == READY:
+                worker.ready, worker.place.worked, worker.place.lost = True, True, 0
+            elif isinstance(said, Unable):
+                place = worker.place
+                self._bury(worker)
+                self._lost_start(place, said.error, final=not place.worked)
+        return outcomes
+
+    def _died(self, worker: _Worker) -> list[Outcome]:
+        worker.process.join()
+        why = _ending(worker.process.exitcode)
+        place, task, ready = worker.place, worker.task, worker.ready
+        self._bury(worker)
+        if task is not None:
+            return [Outcome(task, "crashed", error="WorkerDied", line=why, worker=place.name)]
+        if not ready:
+            error = WorkersUnable(f"worker {place.name} cannot load the model: {why}")
+            self._lost_start(place, error, final=False)
+        return []
+
+    def _lost_start(self, place: _Place, error: BaseException, final: bool) -> None:
+        """Go on without a place that cannot get a worker any more; where none ever worked there, raise."""
+        place.lost += 1
+        if place.lost < STARTS and not final:
+            return
+        if final or not place.worked or len(self._places) == 1:
+            raise error
+        self._places.remove(place)
+        _log.warning(
+            "worker %s cannot start again (%s); going on with %d", place.name, error, len(self._places)
+        )
+
+    def _start(self, place: _Place) -> None:
+        context = multiprocessing.get_context("spawn")
+        channel, far_channel = context.Pipe()
+        far_lifeline, lifeline = context.Pipe(duplex=False)
+        source = replace(self._source, device=place.device)
+        process = context.Process(
+            target=work,
+            args=(source, far_channel, far_lifeline, place.name, self._threads),
+            name=place.name,
+            daemon=True,
+        )
+        try:
+            with environment(self._threads), no_interrupts():
+                process.start()
+        except OSError as error:
+            channel.close()
+            lifeline.close()
+            raise WorkersUnable(f"no worker process can be started ({error.strerror}); try fewer") from error
+        finally:
+            far_channel.close()
+            far_lifeline.close()
+        place.worker = _Worker(place, process, channel, lifeline)
+
+    def _bury(self, worker: _Worker) -> None:
+        """Let go of a worker whose process has ended, or is about to."""
+        worker.process.join()
+        worker.process.close()
+        worker.channel.close()
+        worker.lifeline.close()
+        worker.place.worker = None
+
+
+def _ending(exitcode: int | None) -> str:
+    """Say how a process ended."""
+    if exitcode is None or exitcode >= 0:
+        return f"the worker process ended with exit code {exitcode}"
+    name = f"signal {-exitcode}"
+    with suppress(ValueError):
+        name = signal.Signals(-exitcode).name
+    if name == "SIGKILL":
+        return (
+            "the worker process was killed (SIGKILL), as the system does when memory runs out; "
+            "set --memory or take fewer workers"
+        )
+    return f"the worker process crashed ({name})"
+
+
+def work(source: ModelSource, channel: Connection, lifeline: Connection, name: str, threads: int) -> None:
+    """Load the model and do what comes over ``channel`` until it is None.
+
+    Args:
+        source: the model.
+        channel: gives tasks; takes one :data:`READY` or ``Unable``, then an outcome for each task.
+        lifeline: closed at its other end when the process that reads the outcomes is gone.
+        name: of this worker, for the outcomes.
+        threads: that the model computes with.
+    """
+    _leave_interrupts_alone()
+    _end_with(lifeline)
+    # What a library prints is no output of the command.
+    os.dup2(2, 1)
+    try:
+        captioner = source.captioner()
+        if torch := sys.modules.get("torch"):
+            torch.set_num_threads(threads)
+    except Exception as error:
+        channel.send(Unable.of(error))
+        return
+    # A broken pipe: nobody is left to work for.
+    with suppress(EOFError, OSError):
+        channel.send(READY)
+        while (task := channel.recv()) is not None:
+            channel.send(run_task(task, captioner, name))
+
+
+def _leave_interrupts_alone() -> None:
+    """Ctrl-C goes to the whole foreground group of a terminal; the coordinator alone acts upon it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+
+def _end_with(lifeline: Connection) -> None:
+    """End this process as soon as the other end of ``lifeline`` is closed, in the middle of a computation."""
+
+    def watch() -> None:
+        with suppress(EOFError, OSError):
+            lifeline.recv_bytes()
+        os._exit(1)
+
+    threading.Thread(target=watch, name="lifeline", daemon=True).start()
+    if sys.platform != "win32":
+        import fcntl
+
+        # Compiled code may keep Python from running that thread; the system's signal ends the process then.
+        with suppress(OSError, AttributeError):
+            fcntl.fcntl(lifeline.fileno(), fcntl.F_SETOWN, os.getpid())
+            flags = fcntl.fcntl(lifeline.fileno(), fcntl.F_GETFL)
+            fcntl.fcntl(lifeline.fileno(), fcntl.F_SETFL, flags | os.O_ASYNC)

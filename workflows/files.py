@@ -1,0 +1,106 @@
+"""Where an output goes: checked before the work, written under temporary names, renamed when complete."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from rscc.files import atomic_write
+from workflows.errors import FormatUnsupported, OutputExists, OutputFolderMissing, OutputNotWritable
+
+SUPPORTED_SUFFIXES = (".geojson",)
+_FORMULA = re.compile(r"'*\s*[=+@\t-]")
+
+
+def style_path(path: Path) -> Path:
+    """Return the path of the QGIS style that lies beside the report ``path``."""
+    return path.with_suffix(".qml")
+
+
+def check_output(path: str | Path, overwrite: bool = False) -> Path:
+    """Make sure that a report can be written to ``path``, without leaving anything there.
+
+    Raises:
+        FormatUnsupported: another suffix than the supported ones.
+        OutputFolderMissing: the folder does not exist.
+        OutputExists: the report or its style exists and ``overwrite`` is False, or a folder has that name.
+        OutputNotWritable: no file can be made in the folder.
+    """
+    path = Path(path)
+    if path.suffix.lower() not in SUPPORTED_SUFFIXES:
+        raise FormatUnsupported(
+            f"{path}: reports are written as {', '.join(SUPPORTED_SUFFIXES)}; give the output such a name"
+        )
+    check_free((path, style_path(path)), overwrite)
+    return path
+
+
+def check_free(targets: Sequence[Path], overwrite: bool) -> None:
+    """Make sure that files, all in one folder, can be written without harm.
+
+    Raises:
+        OutputFolderMissing, OutputExists, OutputNotWritable: as :func:`check_output`.
+    """
+    check_folder(targets[0])
+    for target in targets:
+        if target.is_dir():
+            raise OutputExists(f"{target}: a folder has this name; choose another output name")
+        if target.exists() and not overwrite:
+            raise OutputExists(f"{target}: exists already; add --overwrite or choose another output name")
+
+
+def check_folder(path: Path) -> None:
+    """Make sure that the folder of ``path`` is there and takes files, without leaving anything there.
+
+    Raises:
+        OutputFolderMissing: it does not exist, or is no folder.
+        OutputNotWritable: no file can be made in it.
+    """
+    if not path.parent.is_dir():
+        raise OutputFolderMissing(f"{path}: the folder {path.parent} does not exist; create it first")
+    probe = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        probe.touch(exist_ok=False)
+        probe.unlink()
+    except OSError as error:
+        raise _not_writable(path, error) from error
+
+
+def write_together(contents: Mapping[Path, Iterable[str | bytes]]) -> None:
+    """Write files that belong together, text as UTF-8; on any error none of the names is touched.
+
+    Every file is complete under a temporary name in its own folder before the first is renamed; they are
+    renamed in the order given, so the last one there means that all are.
+
+    Raises:
+        OutputNotWritable: the system refused; temporary files are removed.
+    """
+    try:
+        with atomic_write(*contents) as drafts:
+            for draft, chunks in zip(drafts, contents.values(), strict=True):
+                with draft.open("xb") as file:
+                    file.writelines(chunk.encode() if isinstance(chunk, str) else chunk for chunk in chunks)
+    except OSError as error:
+        raise _not_writable(list(contents)[-1], error) from error
+
+
+def is_formula(text: str) -> bool:
+    """Return whether a spreadsheet takes a cell for a formula, perhaps after marks that keep it from that."""
+    return _FORMULA.match(text) is not None
+
+
+def guarded_cell(text: str) -> str:
+    """Return the text as a cell of CSV that no spreadsheet calculates: a formula gets ``'`` in front."""
+    return f"'{text}" if is_formula(text) else text
+
+
+def unguarded_cell(text: str) -> str:
+    """Return what :func:`guarded_cell` was given."""
+    return text[1:] if text.startswith("'") and is_formula(text) else text
+
+
+def _not_writable(path: Path, error: OSError) -> OutputNotWritable:
+    reason = error.strerror or str(error)
+    return OutputNotWritable(f"{path}: cannot be written ({reason}); choose another folder or free this one")

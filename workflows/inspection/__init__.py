@@ -1,0 +1,1 @@
+"""Looks at pairs without changing anything: inspect, explain, and what a run will cost."""

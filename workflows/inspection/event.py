@@ -1,0 +1,277 @@
+"""One change of a report, read back from its file; it may come from anybody, so nothing in it is trusted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from types import NoneType
+from typing import Any, get_args, get_type_hints
+
+import shapely
+from shapely.geometry import MultiPolygon, Polygon, shape
+
+from tiling import SceneNotFound, locate
+from workflows.errors import OptionInvalid, ReportInvalid
+from workflows.options import SceneOptions
+from workflows.report.geojson import joined, polygons_in
+from workflows.report.report import Change
+
+LARGEST_BYTES = 256 * 2**20
+"""Of a report that is read: it takes some times as much memory."""
+_LARGEST_NUMBER = 1e15
+_RECORD = ("inputs", "model", "settings", "tiling")
+
+
+@dataclass(frozen=True)
+class ReportedEvent:
+    """One change of a report, and what the report says of how it was found.
+
+    Attributes:
+        report: the file.
+        change: as the report has it; what an older report does not tell has its default.
+        features: all changes of the report, as they are in the file.
+        record: the members ``inputs``, ``model``, ``settings`` and ``tiling`` of the run record.
+    """
+
+    report: Path
+    change: Change
+    features: Sequence[Any]
+    record: Mapping[str, Mapping[str, Any]]
+
+    @property
+    def named_scenes(self) -> tuple[str, str]:
+        """The scenes before and after as the run record names them.
+
+        Raises:
+            ReportInvalid: it names none.
+        """
+        before, after = (self._scene(role) for role in ("before", "after"))
+        return before, after
+
+    def scenes(self) -> tuple[str, str]:
+        """Return where the scenes are: as they are named, else beside the report.
+
+        Raises:
+            SceneNotFound: one is in neither place.
+            TilingError: its name is none that is read, or its archive is damaged.
+        """
+        before, after = (self._found(name) for name in self.named_scenes)
+        return before, after
+
+    def others(self) -> Iterator[Polygon | MultiPolygon]:
+        """Yield the outlines of the other changes.
+
+        Raises:
+            ReportInvalid: a change has none.
+        """
+        for feature in self.features:
+            if _id_of(feature) != self.change.id:
+                yield _geometry(self.report, feature)
+
+    def options(self) -> SceneOptions:
+        """Return how the scenes were read.
+
+        Raises:
+            ReportInvalid: the record says so in values that no run has.
+        """
+        settings = {name: self.record["settings"].get(name) for name in _SETTINGS}
+        given = {name: value for name, value in settings.items() if value is not None}
+        wrong = [name for name, value in given.items() if not _SETTINGS[name](value)]
+        if wrong:
+            raise ReportInvalid(f"{shown(self.report)}: its setting {wrong[0]} is damaged; {_ANOTHER}")
+        try:
+            plain: dict[str, Any] = {
+                n: tuple(value) if isinstance(value, list) else value for n, value in given.items()
+            }
+            return SceneOptions(**plain)
+        except OptionInvalid as error:
+            raise ReportInvalid(
+                f"{shown(self.report)}: a setting is damaged ({error}); {_ANOTHER}"
+            ) from error
+
+    def _scene(self, role: str) -> str:
+        scene = self.record["inputs"].get(role)
+        path = scene.get("path") if isinstance(scene, dict) else None
+        # What is printed of it, by anybody, must not steer a terminal.
+        if not isinstance(path, str) or not path or not path.isprintable():
+            raise ReportInvalid(
+                f"{shown(self.report)}: it names no scene {role} that can be read; give BEFORE and AFTER"
+            )
+        return path
+
+    def _found(self, name: str) -> str:
+        for place in (name, str(self.report.parent / name)):
+            try:
+                local = locate(place).local
+            except SceneNotFound:
+                continue
+            if local is None or local.exists():
+                return place
+        raise SceneNotFound(
+            f"{shown(self.report)}: its scene {name} is neither there nor beside the report; give BEFORE and "
+            "AFTER, where the scenes are now"
+        )
+
+
+def read_event(path: str | Path, number: int) -> ReportedEvent:
+    """Read the change with the id ``number`` of a GeoJSON report.
+
+    Raises:
+        ReportInvalid: the file is missing, too large, or no report that rscc wrote.
+        OptionInvalid: the report has no such change.
+    """
+    path = Path(path)
+    content = _content(path)
+    record: Any = content.get("rscc")
+    features: Any = content.get("features")
+    whole = isinstance(record, dict) and all(isinstance(record.get(name), dict) for name in _RECORD)
+    if not whole or not isinstance(features, list) or content.get("type") != "FeatureCollection":
+        raise ReportInvalid(f"{shown(path)}: this GeoJSON is no report of rscc; {_ANOTHER}")
+    feature = next((one for one in features if _id_of(one) == number), None)
+    if feature is None:
+        last = max((_id_of(one) or 0 for one in features), default=0)
+        there = f"it has {len(features)} changes; give --id 1 to {last}" if features else "it has no changes"
+        raise OptionInvalid(f"{shown(path)}: there is no change {number} in it; {there}")
+    return ReportedEvent(path, _change(path, feature), features, {name: record[name] for name in _RECORD})
+
+
+def shown(text: str | Path) -> str:
+    """Return a text in which characters that a terminal obeys, or does not show, are written out."""
+    return "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in str(text)
+    )
+
+
+_ANOTHER = "give a .geojson file that rscc caption or rscc batch wrote"
+
+
+def _content(path: Path) -> dict[str, Any]:
+    name = shown(path)
+    if path.is_dir():
+        there = path / "pairs"
+        if there.is_dir():
+            raise ReportInvalid(
+                f"{name}: it is an archive; give the report of one of its pairs, "
+                f"{shown(there)}/PAIR/changes.geojson"
+            )
+        raise ReportInvalid(f"{name}: it is a folder; {_ANOTHER}")
+    if not path.is_file():
+        raise ReportInvalid(f"{name}: there is no such file; {_ANOTHER}")
+    try:
+        size = path.stat().st_size
+        if size > LARGEST_BYTES:
+            raise ReportInvalid(
+                f"{name}: it has {size / 2**20:,.0f} MiB; reports are read up to "
+                f"{LARGEST_BYTES / 2**20:,.0f} MiB, so caption a part of the scene with --bbox"
+            )
+        text = path.read_text(encoding="utf-8")
+        content = json.loads(text, parse_constant=_refused)
+    except OSError as error:
+        raise ReportInvalid(f"{name}: it cannot be read ({error.strerror}); check its permissions") from error
+    except json.JSONDecodeError as error:
+        cut = text.lstrip().startswith("{") and _at_end(error)
+        what = "it is cut off" if cut else "it is no JSON"
+        raise ReportInvalid(f"{name}: {what}; {_ANOTHER}") from error
+    except (ValueError, RecursionError) as error:
+        raise ReportInvalid(f"{name}: it is no JSON; {_ANOTHER}") from error
+    if not isinstance(content, dict):
+        raise ReportInvalid(f"{name}: it is no GeoJSON; {_ANOTHER}")
+    return content
+
+
+def _at_end(error: json.JSONDecodeError) -> bool:
+    # Half a word, number or escape is found at its start.
+    return error.msg.startswith("Unterminated") or error.pos >= len(error.doc.rstrip()) - 8
+
+
+def _refused(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")
+
+
+def _id_of(feature: Any) -> int | None:
+    properties = feature.get("properties") if isinstance(feature, dict) else None
+    number = properties.get("id") if isinstance(properties, dict) else None
+    return number if type(number) is int else None
+
+
+def _change(path: Path, feature: Mapping[str, Any]) -> Change:
+    """Return a feature as what was written; an attribute that it lacks has its default."""
+    hints = get_type_hints(Change)
+    properties = feature["properties"]
+    values: dict[str, Any] = {}
+    for name in (each.name for each in fields(Change) if each.name in properties):
+        value = properties[name]
+        if not _fits(hints[name], value):
+            raise ReportInvalid(
+                f"{shown(path)}: the attribute {name} of change {properties['id']} is damaged; {_ANOTHER}"
+            )
+        values[name] = tuple(value) if isinstance(value, list) else value
+    try:
+        return Change(geometry=_geometry(path, feature), **values)
+    except TypeError as error:
+        raise ReportInvalid(
+            f"{shown(path)}: change {properties['id']} lacks attributes that every report has; {_ANOTHER}"
+        ) from error
+
+
+def _fits(hint: Any, value: Any) -> bool:
+    if hint == tuple[str, ...]:
+        return isinstance(value, list) and all(isinstance(one, str) for one in value)
+    kinds = get_args(hint) or (hint,)
+    if value is None:
+        return NoneType in kinds
+    if type(value) is int or type(value) is float:
+        return (float in kinds or type(value) in kinds) and _is_number(value)
+    return type(value) in kinds
+
+
+def _geometry(path: Path, feature: Any) -> Polygon | MultiPolygon:
+    """Return the outlines of a feature, in degrees; valid."""
+    try:
+        geometry = shape(feature["geometry"])
+        west, south, east, north = geometry.bounds
+        on_earth = -180 <= west <= east <= 180 and -90 <= south <= north <= 90
+        parts = polygons_in(shapely.make_valid(geometry)) if on_earth else []
+    # Whatever a hostile file brings shapely to say.
+    except Exception as error:
+        raise _no_outline(path, feature) from error
+    if not parts:
+        raise _no_outline(path, feature)
+    return joined(parts)
+
+
+def _no_outline(path: Path, feature: Any) -> ReportInvalid:
+    return ReportInvalid(
+        f"{shown(path)}: change {_id_of(feature)} has no outline in degrees of longitude and latitude; "
+        f"{_ANOTHER}"
+    )
+
+
+def _is_number(value: Any) -> bool:
+    # A comparison, since whole numbers of any length are JSON.
+    return type(value) in (int, float) and abs(value) < _LARGEST_NUMBER
+
+
+def _numbers(value: Any, count: int) -> bool:
+    return isinstance(value, list) and len(value) == count and all(map(_is_number, value))
+
+
+def _is_flag(value: Any) -> bool:
+    return type(value) is bool
+
+
+_SETTINGS = {
+    "bands": lambda value: (
+        isinstance(value, list)
+        and all(type(band) is int or (isinstance(band, str) and band.isprintable()) for band in value)
+    ),
+    "bounds": lambda value: _numbers(value, 4),
+    "gsd": _is_number,
+    "scale": lambda value: value == "reflectance" or _numbers(value, 2),
+    "normalize": _is_flag,
+    "align": _is_flag,
+    "force": _is_flag,
+}
+"""Members of the record's settings that say how scenes are read, and which values they may have."""

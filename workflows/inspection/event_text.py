@@ -1,0 +1,73 @@
+"""A reported change and its evidence as one screen of plain words; knows only its plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from workflows.inspection.event import shown
+
+INDENT = 14
+_UNKNOWN = "not known"
+_KINDS = {"came": "came", "gone": "is gone", "around": "stands there"}
+
+
+def event_text(facts: Mapping[str, Any]) -> str:
+    """Return the lines for people; ``facts`` is the plain form of an explained event."""
+    lines = [
+        facts["caption"],
+        *(f"or: {sentence}" for sentence in facts["alternatives"]),
+        "",
+        *(f"{name.ljust(INDENT)}{words}" for name, words in _facts(facts)),
+        "",
+        *_evidence(facts),
+    ]
+    # A report may come from anybody, and some letters steer a terminal.
+    return "\n".join(shown(line) for line in lines)
+
+
+def _facts(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    sure = "" if facts["caption_confident"] else ", too little is sure for words of its own"
+    yield "score", f"{facts['score']:.2f}{sure}"
+    yield "direction", facts["direction"] or _UNKNOWN
+    for title, name in (("came", "came"), ("is gone", "gone"), ("ground before", "before_cover")):
+        yield title, ", ".join(facts[name]) or "nothing that is sure"
+    yield "outlines", f"{facts['count']:,}"
+    yield "area", _metres(facts["area_m2"])
+    for title in ("largest", "median"):
+        size = facts[f"{title}_m2"]
+        yield title, _UNKNOWN if size is None else _metres(size)
+    yield "place", facts["place"] or _UNKNOWN
+    yield "arrangement", facts["arrangement"] or _UNKNOWN
+    yield "change", f"probability {facts['change_probability']:.2f}, the mean inside the outlines"
+    yield "dates", " to ".join(facts[f"date_{role}"] or "no date" for role in ("before", "after"))
+    yield "scenes", " -> ".join(facts["scenes"])
+    yield "model", f"{facts['model']} {facts['model_version']}"
+    yield "report", f"{facts['report']}, change {facts['id']}"
+
+
+def _evidence(facts: Mapping[str, Any]) -> Iterator[str]:
+    if facts["evidence"] is None:
+        yield f"no evidence: {facts['no_evidence']}"
+        return
+    yield f"evidence: what {facts['evidence_model']} says of the place, stated or not"
+    rows: list[tuple[str, ...]] = [("", "", "probability", "stated from", "in the report")]
+    rows += [_row(answer) for answer in facts["evidence"]]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield _line(row, widths)
+
+
+def _row(answer: Mapping[str, Any]) -> tuple[str, ...]:
+    least = "never" if answer["least"] is None else f"{answer['least']:.2f}"
+    stated = {True: "yes", False: "no", None: "-"}[answer["stated"]]
+    return _KINDS[answer["kind"]], answer["name"], f"{answer['probability']:.2f}", least, stated
+
+
+def _line(row: Sequence[str], widths: Sequence[int]) -> str:
+    kind, name, *others = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+    return "  ".join([kind, name, *others]).rstrip()
+
+
+def _metres(area: float) -> str:
+    return f"{area:,.0f} m2" if area < 10_000 else f"{area:,.0f} m2 ({area / 10_000:,.2f} ha)"

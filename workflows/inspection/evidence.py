@@ -1,0 +1,184 @@
+"""What the facts of a reported change rest on: every answer of the model's fact heads, stated or not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import shapely
+from shapely.geometry import MultiPolygon, Polygon
+
+from tiling import NoOverlap, ScenePair, locate, on_map, transformer
+from workflows.inspection.event import ReportedEvent, shown
+from workflows.report.geojson import polygons_in
+from workflows.scene.crops import clipped
+from workflows.scene.facts import fact_logits
+from workflows.scene.run import SceneRun
+
+if TYPE_CHECKING:
+    from rscc.captioner import Captioner
+    from rscc.model_folder import ModelCard
+
+WGS84 = "EPSG:4326"
+# Parts of a pixel that outlines are brought back to: they were traced along pixels, then rounded in degrees.
+STEPS = 8
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the heads say to one question.
+
+    Attributes:
+        kind: ``came``, ``gone`` or ``around`` (it stands there, whether or not it changed).
+        name: the object class.
+        probability: calibrated, 0..1, given that something changed.
+        least: the probability from which it is stated; None where it is never stated, since there was too
+            little to learn it from.
+        stated: whether the report states it; None where a report has no attribute for it.
+    """
+
+    kind: str
+    name: str
+    probability: float
+    least: float | None
+    stated: bool | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values, the probability with 4 decimals."""
+        return {**asdict(self), "probability": round(self.probability, 4)}
+
+
+@dataclass(frozen=True)
+class ExplainedEvent:
+    """A reported change and what its facts rest on.
+
+    Attributes:
+        event: the change, as the report has it.
+        scenes: names of the scenes before and after.
+        answers: of the fact heads; None where there are none.
+        reason: why there are none.
+        model: name and version of what answered.
+        warnings: what makes the answers doubtful, one line each.
+    """
+
+    event: ReportedEvent
+    scenes: tuple[str, str]
+    answers: tuple[Answer, ...] | None = None
+    reason: str | None = None
+    model: str | None = None
+    warnings: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values: the attributes of the change, and its evidence."""
+        answers = None
+        if self.answers is not None:
+            answers = [
+                asdict(answer) | {"probability": round(answer.probability, 4)} for answer in self.answers
+            ]
+        return {
+            "report": str(self.event.report),
+            **self.event.change.properties(),
+            "scenes": list(self.scenes),
+            "evidence": answers,
+            "evidence_model": self.model,
+            "no_evidence": self.reason,
+        }
+
+
+def shipped_model(event: ReportedEvent) -> str | None:
+    """Return the name of the model that made a report; None where it does not come with this installation.
+
+    Since a report may come from anybody, it may name a shipped model, but no folder of weights.
+    """
+    from rscc.model_folder import available_models
+
+    name = event.record["model"].get("name")
+    return next((card.name for card in available_models() if card.name == name), None)
+
+
+def explain_event(
+    event: ReportedEvent, captioner: Captioner | None, scenes: tuple[str, str] | None = None
+) -> ExplainedEvent:
+    """Ask a model what the facts of a reported change rest on.
+
+    Args:
+        event: the change.
+        captioner: the model that made the report; None where that cannot be had.
+        scenes: before and after; None takes those that the report names.
+
+    Raises:
+        TilingError: a scene cannot be read, or the change does not lie on the ground that both show.
+        TooCoarse: a scene is coarser than the model is meant for, and the report was not forced.
+        ReportInvalid: the report is damaged where it says which scenes were read, and how.
+    """
+    before, after = scenes or event.scenes()
+    names = (locate(before).shown, locate(after).shown)
+    if captioner is None:
+        reason = "the model of the report does not come with this rscc; give its folder with --model"
+        return ExplainedEvent(event, names, reason=reason)
+    card, facts = captioner.card, getattr(captioner, "facts", None)
+    if facts is None:
+        return ExplainedEvent(event, names, reason=f"{card.name} {card.version} has no fact heads")
+    with SceneRun.open(before, after, captioner, event.options()) as run:
+        grid = run.pair.grid
+        outline = clipped(_in_pixels([event.change.geometry], run.pair)[0], (0, 0, grid.width, grid.height))
+        if outline.is_empty:
+            raise NoOverlap(
+                f"{shown(event.report)}: change {event.change.id} does not lie on the ground that {names[0]} "
+                f"and {names[1]} both show; give BEFORE and AFTER of this report"
+            )
+        logits = fact_logits(run, [outline], _in_pixels(event.others(), run.pair))[0]
+        warnings = (*_other_model(event, card), *_other_grid(event, run.pair))
+    values = facts.rules.probabilities(logits, known=True)
+    learnt = zip(values.items(), facts.rules.sure, facts.rules.slopes, strict=True)
+    answers = tuple(
+        _answer(event, answer, value, least if slope else None) for (answer, value), least, slope in learnt
+    )
+    return ExplainedEvent(event, names, answers, None, f"{card.name} {card.version}", warnings)
+
+
+def _answer(event: ReportedEvent, answer: str, value: float, least: float | None) -> Answer:
+    from rscc.inference.fact_heads import COVERS
+
+    kind, _, name = answer.partition(" ")
+    change = event.change
+    named = {"came": change.came, "gone": change.gone, "around": change.before_cover}[kind]
+    told = kind != "around" or name in COVERS
+    return Answer(kind, name, value, least, name in named if told else None)
+
+
+def _in_pixels(geometries: Iterable[Polygon | MultiPolygon], pair: ScenePair) -> list[MultiPolygon]:
+    """Return outlines in degrees in pixels of the working grid; empty where they have no place on it."""
+    move, to_pixel = transformer(WGS84, pair.grid.crs), ~pair.grid.transform
+
+    def moved(degrees: np.ndarray) -> np.ndarray:
+        pixels = np.column_stack(on_map(to_pixel, *move.transform(degrees[:, 0], degrees[:, 1])))
+        return np.round(pixels * STEPS) / STEPS
+
+    outlines = shapely.transform(np.array(list(geometries), dtype=object), moved)
+    lost = ~np.isfinite(shapely.bounds(outlines)).all(axis=1)
+    outlines[lost] = MultiPolygon()
+    return [MultiPolygon(polygons_in(outline)) for outline in shapely.make_valid(outlines)]
+
+
+def _other_model(event: ReportedEvent, card: ModelCard) -> list[str]:
+    recorded = event.record["model"]
+    names = ("weights_sha256", "facts_sha256")
+    if all(recorded.get(name) in (None, getattr(card, name, None)) for name in names):
+        return []
+    return [
+        f"{shown(event.report)}: it was made by other weights than those of {card.name} {card.version}; the "
+        "evidence is that of the latter"
+    ]
+
+
+def _other_grid(event: ReportedEvent, pair: ScenePair) -> list[str]:
+    recorded, grid = event.record["tiling"], pair.grid
+    if (recorded.get("width"), recorded.get("height")) == (grid.width, grid.height):
+        return []
+    return [
+        f"{shown(event.report)}: the scenes share {grid.width} x {grid.height} pixels, other ones than when "
+        "it was made; the evidence is that of the scenes as they are"
+    ]

@@ -1,0 +1,1 @@
+"""One layer of all changes of an archive, in every format."""

@@ -1,0 +1,122 @@
+"""GeoPackages whose bytes depend on their content alone, with the styles that QGIS applies by itself."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pyarrow as pa
+import pyogrio
+from pyogrio.errors import DataLayerError, DataSourceError
+from pyogrio.util import vsi_path
+
+GEOMETRY = "geometry"
+# GDAL notes when a layer was changed; the same changes are to make the same file.
+_NO_TIME = {"OGR_CURRENT_DATE": "2000-01-01T00:00:00Z"}
+_STYLE_TEXTS = (
+    "f_table_catalog",
+    "f_table_schema",
+    "f_table_name",
+    "f_geometry_column",
+    "styleName",
+    "styleQML",
+    "styleSLD",
+)
+_STYLES = pa.schema(
+    {
+        **dict.fromkeys(_STYLE_TEXTS, pa.string()),
+        "useAsDefault": pa.bool_(),
+        **dict.fromkeys(("description", "owner", "ui"), pa.string()),
+        "update_time": pa.timestamp("ms"),
+    }
+)
+
+
+def write_layer(
+    path: Path,
+    name: str,
+    schema: pa.Schema,
+    groups: Iterable[pa.RecordBatch],
+    *,
+    crs: str,
+    description: str,
+    metadata: Mapping[str, str],
+) -> None:
+    """Add a layer of multipolygons to ``path``, which is made if it is not there; group by group.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    with _writing(path) as name_of_file:
+        pyogrio.write_arrow(
+            pa.RecordBatchReader.from_batches(schema, groups),
+            name_of_file,
+            layer=name,
+            driver="GPKG",
+            geometry_name=GEOMETRY,
+            geometry_type="MultiPolygon",
+            crs=crs,
+            append=path.exists(),
+            layer_metadata=dict(metadata),
+            layer_options={"GEOMETRY_NAME": GEOMETRY, "DESCRIPTION": description},
+        )
+
+
+def write_styles(path: Path, styles: Mapping[str, str]) -> None:
+    """Add the QGIS styles of layers, by their names, each the default of its layer.
+
+    Raises:
+        OSError: they cannot be written.
+    """
+    rows = [
+        {
+            **dict.fromkeys((*_STYLE_TEXTS, "description", "owner"), ""),
+            "f_table_name": name,
+            "f_geometry_column": GEOMETRY,
+            "styleName": name,
+            "styleQML": style,
+            "useAsDefault": True,
+        }
+        for name, style in styles.items()
+    ]
+    with _writing(path) as name_of_file:
+        pyogrio.write_arrow(
+            pa.Table.from_pylist(rows, _STYLES),
+            name_of_file,
+            layer="layer_styles",
+            driver="GPKG",
+            append=True,
+            layer_options={"FID": "id"},
+        )
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[str]:
+    """Yield the name by which pyogrio writes ``path``, and make sure that the file is there afterwards."""
+    before = {name: pyogrio.get_gdal_config_option(name) for name in _NO_TIME}
+    pyogrio.set_gdal_config_options(_NO_TIME)
+    try:
+        with _plain(path) as name_of_file:
+            yield name_of_file
+    except (DataSourceError, DataLayerError) as error:
+        raise OSError(f"{path.name}: {error}") from error
+    finally:
+        pyogrio.set_gdal_config_options(before)
+    if not path.is_file():
+        raise OSError(f"{path.name}: was not written; give the archive a path without ! and line breaks")
+
+
+@contextmanager
+def _plain(path: Path) -> Iterator[str]:
+    """Yield a name of ``path`` that pyogrio leaves as it is: it takes a ``!`` for the end of an archive."""
+    name = os.path.abspath(path)
+    if vsi_path(name) == name:
+        yield name
+        return
+    with TemporaryDirectory(prefix="rscc-") as folder:
+        link = Path(folder) / "layers"
+        link.symlink_to(os.path.dirname(name), target_is_directory=True)
+        yield str(link / path.name)

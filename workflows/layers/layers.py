@@ -1,0 +1,213 @@
+"""What describes a whole archive: all changes as GeoParquet and GeoPackage, a summary, a STAC catalog.
+
+Pairs are read one by one, so memory does not grow with the archive. The layers have the same bytes whoever
+did the pairs, in whatever order; only the summary tells of times and attempts.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import shapely
+from shapely.geometry import MultiPolygon
+
+from workflows.errors import ReportsDamaged
+from workflows.files import guarded_cell
+from workflows.layers import geopackage
+from workflows.layers.parquet import CRS, GROUP, PLAIN_SCHEMA, ChangeTable, read_groups
+from workflows.layers.stac import catalog_lines, pair_geometry
+from workflows.progress import Progress, tell
+from workflows.report.geojson import parts_of
+from workflows.report.qgis import pairs_style, qgis_style
+from workflows.store.folder import REPORT, ArchiveFolder
+from workflows.store.ledger_rows import DONE, DROPPED, LedgerRow
+
+# Counted up when the same pairs are to make other layers.
+_VERSION = 2
+_DIGEST = "rscc:digest"
+_HEAD_BYTES = 65536
+# What the layers tell of a pair: nothing that changes from run to run.
+_PLACE = ("pair", "site", "state", "date_before", "date_after", "before", "after")
+_COUNTS = {"changes": pa.int64(), "area_m2": pa.float64(), "tiles": pa.int64()}
+_FAILURE = ("kind", "error", "line")
+_SUMMARY = (*_PLACE, *_COUNTS, "seconds", "attempts", *_FAILURE)
+_PAIRS = pa.schema(
+    {
+        **dict.fromkeys(_PLACE, pa.string()),
+        **_COUNTS,
+        **dict.fromkeys(_FAILURE, pa.string()),
+        geopackage.GEOMETRY: pa.binary(),
+    }
+)
+_FILES = {
+    "changes.parquet": ("application/vnd.apache.parquet", "All changes (GeoParquet)"),
+    "changes.gpkg": ("application/geopackage+sqlite3", "All changes and all pairs (GeoPackage)"),
+    "summary.csv": ("text/csv", "What became of every pair"),
+}
+
+
+def write_layers(folder: ArchiveFolder, rows: Iterable[LedgerRow], progress: Progress | None = None) -> bool:
+    """Write the layers of an archive; they replace those that are there together, or not at all.
+
+    ``rows`` are its pairs in the order of the table; those that were dropped from it are left out. Layers
+    that say the same already are left alone, and only the summary is written anew where it tells of other
+    times. Returns whether all were written. ``progress`` is told of the stage ``layers``, in pairs.
+
+    Raises:
+        ReportsDamaged: reports of pairs that are done are missing or cannot be read; ``pairs`` names them.
+        OutputNotWritable: the system refused.
+    """
+    with folder.drafting() as draft:
+        spool = Spool(draft / "rows")
+        digest = _gather(rows, spool, draft / folder.summary.name)
+        is_new = digest != _digest_of(folder)
+        if is_new:
+            _write(folder, draft, spool, digest, progress)
+        elif (draft / folder.summary.name).read_bytes() == folder.summary.read_bytes():
+            (draft / folder.summary.name).unlink()
+        spool.path.unlink()
+    return is_new
+
+
+class Spool:
+    """Rows kept in a file, one a line, to be gone through several times however many there are."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.count = 0
+
+    def keep(self, rows: Iterable[LedgerRow]) -> Iterator[LedgerRow]:
+        """Yield the rows, and keep each."""
+        with self.path.open("w", encoding="utf-8") as file:
+            for row in rows:
+                file.write(f"{json.dumps(asdict(row), default=bytes.hex)}\n")
+                self.count += 1
+                yield row
+
+    def __iter__(self) -> Iterator[LedgerRow]:
+        with self.path.open(encoding="utf-8") as file:
+            for line in file:
+                kept = json.loads(line)
+                footprint = kept["footprint"] and bytes.fromhex(kept["footprint"])
+                yield LedgerRow(**kept | {"footprint": footprint, "warnings": tuple(kept["warnings"])})
+
+
+def _gather(rows: Iterable[LedgerRow], spool: Spool, summary: Path) -> str:
+    """Keep the rows in the spool, write the summary, and return the hash of what the other layers show."""
+    digest = hashlib.sha256(str(_VERSION).encode())
+    with summary.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(_SUMMARY)
+        for row in spool.keep(row for row in rows if row.state != DROPPED):
+            shown = _shown(row)
+            digest.update(repr((row.key, row.footprint, *shown.values())).encode())
+            times = {"seconds": row.seconds, "attempts": row.attempts}
+            writer.writerow([_cell(name, {**shown, **times}[name]) for name in _SUMMARY])
+    return digest.hexdigest()
+
+
+def _write(folder: ArchiveFolder, draft: Path, spool: Spool, digest: str, progress: Progress | None) -> None:
+    """Make all layers but the summary in ``draft``."""
+    parquet, pairs = draft / folder.parquet.name, draft / "pairs.arrow"
+    record = _tables(folder, spool, parquet, pairs, progress)
+    about = {"rscc": json.dumps(record, ensure_ascii=False)}
+    package = draft / folder.geopackage.name
+    for name, schema, groups, description in (
+        ("changes", PLAIN_SCHEMA, read_groups(parquet), "Changed places with their captions"),
+        ("pairs", _PAIRS, _groups(pairs), "Pairs of scenes and what became of them"),
+    ):
+        geopackage.write_layer(
+            package, name, schema, groups, crs=CRS, description=description, metadata=about
+        )
+    geopackage.write_styles(package, {"changes": qgis_style(), "pairs": pairs_style()})
+    pairs.unlink()
+    done = (row.pair for row in spool if row.state == DONE)
+    facts = {_DIGEST: digest, **{f"rscc:{name}": value for name, value in (record or {}).items()}}
+    with (draft / folder.catalog.name).open("w", encoding="utf-8") as file:
+        file.writelines(catalog_lines(done, facts, _FILES))
+
+
+def _tables(
+    folder: ArchiveFolder, spool: Spool, parquet: Path, pairs: Path, progress: Progress | None
+) -> dict[str, Any] | None:
+    """Write the changes to ``parquet`` and the pairs to ``pairs``; return the run record that all share."""
+    record, damaged, waiting = None, [], []
+    with (
+        ChangeTable(parquet) as table,
+        pa.OSFile(str(pairs), "wb") as sink,
+        pa.ipc.new_stream(sink, _PAIRS) as stream,
+    ):
+        for number, row in enumerate(spool, start=1):
+            report = _report(folder, row)
+            if report is None and row.state == DONE:
+                damaged.append(row.pair)
+                continue
+            if report is not None:
+                table.add(row.pair, row.site, report["features"])
+                record = record or {name: report["rscc"][name] for name in ("model", "settings", "versions")}
+            waiting.append(_pair(row, report))
+            if len(waiting) == GROUP or number == spool.count:
+                stream.write_batch(pa.RecordBatch.from_pylist(waiting, _PAIRS))
+                waiting.clear()
+                tell(progress, "layers", number, spool.count)
+        table.finish(record)
+    if damaged:
+        raise ReportsDamaged(folder.pair_folder(damaged[0]) / REPORT, damaged)
+    return record
+
+
+def _report(folder: ArchiveFolder, row: LedgerRow) -> dict[str, Any] | None:
+    """Return the report of a pair; None if it is not done, or its report is missing or damaged."""
+    if row.state != DONE:
+        return None
+    try:
+        report = json.loads((folder.pair_folder(row.pair) / REPORT).read_bytes())
+    except (OSError, ValueError):
+        return None
+    return report if isinstance(report, dict) and {"rscc", "features"} <= report.keys() else None
+
+
+def _pair(row: LedgerRow, report: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return one row of the layer of pairs."""
+    shown, geometry = _shown(row), pair_geometry(row, report)
+    if report is not None:
+        inputs = report["rscc"]["inputs"]
+        shown |= {f"date_{role}": inputs[role]["date"] for role in ("before", "after")}
+    wkb = None if geometry is None else shapely.to_wkb(MultiPolygon(parts_of(geometry)))
+    return shown | {geopackage.GEOMETRY: wkb}
+
+
+def _shown(row: LedgerRow) -> dict[str, Any]:
+    return {name: getattr(row, name) for name in _PAIRS.names[:-1]}
+
+
+def _groups(path: Path) -> Iterator[pa.RecordBatch]:
+    with pa.OSFile(str(path)) as source, pa.ipc.open_stream(source) as stream:
+        yield from stream
+
+
+def _cell(name: str, value: Any) -> Any:
+    """Return a cell of the summary: numbers rounded, text on one line that no spreadsheet calculates."""
+    if isinstance(value, float):
+        return f"{value:.2f}"
+    if not isinstance(value, str) or name == "pair":
+        return value
+    return guarded_cell(" ".join(value.splitlines()))
+
+
+def _digest_of(folder: ArchiveFolder) -> str | None:
+    """Return the hash that is kept in the catalog; None unless all layers are there."""
+    if not all(layer.is_file() for layer in folder.layers):
+        return None
+    # It stands in the head, which is one line; the items may be many.
+    with folder.catalog.open("rb") as file:
+        match = re.search(rb'"rscc:digest": "([0-9a-f]{64})"', file.readline(_HEAD_BYTES))
+    return None if match is None else match[1].decode()

@@ -1,0 +1,119 @@
+"""The changes of all pairs as one GeoParquet file, written and read in groups of rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pyproj
+import shapely
+from shapely.geometry import MultiPolygon, shape
+
+from workflows.report.geojson import parts_of
+from workflows.report.report import Change
+
+CRS = "EPSG:4326"
+GROUP = 10_000
+GEOMETRY = "geometry"
+_CORNERS = ("xmin", "ymin", "xmax", "ymax")
+_BBOX = pa.struct([(corner, pa.float64()) for corner in _CORNERS])
+_LISTS = ("alternatives", "came", "gone", "before_cover")
+_KINDS = {
+    **dict.fromkeys(("id", "count"), pa.int64()),
+    **dict.fromkeys(_LISTS, pa.list_(pa.string())),
+    **dict.fromkeys(("score", "change_probability", "area_m2", "largest_m2", "median_m2"), pa.float64()),
+    "caption_confident": pa.bool_(),
+}
+PROPERTIES = [each.name for each in fields(Change) if each.name != GEOMETRY]
+SCHEMA = pa.schema(
+    {
+        **{name: _KINDS.get(name, pa.string()) for name in ("pair", "site", *PROPERTIES)},
+        GEOMETRY: pa.binary(),
+        "bbox": _BBOX,
+    }
+)
+PLAIN_SCHEMA = pa.schema(
+    {name: pa.string() if name in _LISTS else SCHEMA.field(name).type for name in SCHEMA.names[:-1]}
+)
+
+
+class ChangeTable:
+    """GeoParquet 1.1 of changes, in the order in which they come; take it in a ``with`` block.
+
+    Geometries are multipolygons in longitude and latitude (WGS84) as WKB; ``bbox`` is the box of each, so
+    that readers can pass over groups of rows. The same changes make the same bytes.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._writer = pq.ParquetWriter(path, SCHEMA, compression="zstd")
+        self._rows: list[dict[str, Any]] = []
+        self._bounds = np.array([np.inf, np.inf, -np.inf, -np.inf])
+
+    def __enter__(self) -> ChangeTable:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._writer.close()
+
+    def add(self, pair: str, site: str | None, features: Iterable[Mapping[str, Any]]) -> None:
+        """Add the features of the report of one pair."""
+        for feature in features:
+            own = {name: feature["properties"][name] for name in PROPERTIES}
+            geometry = MultiPolygon(parts_of(shape(feature["geometry"])))
+            self._rows.append({"pair": pair, "site": site, **own, GEOMETRY: geometry})
+            if len(self._rows) == GROUP:
+                self._write()
+
+    def finish(self, record: Mapping[str, Any] | None) -> None:
+        """Write what is left, and ``record``, the run record that all changes share, as metadata ``rscc``."""
+        self._write()
+        column: dict[str, Any] = {
+            "encoding": "WKB",
+            "geometry_types": ["MultiPolygon"],
+            "crs": pyproj.CRS(CRS).to_json_dict(),
+            "covering": {"bbox": {corner: ["bbox", corner] for corner in _CORNERS}},
+        }
+        if np.isfinite(self._bounds).all():
+            column["bbox"] = self._bounds.tolist()
+        geo = {"version": "1.1.0", "primary_column": GEOMETRY, "columns": {GEOMETRY: column}}
+        metadata = {"geo": geo, "rscc": record}
+        self._writer.add_key_value_metadata(
+            {key: json.dumps(value, ensure_ascii=False) for key, value in metadata.items()}
+        )
+
+    def _write(self) -> None:
+        if not self._rows:
+            return
+        geometries = np.array([row[GEOMETRY] for row in self._rows], dtype=object)
+        bounds = shapely.bounds(geometries)  # (n, 4); not a number where a geometry is empty
+        known = bounds[np.isfinite(bounds).all(1)]
+        if len(known):
+            self._bounds[:2] = np.minimum(self._bounds[:2], known[:, :2].min(0))
+            self._bounds[2:] = np.maximum(self._bounds[2:], known[:, 2:].max(0))
+        for row, wkb, corners in zip(self._rows, shapely.to_wkb(geometries), bounds.tolist(), strict=True):
+            row[GEOMETRY] = wkb
+            row["bbox"] = None if np.isnan(corners[0]) else dict(zip(_CORNERS, corners, strict=True))
+        self._writer.write_table(pa.Table.from_pylist(self._rows, SCHEMA), row_group_size=GROUP)
+        self._rows.clear()
+
+
+def read_groups(path: Path) -> Iterator[pa.RecordBatch]:
+    """Yield what :class:`ChangeTable` wrote, for formats without lists: those as JSON, no boxes."""
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(GROUP, columns=PLAIN_SCHEMA.names):
+            columns = [
+                _as_json(column) if name in _LISTS else column
+                for name, column in zip(PLAIN_SCHEMA.names, batch.columns, strict=True)
+            ]
+            yield pa.RecordBatch.from_arrays(columns, schema=PLAIN_SCHEMA)
+
+
+def _as_json(column: pa.Array) -> pa.Array:
+    texts = [None if v is None else json.dumps(v, ensure_ascii=False) for v in column.to_pylist()]
+    return pa.array(texts, pa.string())

@@ -1,0 +1,1 @@
+"""Which scenes belong together: the table of pairs and the catalogs that it is made from."""

@@ -1,0 +1,109 @@
+"""The headers of many scenes: where they lie, when they were taken, how cloudy they are."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from tiling import SceneUnreachable, TilingError, choose_bands, describe, to_wgs84
+from workflows.addresses import public_path
+from workflows.dates import scene_date
+from workflows.errors import CatalogUnreachable
+from workflows.pairs.catalog import Skipped
+from workflows.pairs.sidecars import Sidecars, tag_clouds
+from workflows.progress import Progress, tell
+
+if TYPE_CHECKING:
+    from shapely.geometry import MultiPolygon, Polygon
+
+# Headers are waited for more than they are computed with.
+_READERS = 8
+# So many scenes of a server in a row that cannot be had, and it is the server.
+_PATIENCE = 10
+T = TypeVar("T")
+# Degrees, about a metre.
+_DETAIL = 1e-5
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a scene says without its pixels.
+
+    Attributes:
+        location: what was opened; it may hold secrets.
+        date: ISO date as precise as is known, or None.
+        cloud: cloud cover in percent, or None.
+        footprint: in degrees of WGS84, cut where it crosses 180 degrees.
+    """
+
+    location: str = field(repr=False)
+    date: str | None
+    cloud: float | None
+    footprint: Polygon | MultiPolygon
+
+
+def read_header(location: str, beside: Sidecars | None = None) -> Header:
+    """Read the header of one scene, and of the text files ``beside`` it those that belong to it.
+
+    Raises:
+        TilingError: the scene cannot be read, has no place, or nothing that can be looked at.
+    """
+    info = describe(location)
+    choose_bands(info)
+    date, cloud = beside.facts(Path(location).stem) if beside else (None, None)
+    tags = {"DATE_ACQUIRED": date, **info.tags} if date else info.tags
+    clouds = tag_clouds(info.tags.items())
+    return Header(
+        location=location,
+        date=scene_date(info.path, tags).value,
+        cloud=cloud if clouds is None else clouds,
+        footprint=to_wgs84(info.footprint, info.crs).simplify(_DETAIL),
+    )
+
+
+def read_headers(
+    locations: Sequence[str],
+    progress: Progress | None = None,
+    beside: Callable[[str], Sidecars | None] = lambda location: None,
+) -> Iterator[Header | Skipped]:
+    """Yield the header of each scene in the order given, or why there is none; several are read at a time.
+
+    Raises:
+        CatalogUnreachable: the server of many scenes in a row does not answer.
+    """
+
+    def read(location: str) -> Header | TilingError:
+        try:
+            return read_header(location, beside(location))
+        except TilingError as error:
+            return error
+
+    unreachable = 0
+    executor = ThreadPoolExecutor(_READERS)
+    try:
+        for number, header in enumerate(_ahead(executor, read, locations), start=1):
+            tell(progress, "scenes", number, len(locations))
+            unreachable = unreachable + 1 if isinstance(header, SceneUnreachable) else 0
+            if unreachable == _PATIENCE:
+                raise CatalogUnreachable(
+                    f"{public_path(locations[number - 1])}: {_PATIENCE} scenes in a row cannot be reached; "
+                    "try again when their server answers"
+                )
+            yield Skipped("unreadable", f"{header} (left out)") if isinstance(header, TilingError) else header
+    finally:
+        executor.shutdown(cancel_futures=True)
+
+
+def _ahead(executor: ThreadPoolExecutor, read: Callable[[str], T], locations: Iterable[str]) -> Iterator[T]:
+    """Map in order like the executor does, but only a few ahead: who gives up has not asked for them all."""
+    waiting: deque[Future[T]] = deque()
+    for location in locations:
+        waiting.append(executor.submit(read, location))
+        if len(waiting) >= 2 * _READERS:
+            yield waiting.popleft().result()
+    while waiting:
+        yield waiting.popleft().result()

@@ -1,0 +1,88 @@
+"""GeoJSON geometries after RFC 7946: rounded rings that stay valid, right-hand rule, bounding boxes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import shapely
+from shapely.geometry import MultiPolygon, Polygon, box
+from shapely.geometry.polygon import orient
+
+DECIMALS = 7
+
+
+def parts_of(geometry: Polygon | MultiPolygon) -> list[Polygon]:
+    """Return the polygons that make up ``geometry``."""
+    return list(geometry.geoms) if isinstance(geometry, MultiPolygon) else [geometry]
+
+
+def polygons_in(geometry: Any) -> list[Polygon]:
+    """Return the polygons that have an area in a geometry of any kind, or in None."""
+    # Twice, because repairing can leave a collection that holds a multipolygon.
+    parts = shapely.get_parts(shapely.get_parts(geometry))
+    return [part for part in parts if isinstance(part, Polygon) and part.area]
+
+
+def joined(polygons: list[Polygon]) -> Polygon | MultiPolygon:
+    """Return what :func:`parts_of` was given."""
+    return polygons[0] if len(polygons) == 1 else MultiPolygon(polygons)
+
+
+def box_across(west: float, south: float, east: float, north: float) -> Polygon | MultiPolygon:
+    """Return a box in degrees; where west > east it crosses 180 degrees and comes in two parts."""
+    if west <= east:
+        return box(west, south, east, north)
+    return MultiPolygon([box(west, south, 180, north), box(-180, south, east, north)])
+
+
+def json_text(value: Any) -> str:
+    """Return JSON as reports have it: letters of every script as they are; a ValueError for NaN."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def rounded(geometry: Polygon | MultiPolygon) -> Polygon | MultiPolygon:
+    """Round to 7 decimals (about 1 cm) so that the result is valid and its outer rings run counter-clockwise.
+
+    Plain rounding of the vertices can make rings touch or cross themselves; here narrow places are closed or
+    split instead. A geometry smaller than the rounding becomes empty.
+    """
+    if not geometry.is_valid:
+        geometry = shapely.make_valid(geometry)
+    snapped = shapely.set_precision(geometry, 10.0**-DECIMALS)
+    return joined([orient(part) for part in polygons_in(snapped)])
+
+
+def geometry_member(geometry: Polygon | MultiPolygon) -> dict[str, Any]:
+    """Return the ``geometry`` member of a feature; ``geometry`` is what :func:`rounded` returned."""
+    coordinates = [[_ring(ring.coords) for ring in (p.exterior, *p.interiors)] for p in parts_of(geometry)]
+    if isinstance(geometry, Polygon):
+        return {"type": "Polygon", "coordinates": coordinates[0]}
+    return {"type": "MultiPolygon", "coordinates": coordinates}
+
+
+def collection_bbox(geometries: Iterable[Polygon | MultiPolygon]) -> list[float] | None:
+    """Return ``[west, south, east, north]`` in degrees, or None when there is no geometry.
+
+    The box leaves out the widest empty gap of longitudes, so geometries cut at the antimeridian get a narrow
+    box (west > east, as the RFC has it) and not one around the world.
+    """
+    bounds = [part.bounds for geometry in geometries for part in parts_of(geometry)]
+    if not bounds:
+        return None
+    spans = sorted((west, east) for west, _, east, _ in bounds)
+    west, east = spans[0][0], max(span[1] for span in spans)
+    widest = west + 360 - east  # the gap across the antimeridian
+    reached = spans[0][1]
+    for start, end in spans[1:]:
+        if start - reached > widest:
+            widest, west, east = start - reached, start, reached
+        reached = max(reached, end)
+    south, north = min(b[1] for b in bounds), max(b[3] for b in bounds)
+    return [round(value, DECIMALS) for value in (west, south, east, north)]
+
+
+def _ring(coordinates: Iterable[tuple[float, ...]]) -> list[list[float]]:
+    # Adding zero turns -0.0 into 0.0.
+    return [[round(point[0], DECIMALS) + 0.0, round(point[1], DECIMALS) + 0.0] for point in coordinates]

@@ -1,0 +1,167 @@
+"""The run record: everything needed to know where a report came from and to make it again; no secrets."""
+
+from __future__ import annotations
+
+import os
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import rasterio
+import shapely
+from shapely.geometry import box
+
+import rscc
+from tiling import ReprojectionFailed, files_of, locate, on_map, open_scene, pole_in, to_wgs84
+from workflows.addresses import public_path
+from workflows.progress import device_of
+from workflows.report.geojson import geometry_member, rounded
+
+if TYPE_CHECKING:
+    from rscc.captioner import Captioner
+    from rscc.model_folder import ModelCard
+    from tiling import SceneInfo, ScenePair, TileGrid
+    from workflows.dates import SceneDate
+    from workflows.options import SceneOptions
+
+
+# Degrees.
+_GROUND_TOLERANCE = 1e-6
+
+
+def scene_record(info: SceneInfo, taken: SceneDate) -> dict[str, Any]:
+    """Describe one input; its path is recorded as given, but for what a URL may hold of secrets."""
+    return {
+        "path": public_path(info.path),
+        "driver": info.driver,
+        "width": info.width,
+        "height": info.height,
+        "bands": info.count,
+        "dtype": str(info.dtype),
+        "crs": _crs_name(info.crs),
+        "gsd": round(float(info.gsd), 4),
+        "date": taken.value,
+        "date_source": taken.source,
+    }
+
+
+def pair_record(pair: ScenePair) -> dict[str, Any]:
+    """Say how two scenes became a pair: bands, radiometry, shift, and which pixels were asked for."""
+    focus = pair.focus
+    return {
+        "bands": {"before": list(pair.bands[0]), "after": list(pair.bands[1])},
+        "stretch": pair.stretch.as_dict(),
+        "normalization": None if pair.normalization is None else pair.normalization.as_dict(),
+        "registration": pair.registration.as_dict(),
+        "focus": {
+            "column": focus.col_off,
+            "row": focus.row_off,
+            "width": focus.width,
+            "height": focus.height,
+        },
+    }
+
+
+def model_record(card: ModelCard) -> dict[str, Any]:
+    """Say which weights were used and what they are made for."""
+    names = (
+        "name",
+        "version",
+        "weights_sha256",
+        "facts_sha256",
+        "gsd",
+        "gsd_range",
+        "localiser",
+        "localisation",
+    )
+    return {**{name: getattr(card, name) for name in names}, "gsd_range": list(card.gsd_range)}
+
+
+def settings_record(options: SceneOptions, card: ModelCard) -> dict[str, Any]:
+    """Return what was asked for; None where the default was left to the reader or the model.
+
+    Where finished tiles are kept is left out: it has no influence on what is found.
+    """
+    return {
+        **options.written("settings"),
+        "threshold": options.threshold_for(card),
+        "refine": None if options.refine is None else public_path(options.refine),
+    }
+
+
+def grid_record(pair: ScenePair, grid: TileGrid) -> dict[str, Any]:
+    """Describe the grid that both scenes were brought onto, and its tiles."""
+    return {
+        "crs": _crs_name(pair.grid.crs),
+        "gsd": round(float(pair.grid.gsd), 4),
+        "width": pair.grid.width,
+        "height": pair.grid.height,
+        "tile": grid.tile,
+        "overlap": grid.overlap,
+        "tiles": len(grid),
+    }
+
+
+def ground_record(pair: ScenePair) -> dict[str, Any] | None:
+    """Return the ground that both scenes show as a GeoJSON polygon in WGS84, bent edges within 10 cm.
+
+    None around a pole, and where an edge has no longitude and latitude.
+    """
+    grid = pair.grid
+    ground = box(*on_map(grid.transform, 0, grid.height), *on_map(grid.transform, grid.width, 0))
+    if pole_in(ground, grid.crs):
+        return None
+    try:
+        shown = to_wgs84(ground, grid.crs)
+    except ReprojectionFailed:
+        return None
+    return geometry_member(rounded(shapely.simplify(shown, _GROUND_TOLERANCE)))
+
+
+def identity(pair: ScenePair, grid: TileGrid, captioner: Captioner, options: SceneOptions) -> dict[str, Any]:
+    """Return what the probabilities of a pair depend on: two runs with the same have the same."""
+    area = grid.area
+    return {
+        "scenes": [_file_identity(info) for info in (pair.before, pair.after)],
+        "pair": pair_record(pair),
+        "grid": {**grid_record(pair, grid), "transform": list(pair.grid.transform)[:6]},
+        "anchor": list(grid.anchor),
+        "area": [area.col_off, area.row_off, area.width, area.height],
+        "model": model_record(captioner.card),
+        # Its kind, not its number: a part of the scene may be done on any of several.
+        "device": device_of(captioner).partition(":")[0],
+        # As asked for, not as planned: what a process holds differs a little from run to run.
+        "batch_size": options.batch_size,
+        "memory": options.memory,
+        "versions": versions(),
+    }
+
+
+def _file_identity(info: SceneInfo) -> dict[str, Any]:
+    """Return size and time of the files of a scene where they are on this machine, and its header."""
+    with open_scene(info) as file:
+        header = [str(file.profile), sorted(file.tags().items())]
+    names = files_of(info)
+    archive = locate(info.source)
+    if archive.local is not None and archive.member is not None:
+        names.add(str(archive.local))
+    stats = [(name, os.stat(name)) for name in sorted(names)]
+    return {
+        "path": info.path,
+        "files": [[os.path.abspath(name), stat.st_size, stat.st_mtime_ns] for name, stat in stats],
+        "header": repr(header),
+    }
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of what the pixels went through."""
+    return {
+        "rscc": rscc.__version__,
+        "torch": version("torch"),
+        "rasterio": rasterio.__version__,
+        "gdal": rasterio.__gdal_version__,
+    }
+
+
+def _crs_name(crs: Any) -> str:
+    # rasterio and pyproj agree on this: "EPSG:32633" where there is such a code, else the definition.
+    return str(crs.to_string())

@@ -1,0 +1,1 @@
+"""One pair of scenes from end to end: opened, searched, grouped, described."""

@@ -1,0 +1,167 @@
+"""What one trip over a pair of scenes carries, opened the same way for every job on a pair."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Self, cast
+
+from shapely.geometry import MultiPolygon, Polygon
+
+from tiling import ScenePair, TileGrid
+from workflows.options import SceneOptions
+from workflows.progress import Progress, device_of
+from workflows.report.record import identity
+from workflows.scene.layout import ground_of
+from workflows.scene.memory import CACHES, LOADED, Batches, MemoryPlan, bounded_cache, plan, resident_bytes
+from workflows.scene.opening import (
+    Dates,
+    Infos,
+    Scene,
+    open_pair,
+    pair_warnings,
+    read_headers,
+    scene_dates,
+    search_area,
+    tile_grid,
+)
+from workflows.scene.tile_cache import TileCache
+
+if TYPE_CHECKING:
+    from rscc.captioner import Captioner
+    from rscc.model_folder import ModelCard
+
+
+@dataclass
+class OpenRun:
+    """A pair of scenes, and everything that the steps over it need.
+
+    Attributes:
+        pair: the scenes.
+        model: the loaded model, or only its card where nothing is searched for.
+        options: what was asked for.
+        progress: told how far each stage is.
+        cache: of the finished rows; None keeps none.
+        held: bytes that the process held before the scenes were opened; None takes what it holds when the
+            memory is planned.
+        started: when the trip began.
+        clock: the same in seconds of :func:`time.perf_counter`.
+    """
+
+    pair: ScenePair
+    model: Captioner | ModelCard
+    options: SceneOptions = field(default_factory=SceneOptions)
+    progress: Progress | None = None
+    cache: TileCache | None = None
+    held: int | None = None
+    started: datetime = field(default_factory=lambda: datetime.now(UTC))
+    clock: float = field(default_factory=time.perf_counter)
+
+    @classmethod
+    @contextmanager
+    def open(
+        cls,
+        before: Scene,
+        after: Scene,
+        model: Captioner | ModelCard,
+        options: SceneOptions | None = None,
+        progress: Progress | None = None,
+        *,
+        shared: bool = False,
+    ) -> Iterator[Self]:
+        """Open two scenes, named or with headers that were read; for a search where the model is loaded.
+
+        With ``shared`` others may search other parts of the pair at the same time.
+
+        Raises:
+            TilingError, TooCoarse, OptionInvalid, MemoryTooSmall, TileCacheBusy, TileCacheUnusable: the run
+                cannot begin; the message says why.
+        """
+        started, clock = datetime.now(UTC), time.perf_counter()
+        options = options or SceneOptions()
+        infos = read_headers(before, after)
+        # Before the scenes are opened: what GDAL keeps of them from then on is part of the plan.
+        held = max(resident_bytes(), LOADED)
+        # While there is no plan yet: with a cap as little of a cache as a plan may allow.
+        cache = CACHES[0] if options.memory is None else CACHES[-1]
+        with bounded_cache(cache), ExitStack() as stack:
+            pair = stack.enter_context(open_pair(infos, _card(model), options))
+            run = cls(pair, model, options, progress, held=held, started=started, clock=clock)
+            if run.card is not model:
+                stack.enter_context(bounded_cache(run.memory.gdal_cache))
+                if options.tile_cache is not None:
+                    named = identity(pair, run.grid, run.captioner, options)
+                    threshold = options.threshold_for(run.card)
+                    tiles = TileCache(options.tile_cache, named, threshold, shared=shared)
+                    run.cache = stack.enter_context(tiles)
+                    run.memory = replace(run.memory, batch_size=tiles.batch_size(run.memory.batch_size))
+            yield run
+
+    @property
+    def captioner(self) -> Captioner:
+        """The model, where it is loaded."""
+        return cast("Captioner", self.model)
+
+    @property
+    def card(self) -> ModelCard:
+        """The card of the model."""
+        return _card(self.model)
+
+    @property
+    def infos(self) -> Infos:
+        """What the headers of both scenes say."""
+        return self.pair.before, self.pair.after
+
+    @cached_property
+    def dates(self) -> Dates:
+        """When the scenes were taken."""
+        return scene_dates(self.infos, self.options)
+
+    @cached_property
+    def scene_grid(self) -> TileGrid:
+        """All tiles of the pair."""
+        return tile_grid(self.pair, self.card, self.options)
+
+    @property
+    def grid(self) -> TileGrid:
+        """The tiles to look at: those of :func:`workflows.scene.opening.search_area`."""
+        return tile_grid(self.pair, self.card, self.options, search_area(self.pair, self.card, self.options))
+
+    @cached_property
+    def ground(self) -> Polygon | MultiPolygon | None:
+        """What was asked for of the pair, in WGS84; None around a pole."""
+        return ground_of(self.pair)
+
+    @cached_property
+    def memory(self) -> MemoryPlan:
+        """How large the parts of the run may grow.
+
+        Raises:
+            MemoryTooSmall: even the smallest parts need more than the options allow.
+        """
+        return plan(
+            self.options.memory,
+            self.grid,
+            self.card,
+            batch_size=self.options.batch_size,
+            held=self.held,
+            on_cpu=device_of(self.model) == "cpu",
+        )
+
+    @cached_property
+    def sizes(self) -> Batches:
+        """How many tiles or crops the model gets at once."""
+        return Batches(self.memory.batch_size)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What makes the result doubtful though the run goes through, one line each."""
+        return pair_warnings(self.pair, self.dates, self.card)
+
+
+def _card(model: Captioner | ModelCard) -> ModelCard:
+    return cast("ModelCard", getattr(model, "card", model))

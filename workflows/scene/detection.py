@@ -1,0 +1,62 @@
+"""Where a pair changed: the rows that the model found, traced as regions; in bounded memory."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import compress
+from typing import Any, NamedTuple
+
+import numpy as np
+import shapely
+from shapely.geometry import MultiPolygon
+
+from tiling import ChangeRegion, Polygonizer, Window
+from workflows.scene.carrier import OpenRun
+from workflows.scene.probability import find_rows
+
+
+def touching(outlines: Sequence[Any], window: Window) -> np.ndarray:
+    """Return (n,) bool: which of the outlines, in pixels, touch a window of the same grid."""
+    return shapely.intersects(
+        np.array(outlines, dtype=object),
+        shapely.box(window.col_off, window.row_off, window.col_end, window.row_end),
+    )
+
+
+def outline_of(regions: Iterable[ChangeRegion]) -> MultiPolygon:
+    """Return all outlines of regions, in pixels, as one geometry."""
+    return shapely.multipolygons(shapely.get_parts([region.pixel_polygon for region in regions]))
+
+
+class Detection(NamedTuple):
+    """The changed regions of an area, and how many of its tiles were ``blank`` and ``changed``."""
+
+    regions: list[ChangeRegion]
+    counts: dict[str, int]
+
+
+def find_regions(run: OpenRun, area: Window | None = None) -> Detection:
+    """Return the changed regions of an area, by default of all that is to be looked at.
+
+    Blank tiles have no valid pixel and are not shown to the model. Without an area, progress is reported and
+    the rows that an earlier run finished are not computed again; the regions are the same.
+    """
+    pair, options = run.pair, run.options
+    # Half the area here, all of it once the outline that is reported is known: simplifying moves edges.
+    smallest = 0.5 * options.min_area / pair.grid.gsd**2
+    polygons = Polygonizer(options.threshold_for(run.card), min_area_px=smallest)
+    counts = Counter(tiles=0, blank=0, changed=0)
+    for bands, row_counts in find_rows(run, area):
+        counts.update(row_counts)
+        for band in bands:
+            polygons.add(band)
+    regions = polygons.finish(simplify_px=options.simplify, transform=pair.grid.transform)
+    return Detection(regions, {name: counts[name] for name in ("blank", "changed")})
+
+
+def find_changes(run: OpenRun) -> list[ChangeRegion]:
+    """Return the changed regions that touch what was asked for of the pair."""
+    regions = find_regions(run).regions
+    touched = touching([region.pixel_polygon for region in regions], run.pair.focus)
+    return list(compress(regions, touched))

@@ -1,0 +1,228 @@
+"""What is one change of a report: outlines as written, grouped, and whole where they leave the box."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import compress
+from statistics import median
+from typing import Any
+
+import numpy as np
+import shapely
+from shapely.affinity import affine_transform
+from shapely.geometry import MultiPolygon, Polygon
+
+from tiling import ChangeRegion, ScenePair, Window, geodesic_area_m2, group_regions, regularized, to_wgs84
+from workflows.report.geojson import rounded
+from workflows.scene.carrier import OpenRun
+from workflows.scene.detection import Detection, find_regions, outline_of, touching
+from workflows.scene.layout import arrangement
+from workflows.scene.opening import grown
+
+# Pixels: what is smaller is straightened where outlines get right angles.
+REGULAR_TOLERANCE = 2.0
+# A change that leaves the pixels looked at is followed so many times, each time twice as far.
+MOST_STEPS = 4
+
+
+@dataclass(frozen=True)
+class Place:
+    """A region with its outline as it is written (WGS84, rounded) and the geodesic area of that outline."""
+
+    region: ChangeRegion
+    geometry: Polygon | MultiPolygon
+    area_m2: float
+
+    def redrawn(self, region: ChangeRegion, pair: ScenePair, min_area: float) -> Place:
+        """Return the place with the outline of ``region``, or as it is where that is too small."""
+        return (places_of([region], pair, min_area) or [self])[0]
+
+
+@dataclass(frozen=True)
+class Event:
+    """One change of the report: a place, or places near each other."""
+
+    places: tuple[Place, ...]
+
+    @property
+    def regions(self) -> list[ChangeRegion]:
+        """The regions of its places."""
+        return [place.region for place in self.places]
+
+    @cached_property
+    def geometry(self) -> Polygon | MultiPolygon:
+        """What is written: the outline of the place, or all outlines as one geometry."""
+        if len(self.places) == 1:
+            return self.places[0].geometry
+        return rounded(shapely.union_all([place.geometry for place in self.places]))
+
+    @property
+    def area_m2(self) -> float:
+        """Geodesic area in square metres."""
+        if len(self.places) == 1:
+            return self.places[0].area_m2
+        return geodesic_area_m2(self.geometry)
+
+    @property
+    def count(self) -> int:
+        """How many outlines it has."""
+        return len(self.places)
+
+    @property
+    def largest_m2(self) -> float:
+        """Area of its largest outline in square metres."""
+        return max(place.area_m2 for place in self.places)
+
+    @property
+    def median_m2(self) -> float:
+        """Median area of its outlines in square metres."""
+        return median(place.area_m2 for place in self.places)
+
+    @property
+    def arrangement(self) -> str | None:
+        """How its outlines lie, see :func:`workflows.scene.layout.arrangement`."""
+        return arrangement([region.pixel_polygon for region in self.regions])
+
+    @property
+    def probability(self) -> float:
+        """Mean probability of change of its pixels, 0..1."""
+        pixels = [region.area_px for region in self.regions]
+        return float(np.average([region.mean_probability for region in self.regions], weights=pixels))
+
+    @property
+    def outline(self) -> MultiPolygon:
+        """All its outlines in pixels."""
+        return outline_of(self.regions)
+
+
+@dataclass(frozen=True)
+class Events:
+    """The changes of a scene.
+
+    Attributes:
+        events: the changes that touch what was asked for.
+        others: what lies near those but not in what was asked for.
+        counts: how many of the tiles were ``blank`` and how many the model calls ``changed``.
+        warnings: what is not as it should be, one line each.
+        refinement: what became of the outlines, as the run record has it; None where none were redrawn.
+    """
+
+    events: list[Event]
+    others: list[Event]
+    counts: dict[str, int]
+    warnings: list[str]
+    refinement: dict[str, Any] | None = None
+
+
+class Search:
+    """Turns the regions of a run into events, and follows those that leave the pixels looked at."""
+
+    def __init__(self, run: OpenRun) -> None:
+        self.run, self.pair, self.options = run, run.pair, run.options
+
+    def events(self, detection: Detection) -> Events:
+        """Return the changes among the regions of the run that touch what was asked for of the pair."""
+        whole: list[Event] = []
+        warnings: list[str] = []
+        area = self.run.grid.area
+        requested, others = self._events_of(detection.regions)
+        for event in requested:
+            followed = event
+            if self._leaves(event, area):
+                followed, complete = self._followed(event)
+                if not complete:
+                    warnings.append(_cut_warning(followed))
+            # Two parts of one change may each have left the area: it is one change then.
+            if followed is event or all(other.geometry != followed.geometry for other in whole):
+                whole.append(followed)
+        return Events(whole, others, detection.counts, warnings)
+
+    def _events_of(self, regions: Iterable[ChangeRegion]) -> tuple[list[Event], list[Event]]:
+        """Return what touches the pixels asked for, and what does not; nothing that is too small."""
+        places = places_of(regions, self.pair, self.options.min_area)
+        if not places:
+            return [], []
+        groups = [[number] for number in range(len(places))]
+        if self._metres > 0:
+            groups = group_regions([place.region for place in places], self._metres / self.pair.grid.gsd)
+        events = [Event(tuple(places[number] for number in group)) for group in groups]
+        touches = touching([event.outline for event in events], self.pair.focus)
+        return list(compress(events, touches)), list(compress(events, ~touches))
+
+    def _leaves(self, event: Event, area: Window) -> bool:
+        """Return whether an event continues, or may continue, beyond the pixels looked at."""
+        reached = grown(self.pair, _around(event.outline), 1 + self._distance)
+        return reached != reached.intersection(area)
+
+    def _followed(self, event: Event) -> tuple[Event, bool]:
+        """Return an event with all that belongs to it beyond the area, and whether its end was found.
+
+        The pixels around it are searched anew. Tiles are fixed to the ground, so they are the same.
+        """
+        halo = self.run.card.tile_size + self._distance
+        for step in range(MOST_STEPS):
+            area = grown(self.pair, _around(event.outline), halo * 2**step)
+            regions = find_regions(self.run, area).regions
+            seed = event.outline
+            event = max(self._events_of(regions)[0], key=lambda other: other.outline.intersection(seed).area)
+            if not self._leaves(event, area):
+                return event, True
+        return event, False
+
+    @property
+    def _metres(self) -> float:
+        return self.options.group_distance_for(self.pair.grid.gsd)
+
+    @property
+    def _distance(self) -> int:
+        return math.ceil(self._metres / self.pair.grid.gsd)
+
+
+def in_order(events: Iterable[Event]) -> list[Event]:
+    """Return events from north to south, then from west to east: the same input gives the same ids."""
+    return sorted(events, key=lambda event: (-event.geometry.bounds[3], event.geometry.bounds[0]))
+
+
+def right_angled(pair: ScenePair, events: Iterable[Event], min_area: float) -> list[Event]:
+    """Give outlines right angles where that hardly changes them, see :func:`tiling.regularized`.
+
+    An outline that would fall below ``min_area`` square metres stays as it was.
+    """
+
+    def straightened(place: Place) -> Place:
+        outline = regularized(place.region.pixel_polygon, REGULAR_TOLERANCE)
+        if outline is place.region.pixel_polygon:
+            return place
+        to_map = pair.grid.transform
+        matrix = [to_map.a, to_map.b, to_map.d, to_map.e, to_map.c, to_map.f]
+        region = replace(place.region, pixel_polygon=outline, polygon=affine_transform(outline, matrix))
+        return place.redrawn(region, pair, min_area)
+
+    return [Event(tuple(straightened(place) for place in event.places)) for event in events]
+
+
+def places_of(regions: Iterable[ChangeRegion], pair: ScenePair, min_area: float) -> list[Place]:
+    """Return the regions whose outline, as it is written, has at least ``min_area`` square metres."""
+    places = []
+    for region in regions:
+        geometry = rounded(to_wgs84(region.polygon, pair.grid.crs))
+        if not geometry.is_empty and (area := geodesic_area_m2(geometry)) >= min_area:
+            places.append(Place(region, geometry, area))
+    return places
+
+
+def _around(outline: MultiPolygon) -> Window:
+    left, top, right, bottom = outline.bounds
+    col, row = math.floor(left), math.floor(top)
+    return Window(col, row, math.ceil(right) - col, math.ceil(bottom) - row)
+
+
+def _cut_warning(event: Event) -> str:
+    west, south, east, north = event.geometry.bounds
+    return (
+        f"the change within {west:.5f},{south:.5f},{east:.5f},{north:.5f} reaches far beyond the box asked "
+        "for and is cut off; give a larger --bbox to see it whole"
+    )

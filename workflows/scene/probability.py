@@ -1,0 +1,162 @@
+"""Rows of change probability of a pair: tiles through the model in batches, blended, in bounded memory.
+
+What a row holds does not depend on which other rows are wanted, or were finished by an earlier run.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from itertools import chain, groupby, pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rscc.sequences import batches
+from tiling import Band, ChangeMosaic, PairTile, TileGrid, Window, read_tiles
+from workflows.progress import tell
+from workflows.scene.carrier import OpenRun
+from workflows.scene.opening import tile_grid
+
+if TYPE_CHECKING:
+    from rscc.structures import ChangePrediction
+
+
+def row_edges(grid: TileGrid) -> list[int]:
+    """Return where the rows begin that each row of tiles finishes, from top to bottom, and the area's end.
+
+    Tiles begin there, but for the first and the last: no tile further down sees what lies above.
+    """
+    area = grid.area
+    return [area.row_off, *(start for start in grid.rows.starts if start > area.row_off), area.row_end]
+
+
+def find_rows(
+    run: OpenRun, area: Window | None = None, rows: tuple[int, int] | None = None
+) -> Iterator[tuple[Iterator[Band], dict[str, int]]]:
+    """Yield for each row of tiles the bands it finishes, to be taken at once, and the counts of its tiles.
+
+    Counts are of all ``tiles``, of the ``blank`` ones, which have no valid pixel and are not shown to the
+    model, and of those that it calls ``changed``.
+
+    Args:
+        run: what is searched. Its progress hears of the stage ``tiles``, its cache keeps the finished rows,
+            and those that it has are not computed again.
+        area: pixels to look at instead of all that the run looks at; without progress and cache.
+        rows: the first row of pixels to find and the first one below them, both of :func:`row_edges`; by
+            default all.
+    """
+    if area is None:
+        grid, cache, progress = run.grid, run.cache, run.progress
+    else:
+        grid, cache, progress = tile_grid(run.pair, run.card, run.options, area), None, None
+    area = grid.area
+    top, end = rows or (area.row_off, area.row_end)
+    requested = [(start, stop) for start, stop in pairwise(row_edges(grid)) if top <= start and stop <= end]
+    cached = {start for start, _ in requested if cache is not None and cache.has(start)}
+    # Tiles that begin above and reach into these rows are counted there.
+    first = 0 if top == area.row_off else _tiles_above(grid, top)
+    total = _tiles_above(grid, end) - first
+
+    def tell_done(tiles: int) -> None:
+        tell(progress, "tiles", min(max(tiles - first, 0), total), total)
+
+    if cache:
+        cache.resumed_tiles = total
+    for finished, stretch in groupby(requested, key=lambda edges: edges[0] in cached):
+        if finished and cache:
+            for start, stop in stretch:
+                with cache.finished(start) as stored:
+                    yield stored
+                tell_done(_tiles_above(grid, stop))
+            continue
+        edges = list(stretch)
+        part = _Stretch(run, grid, (edges[0][0], edges[-1][1]))
+        if cache:
+            cache.resumed_tiles = max(0, cache.resumed_tiles - len(part.tiles))
+        for bands, counts in part.predict(tell_done):
+            yield (cache.keep(bands, counts) if cache else bands), counts
+
+
+def _tiles_above(grid: TileGrid, row: int) -> int:
+    """Return how many tiles begin above a row of pixels."""
+    return bisect_left(grid.rows.starts, row) * grid.shape[1]
+
+
+class _Stretch:
+    """Rows of a grid that are computed in one go.
+
+    Attributes:
+        tiles: numbers of the tiles that are shown to the model. Batches begin and end where they do when all
+            of the grid is computed: what a network computes for a tile may depend, in its last bits, on what
+            is in the batch beside it.
+    """
+
+    def __init__(self, run: OpenRun, grid: TileGrid, rows: tuple[int, int]) -> None:
+        self.run, self.grid = run, grid
+        self.batch = batch = run.sizes.asked
+        area, (top, end) = grid.area, rows
+        self.part = TileGrid(
+            grid.width,
+            grid.height,
+            grid.tile,
+            grid.overlap,
+            anchor=grid.anchor,
+            area=Window(area.col_off, top, area.width, end - top),
+        )
+        # The number in the grid of the part's first tile.
+        self.offset = _tiles_above(grid, self.part.rows.starts[0])
+        last = self.offset + len(self.part)
+        self.tiles = range(self.offset - self.offset % batch, min(len(grid), last + -last % batch))
+        # Tiles that begin above and reach into the part are counted there.
+        self.counted = 0 if top == area.row_off else _tiles_above(self.part, top)
+
+    def predict(self, tell_done: Callable[[int], None]) -> Iterator[tuple[Iterator[Band], dict[str, int]]]:
+        """Yield the bands of each row of tiles, and its counts; ``tell_done`` gets the number of a tile."""
+        reader: Any = read_tiles(
+            self.run.pair,
+            self.grid,
+            ahead=self.run.memory.ahead,
+            first=self.tiles.start,
+            end=self.tiles.stop,
+        )
+        mosaic, part, counts = ChangeMosaic(self.part), self.part, Counter(tiles=0, blank=0, changed=0)
+        # Closed also when the model fails, so that the reader threads end.
+        with closing(reader) as tiles:
+            for batch in batches(tiles, self.batch):
+                predictions = _predict(self.run, [tile for tile in batch if tile.valid.any()])
+                for tile in batch:
+                    number = tile.tile.index - self.offset
+                    if not 0 <= number < len(part):
+                        continue
+                    blank = tile.tile.index not in predictions
+                    nothing = np.zeros(tile.valid.shape, np.float32), False
+                    probability, changed = predictions.get(tile.tile.index, nothing)
+                    if number >= self.counted:
+                        counts.update(tiles=1, blank=blank, changed=changed)
+                    bands = mosaic.add(part[number], probability, tile.valid)
+                    if number == len(part) - 1:
+                        bands = chain(bands, mosaic.finish())
+                    band = next(bands, None)
+                    if band is not None:
+                        yield chain([band], bands), dict(counts)
+                        counts = Counter(tiles=0, blank=0, changed=0)
+                tell_done(batch[-1].tile.index + 1)
+
+
+def _predict(run: OpenRun, tiles: Sequence[PairTile]) -> dict[int, tuple[np.ndarray, bool]]:
+    """Return by tile index the change probability, and whether the model calls the tile changed."""
+
+    def call(part: Sequence[PairTile]) -> ChangePrediction:
+        return run.captioner.predict_change(
+            np.stack([tile.before for tile in part]), np.stack([tile.after for tile in part])
+        )
+
+    predictions = {}
+    for part, prediction in run.sizes.run(tiles, call):
+        changed = prediction.changed_probability >= run.card.changed_threshold
+        for tile, probability, flag in zip(part, prediction.change_probability, changed, strict=True):
+            predictions[tile.tile.index] = probability, bool(flag)
+    return predictions

@@ -1,0 +1,176 @@
+"""One pair of scenes from end to end: tiles, change map, polygons, words, report."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
+
+from tiling import NothingValid
+from workflows.options import SceneOptions
+from workflows.progress import Progress, device_of
+from workflows.report.record import (
+    grid_record,
+    ground_record,
+    model_record,
+    pair_record,
+    scene_record,
+    settings_record,
+    versions,
+)
+from workflows.report.report import Change, ChangeReport
+from workflows.scene.captions import Description, describe_regions
+from workflows.scene.carrier import OpenRun
+from workflows.scene.detection import Detection, find_regions
+from workflows.scene.events import Event, Events, Search, in_order, right_angled
+from workflows.scene.facts import describe_by_facts, tells_facts
+from workflows.scene.layout import compass_words
+from workflows.scene.opening import Scene
+from workflows.scene.refinement import open_segmenter, refine_events
+
+if TYPE_CHECKING:
+    from rscc.captioner import Captioner
+    from rscc.models.shared.extraction import Segmenter
+    from rscc.structures import Caption
+
+
+class SceneRun(OpenRun):
+    """One trip over a pair of scenes: what it carries, and its steps."""
+
+    @cached_property
+    def segmenter(self) -> Segmenter | None:
+        """What redraws the outlines; None without one.
+
+        Raises:
+            OptionInvalid, ExtraNotInstalled, WeightsNotFound: it cannot be loaded.
+        """
+        name = self.options.refine
+        return None if name is None else open_segmenter(name, device_of(self.captioner))
+
+    def regions(self) -> Detection:
+        """Find where the pair changed."""
+        # Before the work: what cannot be loaded is said at once.
+        _ = self.segmenter
+        return find_regions(self)
+
+    def events(self, detection: Detection) -> Events:
+        """Make the regions the changes of a report: grouped, whole, redrawn, in order.
+
+        Raises:
+            NothingValid: no tile has data on both dates.
+        """
+        if detection.counts["blank"] == len(self.grid):
+            before, after = self.infos
+            raise NothingValid(
+                f"{before.path} and {after.path}: every pixel is nodata on one date or the other"
+            )
+        events = Search(self).events(detection)
+        if self.segmenter is not None:
+            events, refinement = refine_events(self, events, self.segmenter)
+            events = replace(events, refinement=refinement.as_dict())
+        changes = events.events
+        if self.options.regularize:
+            changes = right_angled(self.pair, changes, self.options.min_area)
+        return replace(events, events=in_order(changes))
+
+    def describe(self, events: Events) -> list[Description]:
+        """Return the caption of every change, and its alternatives."""
+        if tells_facts(self):
+            captions = describe_by_facts(self, events.events, events.others)
+            return [(caption, caption.alternatives) for caption in captions]
+        changes, others = ([event.regions for event in some] for some in (events.events, events.others))
+        return describe_regions(self, changes, others)
+
+    def report(self, events: Events, descriptions: Sequence[Description]) -> ChangeReport:
+        """Return the changes with their words, and the record of this run."""
+        changes = [
+            self._change(number, event, *description)
+            for number, (event, description) in enumerate(zip(events.events, descriptions, strict=True), 1)
+        ]
+        finished = self.cache.remove if self.cache else None
+        return ChangeReport(changes, self._record(events), finished=finished)
+
+    def _record(self, events: Events) -> dict[str, Any]:
+        return {
+            "inputs": {
+                role: scene_record(info, taken)
+                for role, info, taken in zip(("before", "after"), self.infos, self.dates, strict=True)
+            },
+            "model": model_record(self.card),
+            "settings": settings_record(self.options, self.card),
+            "tiling": {**grid_record(self.pair, self.grid), **events.counts},
+            "ground": ground_record(self.pair),
+            **pair_record(self.pair),
+            "refinement": events.refinement,
+            "memory": self.memory.as_dict(),
+            "resumed_tiles": self.cache.resumed_tiles if self.cache else 0,
+            "warnings": [*self.warnings, *events.warnings, *self.sizes.warnings],
+            "versions": versions(),
+            "started": self.started.isoformat(timespec="seconds"),
+            "seconds": round(time.perf_counter() - self.clock, 2),
+        }
+
+    def _change(self, number: int, event: Event, caption: Caption, alternatives: tuple[str, ...]) -> Change:
+        before, after = (PurePath(info.path).name for info in self.infos)
+        return Change(
+            geometry=event.geometry,
+            id=number,
+            caption=caption.text,
+            alternatives=alternatives,
+            score=float(caption.score),
+            change_probability=event.probability,
+            area_m2=float(event.area_m2),
+            date_before=self.dates[0].value,
+            date_after=self.dates[1].value,
+            before=before,
+            after=after,
+            model=self.card.name,
+            model_version=self.card.version,
+            count=event.count,
+            largest_m2=event.largest_m2,
+            median_m2=event.median_m2,
+            place=compass_words(event.geometry, self.ground),
+            arrangement=event.arrangement,
+            **_stated(caption),
+        )
+
+
+def _stated(caption: Caption) -> dict[str, Any]:
+    """Return the fields of a change that its facts fill; none for a caption without."""
+    facts = getattr(caption, "facts", None)
+    if facts is None:
+        return {}
+    return {
+        "direction": facts.direction,
+        "came": tuple(facts.came),
+        "gone": tuple(facts.gone),
+        "before_cover": tuple(facts.before),
+        "caption_confident": getattr(caption, "confident", True),
+    }
+
+
+def caption_scene(
+    before: Scene,
+    after: Scene,
+    captioner: Captioner,
+    options: SceneOptions | None = None,
+    progress: Progress | None = None,
+) -> ChangeReport:
+    """Find what changed between two scenes and say it in words; memory does not grow with the scene.
+
+    The scenes are given by their names, or as :func:`tiling.describe` returned them.
+
+    ``progress`` is called as ``progress(stage, done, total)`` with the stages ``tiles`` and ``captions``.
+
+    Raises:
+        TilingError: a scene cannot be read, or the two cannot be compared; the message names the file.
+        TooCoarse: a scene is coarser than the model is meant for, and ``options.force`` is not set.
+        RsccError: the model cannot run here.
+    """
+    with SceneRun.open(before, after, captioner, options, progress) as run:
+        regions = run.regions()
+        events = run.events(regions)
+        return run.report(events, run.describe(events))

@@ -1,0 +1,357 @@
+"""What became of every pair of an archive, in one SQLite file that a single coordinator writes.
+
+A pair is ``pending``, ``running``, ``done``, ``failed``, or ``dropped`` when the table no longer has it. Each
+call is one transaction: a process that is killed at any moment leaves the ledger as it was before or after
+the call. A pair is marked done after its folder has its name; a kill between the two repeats that pair alone.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import astuple, fields
+from pathlib import Path
+from threading import Lock
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from rscc.sequences import batches
+from workflows.addresses import without_secrets
+from workflows.store import ledger_file, ledger_plan
+from workflows.store.identity import Stored
+from workflows.store.ledger_file import explained
+from workflows.store.ledger_rows import STATES, Counts, LedgerRow, Part, Planned, Session
+
+if TYPE_CHECKING:
+    from workflows.pairs.rows import PairRow
+
+
+_COLUMNS = tuple(field.name for field in fields(LedgerRow))
+_SELECT = f"SELECT {', '.join(_COLUMNS)} FROM pairs"
+# Rows read at once, and rows of a table taken in at once.
+_CHUNK, _BATCH = 1000, 5000
+_NOTHING = {
+    "changes": None, "area_m2": None, "tiles": None, "warnings": "[]",
+    "kind": None, "error": None, "line": None,
+}  # fmt: skip
+
+
+class Ledger:
+    """The ledger of one archive; take it in a ``with`` block. Not to be shared between threads.
+
+    Every method raises :class:`LedgerUnusable` when the disk is full, the file is locked or the system fails,
+    and :class:`LedgerForeign` when the file turns out to be damaged.
+
+    Attributes:
+        path: the SQLite file.
+    """
+
+    def __init__(self, path: Path, connection: sqlite3.Connection, *, is_written: bool = False) -> None:
+        self.path = path
+        self._connection = connection
+        self._is_written = is_written
+        self._session: int | None = None
+
+    @classmethod
+    def open(cls, folder: str | Path, *, create: bool) -> Ledger:
+        """Open the ledger of the archive ``folder`` for writing; the caller holds the archive's lock.
+
+        Raises:
+            ArchiveMissing: there is none and ``create`` is False.
+            LedgerForeign: the file is damaged, not a ledger, or of another version.
+            LedgerUnusable: the system refused.
+        """
+        path = ledger_file.ledger_path(folder)
+        return cls(path, ledger_file.open_for_writing(path, create=create), is_written=True)
+
+    @classmethod
+    def reader(cls, folder: str | Path) -> Ledger:
+        """Open a ledger for looking at it, while a coordinator writes it or after one was killed.
+
+        Raises:
+            ArchiveMissing, LedgerForeign, LedgerUnusable: see :meth:`open`.
+        """
+        path = ledger_file.ledger_path(folder)
+        return cls(path, ledger_file.open_for_reading(path))
+
+    @classmethod
+    def rehearsal(cls, folder: str | Path) -> Ledger:
+        """Return a copy in memory, empty if there is no ledger: what is planned in it changes no file.
+
+        Raises:
+            LedgerForeign, LedgerUnusable: see :meth:`open`.
+        """
+        path = ledger_file.ledger_path(folder)
+        return cls(path, ledger_file.in_memory(path))
+
+    def close(self) -> None:
+        """End the session and close the file; a closed ledger can be copied as one file."""
+        if self._session is not None:
+            with suppress(sqlite3.Error):
+                self._connection.execute(
+                    "UPDATE sessions SET ended = ? WHERE number = ?", (time.time(), self._session)
+                )
+            self._session = None
+        if self._is_written:
+            ledger_file.close_written(self.path, self._connection)
+        else:
+            self._connection.close()
+
+    def plan(self, rows: Iterable[tuple[PairRow, str | None]], *, retry_failed: bool) -> Planned:
+        """Bring the ledger in line with a table of pairs and their keys; begins a session.
+
+        New pairs and those with another key become pending; done ones stay, and failed ones unless
+        ``retry_failed``. Pairs that were running when the last coordinator ended are pending again, that
+        attempt does not count. Pairs that the table no longer has are dropped, and come back as they were
+        with the same key. ``rows`` are in the order of the table; a key of None leaves the row out but
+        counts it, so that a shard knows the place of its pairs in the whole table.
+        """
+        with self._transaction():
+            ledger_plan.begin(self._connection)
+        # None is open while rows come: their keys may take long, and what was read for them is kept.
+        for part in batches(ledger_plan.planned_rows(rows), _BATCH):
+            with self._transaction():
+                ledger_plan.take_in(self._connection, part)
+        with self._transaction():
+            reasons = ledger_plan.settle(self._connection, retry_failed)
+            ((self._session,),) = self.select("SELECT max(number) FROM sessions")
+        return Planned(**vars(self.counts()), **reasons)
+
+    def next(self, limit: int) -> list[LedgerRow]:
+        """Return the first ``limit`` pending pairs in the order of the table."""
+        rows = self.select(f"{_SELECT} WHERE state = 'pending' ORDER BY number, pair LIMIT ?", limit)
+        return [_row(values) for values in rows]
+
+    def get(self, pair: str) -> LedgerRow:
+        """Return one pair.
+
+        Raises:
+            KeyError: there is no such pair.
+        """
+        for values in self.select(f"{_SELECT} WHERE pair = ?", pair):
+            return _row(values)
+        raise KeyError(pair)
+
+    def start(self, pair: str, attempt: int, worker: str | None = None) -> None:
+        """Say that attempt number ``attempt``, from 1, of a pair begins."""
+        self._update(pair, state="running", attempts=attempt, worker=worker, started=time.time())
+
+    def done(
+        self,
+        pair: str,
+        worker: str,
+        seconds: float,
+        changes: int,
+        area_m2: float,
+        tiles: int,
+        warnings: Sequence[str] = (),
+    ) -> None:
+        """Say that the folder of a pair is complete and has its name."""
+        texts = json.dumps([without_secrets(text) for text in warnings], ensure_ascii=False)
+        result = {"changes": changes, "area_m2": area_m2, "tiles": tiles, "warnings": texts}
+        self._end(pair, "done", worker, seconds, **result)
+
+    def failed(self, pair: str, worker: str, seconds: float, kind: str, error: str, line: str) -> None:
+        """Say that a pair failed for good; ``kind``, ``error`` and ``line`` as in :class:`LedgerRow`."""
+        self._end(pair, "failed", worker, seconds, kind=kind, error=error, line=without_secrets(line))
+
+    def again(self, pair: str, worker: str, seconds: float, kind: str, error: str, line: str) -> None:
+        """Say that an attempt failed and another is to follow: the pair is pending, the attempt counts."""
+        self._end(pair, "pending", worker, seconds, kind=kind, error=error, line=without_secrets(line))
+
+    def give_back(self, pair: str) -> None:
+        """Say that a running pair was abandoned: it is pending again, the attempt does not count."""
+        with self._transaction():
+            self._connection.execute(
+                "UPDATE pairs SET state = 'pending', attempts = attempts - 1, worker = NULL, started = NULL "
+                "WHERE pair = ? AND state = 'running'",
+                (pair,),
+            )
+
+    def rows(self, state: str | None = None) -> Iterator[LedgerRow]:
+        """Yield the pairs in one state, or all that the table has, in its order; a few at a time in memory.
+
+        The ledger may be written meanwhile: a pair that was passed is not yielded again.
+        """
+        assert state is None or state in STATES, f"{state} is no state"
+        which = "state <> 'dropped'" if state is None else f"state = '{state}'"
+        query = f"{_SELECT} WHERE {which} AND (number, pair) > (?, ?) ORDER BY number, pair LIMIT {_CHUNK}"
+        last: tuple[int, str] = (-1, "")
+        while chunk := [_row(values) for values in self.select(query, *last)]:
+            yield from chunk
+            last = (chunk[-1].number, chunk[-1].pair)
+
+    def replace(self, rows: Iterable[LedgerRow]) -> None:
+        """Make the ledger hold these pairs and no others, as when shards become one archive."""
+        places = ", ".join("?" * len(_COLUMNS))
+        with self._transaction():
+            for table in ("parts", "pairs"):
+                self._connection.execute(f"DELETE FROM {table}")
+            self._connection.executemany(
+                f"INSERT INTO pairs ({', '.join(_COLUMNS)}) VALUES ({places})", map(_values, rows)
+            )
+
+    def has_report(self, pair: str, key: str) -> bool:
+        """Whether the folder of a pair has the report that was made with a key."""
+        query = "SELECT 1 FROM pairs WHERE pair = ? AND key = ? AND 'done' IN (state, was)"
+        return bool(self.select(query, pair, key))
+
+    def counts(self) -> Counts:
+        """Return how many pairs are in which state."""
+        return Counts(**dict(self.select("SELECT state, count(*) FROM pairs GROUP BY state")))
+
+    def totals(self) -> tuple[int, float, int]:
+        """Return the changes, their square metres and the tiles of all pairs that are done."""
+        query = "SELECT total(changes), total(area_m2), total(tiles) FROM pairs WHERE state = 'done'"
+        ((changes, area, tiles),) = self.select(query)
+        return int(changes), round(area, 2), int(tiles)
+
+    def split(self, pair: str, rows: Sequence[tuple[int, int]]) -> None:
+        """Say that a pair is done in parts of these rows of tiles; parts that are done stay so if they are
+        the same as before, and no rows make it whole again.
+        """
+        if [(part.row_start, part.row_end) for part in self.parts(pair)] == [tuple(part) for part in rows]:
+            return
+        with self._transaction():
+            self._connection.execute("DELETE FROM parts WHERE pair = ?", (pair,))
+            self._connection.executemany(
+                "INSERT INTO parts (pair, number, row_start, row_end) VALUES (?, ?, ?, ?)",
+                [(pair, number, *part) for number, part in enumerate(rows)],
+            )
+
+    def part_done(self, pair: str, number: int) -> None:
+        """Say that the rows of part ``number``, from 0, are finished."""
+        with self._transaction():
+            self._connection.execute(
+                "UPDATE parts SET done = 1 WHERE pair = ? AND number = ?", (pair, number)
+            )
+
+    def parts(self, pair: str) -> list[Part]:
+        """Return the parts of a pair from its first rows on; none if it is not split."""
+        query = "SELECT number, row_start, row_end, done FROM parts WHERE pair = ? ORDER BY number"
+        return [Part(number, start, end, bool(done)) for number, start, end, done in self.select(query, pair)]
+
+    def files(self) -> Mapping[str, Stored]:
+        """Return what was hashed of files, by absolute path, and of scenes; each is sought when asked for."""
+        return Files(self.path, self._connection)
+
+    def keep_files(self, files: Mapping[str, Stored]) -> None:
+        """Keep what was hashed of files, so that a restart does not read them again."""
+        rows = [
+            (path, *file[:4], None if file.sources is None else json.dumps(file.sources))
+            for path, file in files.items()
+        ]
+        with self._transaction():
+            self._connection.executemany("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?)", rows)
+
+    def sessions(self) -> list[Session]:
+        """Return when coordinators worked, the first first."""
+        query = "SELECT host, pid, started, ended FROM sessions ORDER BY number"
+        return [Session(*values) for values in self.select(query)]
+
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """Let everything that is asked within this block be of one moment."""
+        with explained(self.path):
+            self._connection.execute("BEGIN")
+            try:
+                yield
+            finally:
+                self._connection.execute("ROLLBACK")
+
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _end(self, pair: str, state: str, worker: str, seconds: float, **values: Any) -> None:
+        # Nothing of an earlier end stays: neither what was found nor what went wrong.
+        ended = {**_NOTHING, "state": state, "worker": worker, "seconds": round(seconds, 3), **values}
+        self._update(pair, finished=time.time(), **ended)
+
+    def _update(self, pair: str, **values: Any) -> None:
+        names = ", ".join(f"{name} = ?" for name in values)
+        with explained(self.path):
+            update = f"UPDATE pairs SET {names} WHERE pair = ?"
+            count = self._connection.execute(update, (*values.values(), pair)).rowcount
+        assert count == 1, f"{pair} is not in the ledger"
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with explained(self.path):
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._connection.execute("COMMIT")
+            except BaseException:
+                # A full disk has ended it already.
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+
+    def select(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Return what a query of one's own finds, as ``status`` needs sums over all pairs."""
+        with explained(self.path):
+            return self._connection.execute(query, values).fetchall()
+
+
+_WARNINGS = _COLUMNS.index("warnings")
+
+
+def _row(values: Sequence[Any]) -> LedgerRow:
+    plain = list(values)
+    plain[_WARNINGS] = () if plain[_WARNINGS] == "[]" else tuple(json.loads(plain[_WARNINGS]))
+    return LedgerRow(*plain)
+
+
+def _values(row: LedgerRow) -> tuple[Any, ...]:
+    plain = list(astuple(row))
+    plain[_WARNINGS] = json.dumps(row.warnings, ensure_ascii=False)
+    return tuple(plain)
+
+
+class Files(Mapping[str, Stored]):
+    """The files of a ledger, sought one by one: those of a million pairs need not be in memory.
+
+    Several threads may ask; the ledger is not to be used for something else meanwhile.
+    """
+
+    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+        self._path, self._connection, self._lock = path, connection, Lock()
+
+    def __getitem__(self, path: str) -> Stored:
+        stored = self.get(path)
+        if stored is None:
+            raise KeyError(path)
+        return stored
+
+    def get(self, path: str, default: Any = None) -> Any:
+        """Return what was hashed of one file, or ``default``."""
+        # Of every scene of every pair: an exception for each that is new would take half of the time.
+        found = self._one("SELECT size, mtime_ns, whole, digest, sources FROM files WHERE path = ?", path)
+        if found is None:
+            return default
+        size, mtime_ns, whole, digest, sources = found
+        return Stored(size, mtime_ns, bool(whole), digest, sources and tuple(json.loads(sources)))
+
+    def __iter__(self) -> Iterator[str]:
+        with explained(self._path), self._lock:
+            paths = self._connection.execute("SELECT path FROM files ORDER BY path").fetchall()
+        return (path for (path,) in paths)
+
+    def __len__(self) -> int:
+        return int(self._one("SELECT count(*) FROM files")[0])
+
+    def _one(self, query: str, *values: str) -> Any:
+        try:
+            with self._lock:
+                return self._connection.execute(query, values).fetchone()
+        except sqlite3.Error:
+            with explained(self._path):
+                raise
