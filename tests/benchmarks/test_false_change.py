@@ -24,6 +24,7 @@ def ground(monkeypatch):
     return Ground(1, False, SIDE)
 
 
+@pytest.mark.slow
 def test_tables_have_a_row_for_each_disturbance_and_each_choice(tmp_path, ground, monkeypatch):
     rows = (Disturbance("nothing"), Disturbance("darker, displaced", shift=(3.0, 0.0), gain=0.45))
     monkeypatch.setattr(false_change, "DISTURBANCES", rows)

@@ -110,6 +110,7 @@ def inline(options) -> str:
     return "{ " + ", ".join(f"{key} = {json.dumps(value)}" for key, value in options.items()) + " }"
 
 
+@pytest.mark.slow
 def test_from_the_data_to_a_model_that_captions(tiny_registered, recipe, tmp_path, capsys) -> None:
     commands = []
 

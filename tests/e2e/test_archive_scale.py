@@ -101,18 +101,18 @@ def test_throughput_is_measured_of_the_real_command(tmp_path, repository, monkey
 @pytest.mark.slow
 def test_a_small_archive_survives_lost_machines_poison_and_a_killed_coordinator(tmp_path):
     report = str(write_report(tmp_path / "report", 2))
-    names = [f"site-00000_{number:02d}" for number in range(80)]
-    plan = StubPlan(report, seconds=0.3, refused=0.1, failed=0.05, poisoned=(names[40],))
-    load = Load(pairs=80, workers=6, machines=3, houses=2, plan=plan, lose_every=4.0, kill_at=0.5)
+    names = [f"site-00000_{number:02d}" for number in range(40)]
+    plan = StubPlan(report, seconds=0.3, refused=0.1, failed=0.05, poisoned=(names[20],))
+    load = Load(pairs=40, workers=6, machines=3, houses=2, plan=plan, lose_every=4.0, kill_at=0.5)
     measured = simulate(tmp_path, load)
     counts = measured.counts
-    assert (counts.total, counts.left) == (80, 0)
+    assert (counts.total, counts.left) == (40, 0)
     (archive,) = tmp_path.glob("archive-*")
     with Ledger.reader(archive) as ledger:
         failed = {row.pair: row.kind for row in ledger.rows("failed")}
     refused = {name for name in names if plan.is_refused(name)}
     assert refused and {pair for pair, kind in failed.items() if kind == "refused"} == refused
-    assert failed[names[40]] == "crashed"
+    assert failed[names[20]] == "crashed"
     assert measured.lost >= 2
     folders = {path.name for path in (archive / "pairs").iterdir()}
     assert folders == set(names) - set(failed)

@@ -63,21 +63,15 @@ def rscc(repository, *words, code=0):
     return done.stdout, done.stderr
 
 
-@pytest.fixture(scope="module", params=["consecutive", "first-last"])
-def ways(request):
-    """Which of the dates of a series make pairs."""
-    return request.param
-
-
 @pytest.fixture(scope="module", params=SERIES)
-def archive(request, ways, shared_data, tmp_path_factory, repository):
+def archive(request, shared_data, tmp_path_factory, repository):
     """One series in an archive, by two worker processes."""
     site = request.param
-    dates = SERIES[site]
-    expected = list(pairwise(dates)) if ways == "consecutive" else [(dates[0], dates[-1])]
-    folder = tmp_path_factory.mktemp(f"{site}_{ways}")
+    expected = list(pairwise(SERIES[site]))
+    folder = tmp_path_factory.mktemp(site)
     table = folder / "pairs.csv"
-    rscc(repository, "pairs", shared_data / "data" / "scenes" / site, "--pair", ways, "-o", table, "-q")
+    scenes = shared_data / "data" / "scenes" / site
+    rscc(repository, "pairs", scenes, "--pair", "consecutive", "-o", table, "-q")
     words = ["batch", table, "--out", folder / "archive", "--model", "rscc-medium", "--beams", "1"]
     words += ["--device", "cpu", "--workers", "2", "-q", "--json", *OPTIONS[site]]
     printed, _ = rscc(repository, *words)
@@ -143,6 +137,10 @@ def test_a_person_edits_the_table_and_a_scene_too_coarse_fails_alone(shared_data
     assert "label.tif" in warned and "rscc: error" not in warned
     lines = table.read_text(encoding="utf-8").splitlines()
     assert json.loads(printed)["pairs"] == len(lines) - 1 == 6
+    dates = {row["site"]: (row["date_before"], row["date_after"]) for row in csv.DictReader(lines)}
+    assert {site: dates[site] for site in SERIES} == {
+        site: (series[0], series[-1]) for site, series in SERIES.items()
+    }
     wanted = ("oscd_beirut", "pucallpa_landsat")
     table.write_text("\n".join([lines[0], *(line for line in lines if line.startswith(wanted))]) + "\n")
     words = ["batch", table, "--out", tmp_path / "archive", "--model", "rscc-medium", "--beams", "1"]

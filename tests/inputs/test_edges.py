@@ -60,6 +60,7 @@ LIES = {
 
 
 # Every mark and every way to lie is in a third of the combinations; the rest is slow.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("marks", "lies"),
     [

@@ -15,6 +15,7 @@ from scenes import Drawing, write
 from servers import KEY, SECRET, TOKEN, serving
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_kind(kind, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)

@@ -108,6 +108,7 @@ def recipe(monkeypatch):
     return pytest.importorskip
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Creating scratch directories")
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_the_jobqueue_recipe_leads_a_cluster_that_grows(machine, recipe, monkeypatch):
@@ -190,6 +191,7 @@ def test_the_kubernetes_manifest_holds_together():
     assert leader["volumeMounts"] == worker["volumeMounts"] and pods[0]["volumes"] == pods[2]["volumes"]
 
 
+@pytest.mark.slow
 def test_the_words_for_dask_in_the_manifest_are_right():
     cluster = next(yaml.safe_load_all((RECIPES / "kubernetes.yaml").read_text()))
     for role in ("worker", "scheduler"):

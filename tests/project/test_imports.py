@@ -185,11 +185,13 @@ def upward(graph: dict[str, set[str]]) -> list[str]:
     return wrong
 
 
+@pytest.mark.slow
 def test_every_room_is_known(repository):
     rooms = {room_of(file) for file in graph_of(repository) if not file.startswith("tiling")}
     assert rooms - {"rscc/__init__", "rscc/__main__"} == {*RSCC, *WORKFLOWS}
 
 
+@pytest.mark.slow
 def test_every_arrow_points_down_and_no_file_imports_itself_by_way_of_others(repository):
     graph = graph_of(repository)
     assert upward(graph) == []

@@ -29,6 +29,7 @@ def shipped_files(repository):
     return [f for f in files if f.is_file() and f.suffix in TEXT_SUFFIXES and f.name != "LICENSE"]
 
 
+@pytest.mark.slow
 def test_no_file_holds_a_path_of_a_machine(repository):
     wrong = []
     for file in shipped_files(repository):

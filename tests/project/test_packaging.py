@@ -94,6 +94,7 @@ DISTRIBUTION_OF = {
 }
 
 
+@pytest.mark.slow
 def test_every_import_of_the_packages_is_a_declared_dependency(project, repository):
     """What only happens to be there because another package needs it can vanish with that package."""
     needs = [*project["project"]["dependencies"]]
@@ -110,6 +111,7 @@ def test_every_import_of_the_packages_is_a_declared_dependency(project, reposito
                 assert distribution in declared, f"{file.relative_to(repository)}:{line} imports {name}"
 
 
+@pytest.mark.slow
 def test_captioning_runs_without_the_training_libraries(run_python):
     """The base install has none of these, so a stray import of one would break ``rscc caption``."""
     missed = run_python(

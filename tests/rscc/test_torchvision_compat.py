@@ -51,6 +51,7 @@ def test_timm_and_open_clip_import_after_rscc(run_python):
     assert names == ["timm", "SourceFileLoader", "Resize"]
 
 
+@pytest.mark.slow
 def test_nothing_is_declared_when_the_compiled_library_loads(run_python):
     seen = run_python(COMPILED_LIBRARY_WORKS.format(load="pass"))
     assert seen == {
@@ -61,6 +62,7 @@ def test_nothing_is_declared_when_the_compiled_library_loads(run_python):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("failure", ["OSError('undefined symbol')", "ImportError('no such library')"])
 def test_operators_are_declared_before_torchvision_runs_when_its_library_does_not_load(run_python, failure):
     seen = run_python(COMPILED_LIBRARY_WORKS.format(load=f"raise {failure}"))
@@ -68,11 +70,13 @@ def test_operators_are_declared_before_torchvision_runs_when_its_library_does_no
     assert seen["has_nms"]
 
 
+@pytest.mark.slow
 def test_a_broken_library_of_another_kind_is_not_hidden(run_python):
     with pytest.raises(AssertionError, match="ZeroDivisionError"):
         run_python(COMPILED_LIBRARY_WORKS.format(load="1 / 0"))
 
 
+@pytest.mark.slow
 def test_a_package_without_a_compiled_library_gets_both_operators_once(run_python):
     seen = run_python(
         "import json, pathlib, tempfile\n"

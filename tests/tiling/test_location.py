@@ -99,6 +99,7 @@ def test_other_names_are_refused(name):
     assert error.exit_code == 2
 
 
+@pytest.mark.slow
 @given(
     st.text(max_size=60), st.sampled_from(["", "https://", "/vsicurl/http://", "s3://", "/vsi", "/vsizip/"])
 )

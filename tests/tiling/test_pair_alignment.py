@@ -78,6 +78,7 @@ def test_a_shift_that_does_not_get_smaller_is_not_applied(tmp_path, scenes, monk
         assert np.array_equal(whole(pair)[1], scenes[3])
 
 
+@pytest.mark.slow
 def test_other_light_is_taken_back(tmp_path):
     image = town()
     darker = (image * np.array([0.6, 0.7, 0.8])[:, None, None] + 25).astype(np.uint8)
@@ -106,6 +107,7 @@ def test_light_that_cannot_be_compared_is_left_alone(tmp_path):
         assert np.array_equal(whole(pair)[1], town(seed=2))
 
 
+@pytest.mark.slow
 def test_a_box_has_the_pixels_of_the_whole(tmp_path):
     image = town()
     after = (displaced(image, 2.4, -1.2) * 0.7 + 20).astype(np.uint16) * 9

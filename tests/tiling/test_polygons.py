@@ -50,6 +50,7 @@ def scenes(draw):
     return probability, valid, seams
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(scenes(), st.sampled_from([4, 8]), st.sampled_from([0, 2, 5]), st.sampled_from([0, 1.0, 2.5]))
 def test_bands_give_exactly_the_polygons_of_the_whole(scene, connectivity, smallest, tolerance):
@@ -251,6 +252,7 @@ def test_a_band_of_a_wide_scene_takes_little_memory():
     assert peak_of(noise, 8, min_area_px=30) < low + 2_000_000
 
 
+@pytest.mark.slow
 def test_corners_are_settled_a_few_times_however_many_there_are(monkeypatch):
     """What is still open is gone through each time: with every band that takes the square of the rows."""
     settled, settle = [], Polygonizer._settle

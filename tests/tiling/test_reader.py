@@ -61,6 +61,7 @@ def test_closing_early_stops_the_threads(pair):
     assert reading_threads() == [] and pair.open_handles == 1
 
 
+@pytest.mark.slow
 def test_nothing_is_left_behind(tmp_path):
     path = write_scene(tmp_path / "a.tif", textured(100, 100))
     with warnings.catch_warnings():

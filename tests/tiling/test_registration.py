@@ -31,6 +31,7 @@ def measured(before, after, valid=None, gsd=0.5):
     return measure(read, width, height, gsd)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("cols", "rows"), [(0, 0), (3, -2), (-0.5, 0.25), (1.3, 0.8), (16, -12), (-2, 17), (-22, -22)]
 )
@@ -50,6 +51,7 @@ def test_small_scenes_are_cut_into_smaller_windows(size):
     assert (shift.cols, shift.rows) == pytest.approx((2, 1), abs=0.15)
 
 
+@pytest.mark.slow
 def test_light_haze_and_type_do_not_matter():
     before = ground()
     after = moved(before, 2.5, -1.5)
@@ -59,6 +61,7 @@ def test_light_haze_and_type_do_not_matter():
     assert (shift.cols, shift.rows) == pytest.approx((2.5, -1.5), abs=0.1)
 
 
+@pytest.mark.slow
 def test_change_in_a_part_of_the_scene_does_not_matter():
     before = ground()
     after = moved(before, -4, 2)
@@ -67,6 +70,7 @@ def test_change_in_a_part_of_the_scene_does_not_matter():
     assert (shift.cols, shift.rows) == pytest.approx((-4, 2), abs=0.1)
 
 
+@pytest.mark.slow
 def test_other_ground_has_no_shift():
     for seed in (1, 2, 3):
         shift = measured(ground(), ground(seed=seed))
@@ -74,11 +78,13 @@ def test_other_ground_has_no_shift():
         assert shift.pixels is shift.remaining is None and shift.windows == 9 and shift.agreeing == 0
 
 
+@pytest.mark.slow
 def test_a_shift_beyond_the_limit_is_not_believed():
     before = ground()
     assert measured(before, moved(before, 45, 10)).cols is None
 
 
+@pytest.mark.slow
 def test_parts_that_are_displaced_against_each_other_have_no_common_shift():
     before = ground(800, 800)
     after = before.copy()
@@ -90,6 +96,7 @@ def test_parts_that_are_displaced_against_each_other_have_no_common_shift():
     assert measured(before, after).cols is None
 
 
+@pytest.mark.slow
 def test_the_outline_of_nodata_is_no_structure():
     before = ground()
     after = moved(before, 4, 3)
@@ -101,6 +108,7 @@ def test_the_outline_of_nodata_is_no_structure():
     assert (shift.cols, shift.rows) == pytest.approx((4, 3), abs=0.25) and shift.windows == 9
 
 
+@pytest.mark.slow
 def test_values_as_large_as_a_float_can_be_do_no_harm():
     before = ground().astype(np.float32)
     after = moved(before, 4, 3)

@@ -123,6 +123,7 @@ def test_right_angles_that_would_change_too_much_are_refused():
     assert regularized(slanting, 1.5) is slanting
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(arrays(bool, st.tuples(st.integers(1, 14), st.integers(1, 14))), st.floats(0.3, 4), st.booleans())
 def test_what_comes_back_is_valid_and_near_and_always_the_same(mask, tolerance, simplified):

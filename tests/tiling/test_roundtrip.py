@@ -59,6 +59,7 @@ def found_in(folder, ground, before, after, gsd, figure):
     return grid, [to_wgs84(region.polygon, grid.crs) for region in regions]
 
 
+@pytest.mark.slow
 @settings(max_examples=30, suppress_health_check=REWRITES)
 @given(
     pair=pairs(),
@@ -127,6 +128,7 @@ def test_a_painted_change_comes_back_where_it_was_painted(tmp_path, shape, pair,
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=20, suppress_health_check=REWRITES)
 @given(pair=pairs(), data=st.data())
 def test_a_window_is_the_cut_of_the_whole_whatever_the_grids(tmp_path, pair, data):
@@ -165,6 +167,7 @@ CUTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", CUTS)
 def test_a_scene_that_begins_elsewhere_has_the_same_pixels(tmp_path, kind):
     """Both dates are cut by 13 columns and 29 rows: the pixels that are left do not change."""

@@ -102,6 +102,7 @@ def test_an_xml_declaration_is_no_processing_instruction(folder):
         assert describe(path).count == 3
 
 
+@pytest.mark.slow
 def test_pairs_and_commands_refuse_a_hidden_band(folder):
     path = write_vrt(folder / "b.vrt", extra=OPENING + band(4, source("../secret.tif")) + CLOSING)
     for dates in ((folder / "a.tif", path), (path, folder / "a.tif")):

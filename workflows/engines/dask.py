@@ -61,6 +61,7 @@ class DaskEngine:
         self._answers: SimpleQueue[tuple[str, Any]] = SimpleQueue()
         self._capacity, self._asked = 0, float("-inf")
         self._nobody_since: float | None = None
+        self._nobody_said = False
         # -1 once a worker has answered.
         self._silent_crashes = 0
         self._stack = ExitStack()
@@ -68,11 +69,7 @@ class DaskEngine:
 
     def wanted(self) -> int:
         """Two for each thread of the cluster; more while it is small, as it may grow with its work."""
-        if time.monotonic() - self._asked > CAPACITY_AGE:
-            self._asked = time.monotonic()
-            # A scheduler that does not answer is the business of wait.
-            with suppress(OSError, asyncio.TimeoutError):
-                self._capacity = int(self._led.scheduler_info(n_workers=0)["total_threads"])
+        self._count_threads()
         return max(LEAST, 2 * self._capacity)
 
     def submit(self, task: Task) -> None:
@@ -216,6 +213,14 @@ class DaskEngine:
             "the pair; see their logs. Perhaps the model does not fit into their memory"
         )
 
+    def _count_threads(self) -> None:
+        """Ask now and then how many threads the cluster has."""
+        if time.monotonic() - self._asked > CAPACITY_AGE:
+            self._asked = time.monotonic()
+            # A scheduler that does not answer is the business of wait.
+            with suppress(OSError, asyncio.TimeoutError):
+                self._capacity = int(self._led.scheduler_info(n_workers=0)["total_threads"])
+
     def _watch(self) -> None:
         """Raise if the scheduler is gone; tell a person who waits for workers that there are none.
 
@@ -225,14 +230,17 @@ class DaskEngine:
         """
         if self._led.status != "running":
             raise self._lost()
+        self._count_threads()
         if not self._tasks or self._capacity:
-            self._nobody_since = None
+            self._nobody_since, self._nobody_said = None, False
         elif self._nobody_since is None:
             self._nobody_since = time.monotonic()
         elif time.monotonic() - self._nobody_since > NOBODY:
             if self._silent_crashes > 0:
                 raise self._unable()
-            self._nobody_since = float("inf")
+            if self._nobody_said:
+                return
+            self._nobody_said = True
             _log.warning(
                 "%s: the scheduler has no workers; waiting for one. Those without rscc %s do not stay",
                 self._scheduler,

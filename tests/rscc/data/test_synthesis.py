@@ -61,6 +61,7 @@ def written(made: list[MadePair], tmp_path_factory: pytest.TempPathFactory) -> P
     return folder
 
 
+@pytest.mark.slow
 def test_every_kind_is_made_in_its_number(made: list[MadePair]) -> None:
     kinds = [pair.kind for pair in made]
     assert sum(kind.startswith("crop") for kind in kinds) == 10

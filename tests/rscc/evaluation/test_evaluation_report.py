@@ -121,6 +121,7 @@ def test_facts_of_changed_pairs_stand_beside_those_of_people_and_of_counting(rec
     assert values[0]["direction"]["interval"] == pytest.approx([0.0945, 0.9055], abs=1e-4)
 
 
+@pytest.mark.slow
 def test_facts_are_of_overhead_pairs_that_changed(records, train) -> None:
     assert not report_of(records, train, dataset="spot_the_diff").facts
     assert not report_of(records[1:2], train).facts

@@ -44,6 +44,7 @@ def davir() -> Davir:
     return tiny_davir()
 
 
+@pytest.mark.slow
 def test_features_have_the_papers_shapes(davir) -> None:
     with torch.no_grad():
         features = davir.encode(*random_images(3))

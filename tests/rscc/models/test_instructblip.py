@@ -247,6 +247,7 @@ def test_another_kind_of_model_is_refused(tmp_path) -> None:
 # The full size
 
 
+@pytest.mark.slow
 def test_the_full_size_runs_on_the_meta_device_with_the_published_numbers_of_parameters() -> None:
     full = dry_run.full_size()
     found = {count.part: count for count in dry_run.counts(full)}

@@ -156,6 +156,7 @@ def mobile(tmp_path_factory):
     return path, sam, encoder
 
 
+@pytest.mark.slow
 def test_mobile_sams_names_find_their_places(mobile, tmp_path) -> None:
     path, sam, encoder = mobile
     state = torch.load(path, weights_only=True)

@@ -147,6 +147,7 @@ def test_towers_that_cannot_take_a_prompt_are_refused() -> None:
         OpenClipTextEncoder(clip_tower(pool_type="last"), open_clip.SimpleTokenizer(context_length=20))
 
 
+@pytest.mark.slow
 def test_a_clip_checkpoint_loads_from_a_local_file(tmp_path) -> None:
     torch.manual_seed(5)
     model = open_clip.create_model("ViT-S-32-alt", load_weights=False, pretrained=None)

@@ -146,6 +146,7 @@ def check_all(sentences: list[str], known: ChangeFacts) -> None:
         check_english(sentence)
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(facts(COMPASS) | facts())
 @example(told(["building", "road", "trees"], 12, gone=["building", "trees"], beside=STANDING))

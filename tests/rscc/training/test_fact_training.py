@@ -60,6 +60,7 @@ def fitted(records) -> tuple[FactModel, list[str]]:
     return found, said
 
 
+@pytest.mark.slow
 def test_heads_learn_what_is_there_to_see(fitted) -> None:
     rules = fitted[0].rules
     assert set(rules.scores) == {"came building", "gone building", "around building"}
@@ -92,6 +93,7 @@ def test_what_was_learnt_captions_pairs(fitted, records, tmp_path, tiny_register
     assert right >= 14, "of 16"
 
 
+@pytest.mark.slow
 def test_learning_again_gives_the_same(fitted, records) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(training, "FEWEST_PAIRS", 60)

@@ -128,6 +128,7 @@ def test_the_table_holds_the_scores_of_both_models(tmp_path, monkeypatch) -> Non
     assert compare_scores(start, start, val, device="cpu").startswith("| 3 validation pairs")
 
 
+@pytest.mark.slow
 def test_a_user_is_told_pairs_and_scores_before_and_after(tmp_path) -> None:
     pytest.importorskip("pycocoevalcap")
     data = keep_splits(write_levir_cc(tmp_path / "data", train=24, val=2, test=1), "train", "test")

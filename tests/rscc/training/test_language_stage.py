@@ -117,6 +117,7 @@ def test_another_file_is_no_corpus(content, word, tmp_path) -> None:
     assert str(path) in str(caught.value)
 
 
+@pytest.mark.slow
 def test_every_pair_says_one_of_its_sentences_in_every_epoch() -> None:
     one = source(augment=False)
     for epoch in range(6):

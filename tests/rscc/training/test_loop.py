@@ -183,6 +183,7 @@ def test_rates_warm_up_and_fall() -> None:
     assert rate_factor(0, warmup=0, total=1, final=0.1) == 1
 
 
+@pytest.mark.slow
 def test_training_lowers_every_term(data, tmp_path) -> None:
     batch = full_batch(tiny_model(), CAPTIONS)
     config = whole_config(settings(epochs=40, ema=0.0, patience=99, bf16=False))

@@ -18,6 +18,7 @@ from rscc.models.trunks import build_backbone
 pytestmark = pytest.mark.usefixtures("tiny_registered")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bf16", [False, True])
 @pytest.mark.parametrize("stop", [(1, 0), (1, 1), (2, 1)])
 def test_a_resumed_run_equals_an_undisturbed_one_bit_for_bit(data, tmp_path, stop, bf16) -> None:
@@ -40,6 +41,7 @@ def test_a_resumed_run_equals_an_undisturbed_one_bit_for_bit(data, tmp_path, sto
     assert_same_tensors(load_file(expected.weights), load_file(found.weights))
 
 
+@pytest.mark.slow
 def test_what_is_drawn_depends_on_seed_and_epoch_alone(data, tmp_path) -> None:
     def drawn(name, **train) -> tuple[list, dict]:
         numbers = []

@@ -205,6 +205,7 @@ def make_trainer(folder, config, *, seed=1, stop=None, reward=None) -> Trainer:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bf16", [False, True])
 def test_a_resumed_run_equals_an_undisturbed_one(tmp_path, bf16) -> None:
     config = critical_config(bf16=bf16)
@@ -223,6 +224,7 @@ def test_a_resumed_run_equals_an_undisturbed_one(tmp_path, bf16) -> None:
     assert line["total"] == pytest.approx(total, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_training_raises_the_mean_reward(tmp_path) -> None:
     config = replace(critical_config(epochs=25, bf16=False, learning_rate=3e-3), loss=LOSS | {"caption": 0.0})
     make_trainer(tmp_path, config, reward=Prefers()).run()

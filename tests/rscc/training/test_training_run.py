@@ -34,6 +34,7 @@ def pair_of(data, split="test") -> tuple[np.ndarray, np.ndarray]:
     return np.stack([s.before for s in samples]), np.stack([s.after for s in samples])
 
 
+@pytest.mark.slow
 def test_from_folders_to_a_captioner_in_two_stages(data, tmp_path, monkeypatch) -> None:
     """Change head first, then captions from its cached trunk, as the shipped model is made."""
     pytest.importorskip("pycocoevalcap")
@@ -78,6 +79,7 @@ def test_from_folders_to_a_captioner_in_two_stages(data, tmp_path, monkeypatch) 
     assert all(caption.text and not caption.text.startswith("there") for caption in found)
 
 
+@pytest.mark.slow
 def test_a_run_ends_with_a_model_that_tells_facts_where_the_parser_is_there(
     data, tmp_path, monkeypatch, caplog
 ) -> None:

@@ -102,6 +102,7 @@ class KilledHere(BaseException):
     """As SIGKILL: nothing tidies up after it."""
 
 
+@pytest.mark.slow
 def test_a_report_that_was_replaced_before_a_kill_is_not_taken_for_that_of_the_options_of_before(
     made, out, old, monkeypatch
 ):
@@ -118,6 +119,7 @@ def test_a_report_that_was_replaced_before_a_kill_is_not_taken_for_that_of_the_o
     assert contents(out) == old
 
 
+@pytest.mark.slow
 def test_other_settings_do_everything_again_and_the_former_ones_too(made, out, old):
     engine = InlineEngine()
     run(made, out, engine, scene=SceneOptions(min_area=100_000.0))
@@ -209,6 +211,7 @@ def test_shards_share_the_pairs_out_by_their_ids(made, out):
         assert all(made.pairs[row.number] == row.pair for row in ledger.rows())
 
 
+@pytest.mark.slow
 def test_a_folder_has_shards_or_is_worked_on_as_a_whole(made, out):
     run(made, out, InlineEngine(), shard=(1, 2))
     before = contents(out)

@@ -34,6 +34,7 @@ class Interrupting(InlineEngine):
         return super().wait(timeout)
 
 
+@pytest.mark.slow
 def test_ctrl_c_finishes_what_runs_and_the_same_command_goes_on(made, out):
     reference = out.with_name("reference")
     run(made, reference, InlineEngine())
@@ -91,6 +92,7 @@ def test_an_ignored_ctrl_c_stays_ignored():
         signal.signal(signal.SIGINT, earlier)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("where", "name"), [(ArchiveFolder, "_write_folder"), (os, "fsync"), (ArchiveFolder, "_move")]
 )

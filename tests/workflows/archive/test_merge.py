@@ -284,6 +284,7 @@ class Killed(BaseException):
     """As SIGKILL: nothing tidies up after it."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "places"),
     [("rename", (1, 7, 12, 13)), ("replace", (1, 3, 5)), ("link", (2,)), ("unlink", (1, 5))],

@@ -51,6 +51,7 @@ def test_a_report_in_the_current_folder_by_default(pair, rscc_command, tmp_path)
         assert words in out
 
 
+@pytest.mark.slow
 def test_scenes_in_archives_and_on_servers(pair, rscc_command, tmp_path):
     with zipfile.ZipFile("town_2020.zip", "w") as archive:
         archive.write("b_2019.tif", "inner.tif")
@@ -272,6 +273,7 @@ def test_every_command_explains_itself(rscc_command, command):
     assert command in out
 
 
+@pytest.mark.slow
 def test_a_progress_bar_is_drawn_on_a_terminal(pair, child_environment):
     master, slave = pty.openpty()
     code = (
@@ -311,6 +313,7 @@ main(captioner_factory=load)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["works", "imports"])
 def test_an_interrupt_ends_with_130_one_line_and_nothing_left(pair, child_environment, tmp_path, model):
     # What a compiled module may do with the interrupt while it is imported.

@@ -94,6 +94,7 @@ def test_the_options_of_the_pairs_are_those_of_caption():
         assert (ours[name].annotation, ours[name].default) == (shared[name].annotation, shared[name].default)
 
 
+@pytest.mark.slow
 def test_the_options_reach_the_pairs(made, out, command, asked):
     command("--min-area", 50, "--beams", 2, "--focus-captions", "zoom")
     settings = json.loads((out / "pairs" / made.sound[0] / "changes.geojson").read_text())["rscc"]["settings"]
@@ -218,6 +219,7 @@ def test_a_dry_run_tells_time_where_the_speed_is_known(made, command, asked):
     assert "time    " in said and "of one worker" in said and "with 4 (" in said
 
 
+@pytest.mark.slow
 def test_a_dry_run_takes_speed_from_done_pairs_and_reads_a_sample(tmp_path, command, asked, monkeypatch):
     made = make_archive(tmp_path, 30)
     write_table(made, made.pairs[:24])

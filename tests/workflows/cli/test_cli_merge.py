@@ -42,6 +42,7 @@ def sound(tmp_path_factory):
     return make_archive(tmp_path_factory.mktemp("sound"), 6, seed=1)
 
 
+@pytest.mark.slow
 def test_merged_shards_are_the_archive_of_one_run(made, tmp_path, capsys):
     whole, out = tmp_path / "whole", tmp_path / "merged"
     batch(made.table, whole)
@@ -57,6 +58,7 @@ def test_merged_shards_are_the_archive_of_one_run(made, tmp_path, capsys):
     assert contents(out) == contents(whole)
 
 
+@pytest.mark.slow
 def test_what_was_merged_is_sound_stac_with_places(made, tmp_path):
     pytest.importorskip("jsonschema", reason="pystac validates with jsonschema")
     out = tmp_path / "out"

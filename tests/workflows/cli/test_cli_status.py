@@ -172,6 +172,7 @@ def test_watching_goes_on_until_all_is_done(tmp_path, command):
     assert (looks[0]["counts"]["done"], looks[-1]["counts"]["done"]) == (4, 5)
 
 
+@pytest.mark.slow
 def test_watching_on_a_terminal_redraws_in_place_and_ends_with_ctrl_c(tmp_path, repository):
     made(tmp_path).close()
     master, slave = pty.openpty()

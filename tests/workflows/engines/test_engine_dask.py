@@ -15,7 +15,7 @@ from engines import LONG, drive, until
 from workflows.engines import dask as engine_dask
 from workflows.engines.dask import DaskEngine
 from workflows.engines.tasks import ModelSource
-from workflows.errors import SchedulerLost, VersionsDiffer
+from workflows.errors import SchedulerLost, VersionsDiffer, WorkersUnable
 
 SOURCE = ModelSource("any", "cpu", load_fake)
 # Dask says so where the disk is busy, and closes what it has open when it is collected.
@@ -48,6 +48,7 @@ def test_a_task_that_was_cancelled_tells_that_the_scheduler_is_gone(tasks, said)
         engine._heard("key", said)
 
 
+@pytest.mark.slow
 def test_a_cluster_that_is_there_does_the_tasks_and_stays(cluster, tasks, tmp_path):
     address = cluster.scheduler()
     cluster.worker("--name", "one")
@@ -68,6 +69,7 @@ def test_a_cluster_that_is_there_does_the_tasks_and_stays(cluster, tasks, tmp_pa
     assert again.state == "done"
 
 
+@pytest.mark.slow
 def test_tasks_of_a_lost_worker_are_done_by_another(cluster, tasks, tmp_path):
     (tmp_path / "runs.log").touch()
     address = cluster.scheduler()
@@ -85,6 +87,24 @@ def test_tasks_of_a_lost_worker_are_done_by_another(cluster, tasks, tmp_path):
     assert [one.state for one in found] == ["done"] * 3
 
 
+@pytest.mark.parametrize("threads", [1, 4], ids=["none comes back", "too many pairs in a row"])
+def test_a_model_that_takes_its_workers_down_ends_a_run(cluster, tasks, monkeypatch, threads):
+    monkeypatch.setattr(engine_dask, "NOBODY", 2.0)
+    address = cluster.scheduler()
+    first = cluster.worker("--no-nanny", threads=threads)
+    source = ModelSource("dies", "cpu", load_fake)
+    with (
+        pytest.raises(WorkersUnable, match="before they finish anything"),
+        DaskEngine(source, address) as engine,
+    ):
+        for task in tasks(*["plain"] * 12):
+            engine.submit(task)
+        first.wait(timeout=LONG)
+        cluster.worker("--no-nanny", threads=threads)
+        until(lambda: any(outcome.state == "done" for outcome in engine.wait(1)))
+
+
+@pytest.mark.slow
 def test_a_lost_scheduler_is_said_and_nothing_hangs(cluster, tasks, tmp_path):
     (tmp_path / "runs.log").touch()
     address = cluster.scheduler()
@@ -107,6 +127,7 @@ def test_a_scheduler_that_is_not_there_is_said(monkeypatch):
             DaskEngine(SOURCE, address).__enter__()
 
 
+@pytest.mark.slow
 def test_only_workers_with_a_gpu_get_tasks_when_asked(cluster, tasks):
     address = cluster.scheduler()
     cluster.worker("--name", "plain", threads=2)
@@ -117,6 +138,7 @@ def test_only_workers_with_a_gpu_get_tasks_when_asked(cluster, tasks):
     assert {one.worker for one in found.values()} == {"dask-gpu"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lacking", ["scheduler", "worker", "other"])
 def test_another_version_of_rscc_is_refused(cluster, tasks, tmp_path, lacking):
     address = cluster.scheduler(() if lacking == "scheduler" else OURS)
@@ -135,6 +157,7 @@ def test_another_version_of_rscc_is_refused(cluster, tasks, tmp_path, lacking):
         drive(engine, tasks("plain"), 60)
 
 
+@pytest.mark.slow
 def test_a_cluster_that_grows_with_its_work_is_let_grow(tasks):
     with (
         dask.config.set({"distributed.adaptive.interval": "100ms", "distributed.adaptive.wait-count": 2}),
@@ -152,6 +175,7 @@ def test_a_cluster_that_grows_with_its_work_is_let_grow(tasks):
     assert {one.state for one in found.values()} == {"done"}
 
 
+@pytest.mark.slow
 def test_without_workers_nothing_is_shared_and_it_is_said_that_there_are_none(
     cluster, tasks, tmp_path, monkeypatch, caplog
 ):

@@ -58,6 +58,7 @@ def pids(engine):
     return [worker.process.pid for worker in engine._workers()]
 
 
+@pytest.mark.slow
 def test_two_workers_share_the_tasks_and_end_with_the_engine(tasks, tmp_path):
     with LocalEngine(SOURCE, 2) as engine:
         found, rest = warm(engine, tasks(*["slow"] * 6))
@@ -70,6 +71,7 @@ def test_two_workers_share_the_tasks_and_end_with_the_engine(tasks, tmp_path):
     assert all(gone(pid) for pid in workers)
 
 
+@pytest.mark.slow
 def test_there_are_never_more_workers_than_tasks(tasks):
     with LocalEngine(SOURCE, 4) as engine:
         assert engine.wanted() == 8 and pids(engine) == []
@@ -78,6 +80,7 @@ def test_there_are_never_more_workers_than_tasks(tasks):
         assert engine.wait(0.01) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("word", "line"),
     [("abort", "crashed (SIGABRT)"), ("segv", "crashed (SIGSEGV)"), ("oom", "SIGKILL"), ("exit", "code 3")],
@@ -91,6 +94,7 @@ def test_a_pair_that_ends_its_process_takes_nothing_with_it(tasks, word, line):
     assert line in bad.line and "\n" not in bad.line
 
 
+@pytest.mark.slow
 def test_every_failure_that_leaves_the_process_alive_is_an_outcome(tasks, capfd):
     with LocalEngine(SOURCE, 2) as engine:
         found = drive(engine, tasks("raise", "unpicklable", "noisy"))
@@ -102,6 +106,7 @@ def test_every_failure_that_leaves_the_process_alive_is_an_outcome(tasks, capfd)
     assert found["raise-0"].line == "unexpected RuntimeError: nothing is known of raise_0.tif"
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_in_a_task_crashes_it_and_is_replaced(tasks, tmp_path):
     (tmp_path / "runs.log").touch()
     hanging, *others = tasks("hang", "plain", "plain")
@@ -116,6 +121,7 @@ def test_a_worker_that_is_killed_in_a_task_crashes_it_and_is_replaced(tasks, tmp
         assert {one.state for one in drive(engine, others).values()} == {"done"}
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_at_rest_is_replaced_without_loss(tasks):
     first, *others = tasks(*["plain"] * 4)
     with LocalEngine(SOURCE, 1) as engine:
@@ -128,6 +134,7 @@ def test_a_worker_that_is_killed_at_rest_is_replaced_without_loss(tasks):
     assert sum(one.state == "crashed" for one in found.values()) <= 1
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_while_it_starts_is_started_again(tasks):
     with LocalEngine(SOURCE, 1) as engine:
         (task,) = tasks("plain")
@@ -140,6 +147,7 @@ def test_a_worker_that_is_killed_while_it_starts_is_started_again(tasks):
     assert [outcome.state for outcome in outcomes] == ["done"]
 
 
+@pytest.mark.slow
 def test_a_model_that_cannot_be_loaded_ends_it_with_its_own_words(tasks):
     words, source = "unexpected Unpicklable: one and two", ModelSource("any", "cpu", load_unportable)
     with pytest.raises(WorkersUnable, match=words), LocalEngine(source, 1) as engine:
@@ -147,6 +155,7 @@ def test_a_model_that_cannot_be_loaded_ends_it_with_its_own_words(tasks):
     assert pids(engine) == []
 
 
+@pytest.mark.slow
 def test_each_worker_computes_on_its_device(tasks):
     with LocalEngine(SOURCE, 2, devices=["cuda:0", "cuda:1"]) as engine:
         assert [place.device for place in engine._places] == ["cuda:0", "cuda:1"]
@@ -160,6 +169,7 @@ def test_each_worker_computes_on_its_device(tasks):
         drive(engine, tasks("slow", "slow", "slow"))
 
 
+@pytest.mark.slow
 def test_a_worker_that_cannot_start_again_is_given_up_while_others_work(tasks, tmp_path, caplog):
     source = ModelSource(str(tmp_path), "cpu", load_here_once)
     with LocalEngine(source, 2, devices=["cuda:0", "cuda:1"]) as engine:
@@ -174,6 +184,7 @@ def test_a_worker_that_cannot_start_again_is_given_up_while_others_work(tasks, t
     assert "worker local-2 cannot start again (the device fell off)" in caplog.text
 
 
+@pytest.mark.slow
 def test_the_last_worker_that_cannot_start_again_says_why(tasks, tmp_path):
     source = ModelSource(str(tmp_path), "cpu", load_here_once)
     with (
@@ -183,6 +194,7 @@ def test_the_last_worker_that_cannot_start_again_says_why(tasks, tmp_path):
         drive(engine, tasks("plain", "abort", "plain"))
 
 
+@pytest.mark.slow
 def test_a_device_that_is_lost_takes_its_process_along(tasks, monkeypatch):
     with LocalEngine(ModelSource("any", "cpu", load_lost), 1) as engine:
         found = drive(engine, tasks("plain", "plain"))
@@ -204,6 +216,7 @@ def load_lost(model, device):
     return captioner
 
 
+@pytest.mark.slow
 def test_abandoning_ends_a_hanging_worker_at_once(tasks, tmp_path):
     (tmp_path / "runs.log").touch()
     with LocalEngine(SOURCE, 1) as engine:
@@ -261,6 +274,7 @@ def coordinator(tmp_path, repository):
         process.communicate()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", ["hang", "held"])
 def test_no_worker_outlives_a_coordinator_that_is_killed(tasks, coordinator, tmp_path, word):
     process = coordinator(tasks(word, word))
@@ -276,6 +290,7 @@ def test_no_worker_outlives_a_coordinator_that_is_killed(tasks, coordinator, tmp
             kill_tree(pid)
 
 
+@pytest.mark.slow
 def test_ctrl_c_at_the_terminal_leaves_the_workers_at_work(tasks, coordinator):
     """The whole foreground group gets the signal, at any moment; the coordinator's own part is not tested."""
     process = coordinator(tasks("slow", "slow"))

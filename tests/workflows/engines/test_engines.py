@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import dask
@@ -28,14 +27,11 @@ pytestmark = [
 ]
 
 
-@contextmanager
-def cluster(allowed_failures: int) -> Iterator[str]:
-    """The scheduler of a cluster on this machine whose workers come back when they died.
-
-    But for those that die while they start: their nannies give up then.
-    """
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """The scheduler of a cluster on this machine whose workers come back when they died."""
     settings = {
-        "distributed.scheduler.allowed-failures": allowed_failures,
+        "distributed.scheduler.allowed-failures": 1,
         "distributed.comm.timeouts.connect": "10s",
     }
     with (
@@ -45,12 +41,6 @@ def cluster(allowed_failures: int) -> Iterator[str]:
         ) as local,
     ):
         yield local.scheduler_address
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with cluster(allowed_failures=1) as scheduler:
-        yield scheduler
 
 
 @pytest.fixture(params=["local", "dask"])
@@ -66,6 +56,7 @@ def source(model: str = "any") -> ModelSource:
     return ModelSource(model, "cpu", load_fake)
 
 
+@pytest.mark.slow
 def test_every_task_comes_back_once_and_a_bad_one_takes_nothing_with_it(start, tasks, tmp_path):
     *others, bad = tasks("plain", "slow", "raise", "big", "unpicklable", "plain", "abort")
     with start(source()) as engine:
@@ -86,6 +77,7 @@ def test_every_task_comes_back_once_and_a_bad_one_takes_nothing_with_it(start, t
     assert all(one.worker.startswith(engine.name) and one.seconds >= 0 for one in outcomes.values())
 
 
+@pytest.mark.slow
 def test_the_engines_give_the_same_reports(address, tasks):
     made, reports = tasks("plain", "slow"), []
     for engine in (LocalEngine(source(), 1), DaskEngine(source(), address)):
@@ -96,6 +88,7 @@ def test_the_engines_give_the_same_reports(address, tasks):
     assert reports[0] == reports[1]
 
 
+@pytest.mark.slow
 def test_a_model_that_is_missing_ends_the_run(start, tasks):
     with (
         pytest.raises(ModelNotFound, match="missing: no model has this name"),
@@ -104,6 +97,7 @@ def test_a_model_that_is_missing_ends_the_run(start, tasks):
         drive(engine, tasks(*["plain"] * 12))
 
 
+@pytest.mark.slow
 def test_a_model_that_takes_its_process_down_ends_a_local_run(tasks):
     with (
         pytest.raises(WorkersUnable, match=r"cannot load the model.*SIGKILL"),
@@ -112,17 +106,7 @@ def test_a_model_that_takes_its_process_down_ends_a_local_run(tasks):
         drive(engine, tasks(*["plain"] * 12))
 
 
-def test_a_model_that_takes_its_workers_down_ends_a_run_on_a_cluster(tasks, monkeypatch):
-    # Whether some come back or all are lost for good.
-    monkeypatch.setattr("workflows.engines.dask.NOBODY", 5.0)
-    with (
-        cluster(allowed_failures=0) as scheduler,
-        pytest.raises(WorkersUnable, match="before they finish anything"),
-        DaskEngine(source("dies"), scheduler) as engine,
-    ):
-        drive(engine, tasks(*["plain"] * 12))
-
-
+@pytest.mark.slow
 def test_tasks_that_nobody_began_are_taken_back(start, tasks, tmp_path):
     (tmp_path / "runs.log").touch()
     made = tasks(*["slow"] * WORKERS, *["plain"] * 6)

@@ -82,6 +82,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_an_inspection_agrees_with_the_run(scenes, case):
     before, after, options = CASES[case]
@@ -205,6 +206,7 @@ def test_a_nodata_value_that_is_no_number_is_said_in_json(scenes):
     json.dumps(inspection.as_dict(), allow_nan=False)
 
 
+@pytest.mark.slow
 def test_time_is_measured_with_the_model_or_stated_for_the_shipped_ones(scenes):
     paths = scenes()
     captioner = BrightnessCaptioner()

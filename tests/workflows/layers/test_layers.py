@@ -171,6 +171,7 @@ def test_no_cell_of_the_summary_is_calculated(tmp_path, text):
         assert not row[name].startswith(("=", "+", "-", "@", "\t", "\r"))
 
 
+@pytest.mark.slow
 def test_the_same_pairs_make_the_same_bytes_at_any_time(archive, tmp_path):
     time.sleep(1.1)
     others = {name: PAIRS[name] for name in reversed(PAIRS)}
@@ -301,6 +302,7 @@ def test_a_kill_at_any_step_leaves_layers_of_one_run(archive, tmp_path, monkeypa
     assert last > 1
 
 
+@pytest.mark.slow
 def test_a_full_disk_leaves_the_old_layers_and_says_so(tmp_path, run_python):
     folder = installed(tmp_path / "archive", rows=ROWS[:1])
     before = contents(folder)

@@ -274,6 +274,7 @@ def test_a_table_with_secrets_is_said_to_be_one(tmp_path):
     assert catalog.warnings == [SIGNED]
 
 
+@pytest.mark.slow
 def test_a_server_that_is_down_ends_the_check_of_a_table(tmp_path, monkeypatch):
     monkeypatch.setenv("GDAL_HTTP_MAX_RETRY", "0")
     table = tmp_path / "t.csv"

@@ -55,6 +55,7 @@ def frame(geometry, crs=4326, **columns):
     return geopandas.GeoDataFrame({**scenes, **columns}, geometry=geometry, crs=crs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["pairs.csv", "pairs.tsv", "pairs.parquet", "pairs.geoparquet"])
 def test_what_is_written_is_read_again_but_for_a_table_without_a_row(tmp_path, name):
     rows = example(tmp_path)

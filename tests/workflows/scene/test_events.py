@@ -137,6 +137,7 @@ def test_a_change_of_just_the_least_area_is_written():
     assert places_of([place.region], pair, np.nextafter(place.area_m2, np.inf)) == []
 
 
+@pytest.mark.slow
 def test_an_event_at_the_edge_of_the_box_is_whole(tmp_path):
     row = [(30, 20 + 40 * n, 20, 20, 240) for n in range(12)]
     focus, size = Window(0, 0, 30, 150), (150, 600)

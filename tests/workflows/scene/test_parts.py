@@ -74,6 +74,7 @@ def pair(tmp_path_factory):
     return make_pair(tmp_path_factory.mktemp("pair"), SPOTS, size=SIZE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "asked",
     [
@@ -108,6 +109,7 @@ def test_parts_in_any_order_give_the_report_of_the_whole(pair, tmp_path, asked, 
     assert not any(path.is_file() for path in (tmp_path / "cache").rglob("*"))
 
 
+@pytest.mark.slow
 def test_parts_that_are_missing_are_done_in_the_end_and_a_part_goes_on_where_it_was(pair, tmp_path):
     whole = captioned(pair, InBatches())
     options = SceneOptions(tile_cache=tmp_path / "cache")
@@ -128,6 +130,7 @@ def test_parts_that_are_missing_are_done_in_the_end_and_a_part_goes_on_where_it_
     assert 100 < model.seen < whole.run["tiling"]["tiles"]
 
 
+@pytest.mark.slow
 def test_tiles_without_data_are_counted_once(tmp_path):
     pair = make_pair(tmp_path, [(300, 20, 30, 30, 220)], size=(500, 210), nodata_rows=200)
     whole = captioned(pair, InBatches())
@@ -205,6 +208,7 @@ def test_rows_that_are_no_part_and_a_missing_cache_are_refused(pair, tmp_path):
         assert caught.value.exit_code == 2 and "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_a_part_holds_no_more_for_more_rows(tmp_path):
     pair = make_pair(tmp_path, [(row, 20, 9, 30, 220) for row in range(20, 3900, 60)], size=(3900, 150))
     options = SceneOptions(tile_cache=tmp_path / "cache")
@@ -279,6 +283,7 @@ def test_a_real_network_gives_the_same_bits(tmp_path):
     same(join_parts(pair.before, pair.after, captioner, options), whole)
 
 
+@pytest.mark.slow
 def test_the_tasks_of_a_split_pair_give_the_bytes_of_the_whole_but_for_times(pair, tmp_path):
     def done(kind, **values):
         task = Task("1", "a", kind, 1, str(pair.before), str(pair.after), **{"options": cached, **values})

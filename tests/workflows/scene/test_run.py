@@ -308,6 +308,7 @@ def test_errors_of_reading_and_of_the_model_come_through(three, tmp_path):
         captioned(replace(three, after=tmp_path / "missing.tif"))
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_height_of_the_scene(tmp_path):
     def peak(height):
         folder = tmp_path / str(height)

@@ -72,6 +72,7 @@ def stopped_after(pair, folder, tiles, **options):
         captioned(pair, Counting(tiles), tile_cache=folder, **options)
 
 
+@pytest.mark.slow
 def test_a_stopped_run_goes_on_with_the_finished_rows(pair, tmp_path):
     for overlap in (None, 31):
         calm = captioned(pair, Counting(), overlap=overlap, batch_size=4, group_distance=0)
@@ -112,6 +113,7 @@ def test_other_settings_start_anew(pair, cache, other):
     assert captioned(pair, tile_cache=cache).run["resumed_tiles"] > 0
 
 
+@pytest.mark.slow
 def test_settings_of_the_outlines_and_words_go_on_and_changed_inputs_or_another_model_start_anew(pair, cache):
     stopped_after(pair, cache, 60)
     other = Counting(weights_sha256="1" * 64)

@@ -177,6 +177,7 @@ def write_many(pipe, folder):
             pipe.send(row.pair)
 
 
+@pytest.mark.slow
 @FORKS
 def test_a_writer_killed_at_any_moment_keeps_what_it_said(tmp_path):
     """What was said to be done is done after SIGKILL, and at most one pair more; nothing else was lost."""
