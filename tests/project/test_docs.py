@@ -12,7 +12,7 @@ import typer
 from workflows.cli.commands import app
 
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#([^)\s]+))?\)")
-PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs")
+PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "docs")
 
 
 def pages(repository):
