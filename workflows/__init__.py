@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from workflows.errors import WorkflowError
     from workflows.options import SceneOptions
-    from workflows.report.report import Change, ChangeReport
+    from workflows.report.change import Change
+    from workflows.report.report import ChangeReport
     from workflows.scene.run import caption_scene
 
 _HOME_OF = {

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from rscc.files import atomic_write
 from workflows.errors import FormatUnsupported, OutputExists, OutputFolderMissing, OutputNotWritable
 
-SUPPORTED_SUFFIXES = (".geojson",)
+SUPPORTED_SUFFIXES = (".geojson", ".geojsonl", ".gpkg", ".fgb", ".parquet")
 _FORMULA = re.compile(r"'*\s*[=+@\t-]")
 
 
-def style_path(path: Path) -> Path:
-    """Return the path of the QGIS style that lies beside the report ``path``."""
-    return path.with_suffix(".qml")
+def style_path(path: Path) -> Path | None:
+    """Return the path of the QGIS style that lies beside the report ``path``; a GeoPackage holds its own."""
+    return None if path.suffix.lower() == ".gpkg" else path.with_suffix(".qml")
 
 
 def check_output(path: str | Path, overwrite: bool = False) -> Path:
@@ -33,7 +33,8 @@ def check_output(path: str | Path, overwrite: bool = False) -> Path:
         raise FormatUnsupported(
             f"{path}: reports are written as {', '.join(SUPPORTED_SUFFIXES)}; give the output such a name"
         )
-    check_free((path, style_path(path)), overwrite)
+    style = style_path(path)
+    check_free((path,) if style is None else (path, style), overwrite)
     return path
 
 
@@ -68,20 +69,24 @@ def check_folder(path: Path) -> None:
         raise _not_writable(path, error) from error
 
 
-def write_together(contents: Mapping[Path, Iterable[str | bytes]]) -> None:
+def write_together(contents: Mapping[Path, Iterable[str | bytes] | Callable[[Path], None]]) -> None:
     """Write files that belong together, text as UTF-8; on any error none of the names is touched.
 
-    Every file is complete under a temporary name in its own folder before the first is renamed; they are
-    renamed in the order given, so the last one there means that all are.
+    What is a function writes its file itself, at the path that it is given. Every file is complete under a
+    temporary name in its own folder before the first is renamed; they are renamed in the order given, so the
+    last one there means that all are.
 
     Raises:
         OutputNotWritable: the system refused; temporary files are removed.
     """
     try:
         with atomic_write(*contents) as drafts:
-            for draft, chunks in zip(drafts, contents.values(), strict=True):
+            for draft, content in zip(drafts, contents.values(), strict=True):
+                if callable(content):
+                    content(draft)
+                    continue
                 with draft.open("xb") as file:
-                    file.writelines(chunk.encode() if isinstance(chunk, str) else chunk for chunk in chunks)
+                    file.writelines(chunk.encode() if isinstance(chunk, str) else chunk for chunk in content)
     except OSError as error:
         raise _not_writable(list(contents)[-1], error) from error
 

@@ -8,8 +8,9 @@ from typing import Any
 from shapely.geometry import box
 
 from workflows.layers.stac import stac_item
+from workflows.report.change import Change
 from workflows.report.qgis import qgis_style
-from workflows.report.report import Change, ChangeReport
+from workflows.report.report import ChangeReport
 from workflows.store.folder import ITEM, REPORT, STYLE, ArchiveFolder
 from workflows.store.ledger_rows import LedgerRow
 

@@ -13,7 +13,7 @@ def test_checking_leaves_nothing_behind(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["r.gpkg", "r", "r.json", "r.tif"])
+@pytest.mark.parametrize("name", ["r.shp", "r", "r.json", "r.tif"])
 def test_other_formats_are_refused(tmp_path, name):
     with pytest.raises(FormatUnsupported, match=r"\.geojson"):
         check_output(tmp_path / name)

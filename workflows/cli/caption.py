@@ -38,7 +38,10 @@ def caption(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", help="Report to write; default: <AFTER>_changes.geojson in this folder."
+            "--output",
+            "-o",
+            help="Report to write: .geojson, .geojsonl, .gpkg, .fgb or .parquet; "
+            "default: <AFTER>_changes.geojson in this folder.",
         ),
     ] = None,
     model: ModelOption = "rscc-base",
@@ -51,7 +54,7 @@ def caption(
     """Find what changed between BEFORE and AFTER, say it in words, write a map layer."""
     from workflows import caption_scene
     from workflows.cli.terminal import progress_bar, show_warnings, summary
-    from workflows.files import check_output
+    from workflows.files import check_output, style_path
     from workflows.scene.opening import read_headers
 
     # What can be refused is refused before the model is loaded and the work starts.
@@ -65,9 +68,10 @@ def caption(
     if not quiet:
         typer.echo(summary(report.run, len(report.changes), report.area_m2, target), err=as_json)
     if as_json:
+        style = style_path(target)
         facts = {
             "output": str(target),
-            "style": str(target.with_suffix(".qml")),
+            "style": None if style is None else str(style),
             "changes": len(report.changes),
             "area_m2": round(report.area_m2, 2),
             "run": report.run,

@@ -8,6 +8,7 @@ import typer
 
 from workflows.cli.batch import batch
 from workflows.cli.caption import caption
+from workflows.cli.convert import convert
 from workflows.cli.evaluate import evaluate
 from workflows.cli.explain import explain
 from workflows.cli.inspect import inspect
@@ -64,6 +65,7 @@ for command in (
     caption,
     inspect,
     explain,
+    convert,
     pairs,
     batch,
     status,

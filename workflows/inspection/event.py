@@ -15,8 +15,9 @@ from shapely.geometry import MultiPolygon, Polygon, shape
 from tiling import SceneNotFound, locate
 from workflows.errors import OptionInvalid, ReportInvalid
 from workflows.options import SceneOptions
+from workflows.report.change import Change
 from workflows.report.geojson import joined, polygons_in
-from workflows.report.report import Change
+from workflows.report.report import ChangeReport
 
 LARGEST_BYTES = 256 * 2**20
 """Of a report that is read: it takes some times as much memory."""
@@ -115,6 +116,20 @@ class ReportedEvent:
         )
 
 
+def read_report(path: str | Path) -> ChangeReport:
+    """Read a whole GeoJSON report.
+
+    Raises:
+        ReportInvalid: the file is missing, too large, or no report that rscc wrote.
+    """
+    path = Path(path)
+    record, features = _parts(path)
+    unnamed = next((n for n, feature in enumerate(features, start=1) if _id_of(feature) is None), None)
+    if unnamed is not None:
+        raise ReportInvalid(f"{shown(path)}: its feature {unnamed} has no id; {_ANOTHER}")
+    return ChangeReport([_change(path, feature) for feature in features], record)
+
+
 def read_event(path: str | Path, number: int) -> ReportedEvent:
     """Read the change with the id ``number`` of a GeoJSON report.
 
@@ -123,12 +138,7 @@ def read_event(path: str | Path, number: int) -> ReportedEvent:
         OptionInvalid: the report has no such change.
     """
     path = Path(path)
-    content = _content(path)
-    record: Any = content.get("rscc")
-    features: Any = content.get("features")
-    whole = isinstance(record, dict) and all(isinstance(record.get(name), dict) for name in _RECORD)
-    if not whole or not isinstance(features, list) or content.get("type") != "FeatureCollection":
-        raise ReportInvalid(f"{shown(path)}: this GeoJSON is no report of rscc; {_ANOTHER}")
+    record, features = _parts(path)
     feature = next((one for one in features if _id_of(one) == number), None)
     if feature is None:
         last = max((_id_of(one) or 0 for one in features), default=0)
@@ -145,6 +155,17 @@ def shown(text: str | Path) -> str:
 
 
 _ANOTHER = "give a .geojson file that rscc caption or rscc batch wrote"
+
+
+def _parts(path: Path) -> tuple[dict[str, Any], list[Any]]:
+    """Return the run record and the features of a report."""
+    content = _content(path)
+    record: Any = content.get("rscc")
+    features: Any = content.get("features")
+    whole = isinstance(record, dict) and all(isinstance(record.get(name), dict) for name in _RECORD)
+    if not whole or not isinstance(features, list) or content.get("type") != "FeatureCollection":
+        raise ReportInvalid(f"{shown(path)}: this GeoJSON is no report of rscc; {_ANOTHER}")
+    return record, features
 
 
 def _content(path: Path) -> dict[str, Any]:

@@ -46,10 +46,12 @@ def rounded(geometry: Polygon | MultiPolygon) -> Polygon | MultiPolygon:
     """Round to 7 decimals (about 1 cm) so that the result is valid and its outer rings run counter-clockwise.
 
     Plain rounding of the vertices can make rings touch or cross themselves; here narrow places are closed or
-    split instead. A geometry smaller than the rounding becomes empty.
+    split instead. A geometry smaller than the rounding becomes empty. What is rounded already stays as it is.
     """
     if not geometry.is_valid:
         geometry = shapely.make_valid(geometry)
+    elif _is_rounded(geometry):
+        return joined([orient(part) for part in parts_of(geometry)])
     snapped = shapely.set_precision(geometry, 10.0**-DECIMALS)
     return joined([orient(part) for part in polygons_in(snapped)])
 
@@ -81,6 +83,12 @@ def collection_bbox(geometries: Iterable[Polygon | MultiPolygon]) -> list[float]
         reached = max(reached, end)
     south, north = min(b[1] for b in bounds), max(b[3] for b in bounds)
     return [round(value, DECIMALS) for value in (west, south, east, north)]
+
+
+def _is_rounded(geometry: Polygon | MultiPolygon) -> bool:
+    coordinates = shapely.get_coordinates(geometry).ravel().tolist()
+    # As they are written; numpy rounds a few to a neighbour.
+    return not geometry.is_empty and all(value == round(value, DECIMALS) for value in coordinates)
 
 
 def _ring(coordinates: Iterable[tuple[float, ...]]) -> list[list[float]]:

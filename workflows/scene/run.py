@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tiling import NothingValid
 from workflows.options import SceneOptions
 from workflows.progress import Progress, device_of
+from workflows.report.change import Change
 from workflows.report.record import (
     grid_record,
     ground_record,
@@ -21,7 +22,7 @@ from workflows.report.record import (
     settings_record,
     versions,
 )
-from workflows.report.report import Change, ChangeReport
+from workflows.report.report import ChangeReport
 from workflows.scene.captions import Description, describe_regions
 from workflows.scene.carrier import OpenRun
 from workflows.scene.detection import Detection, find_regions

@@ -27,6 +27,8 @@ def test_rounded_rings_are_valid_and_keep_the_right_hand_rule(points):
         for polygon in shapely.get_parts(written):
             assert LinearRing(polygon.exterior).is_ccw
             assert not any(LinearRing(hole).is_ccw for hole in polygon.interiors)
+            again = geometry_member(rounded(polygon))
+            assert again == geometry_member(rounded(shapely.from_geojson(json.dumps(again))))
             for x, y in polygon.exterior.coords:
                 assert round(x, 7) == x and round(y, 7) == y
 

@@ -9,7 +9,7 @@ import pyogrio
 import pytest
 import shapely
 
-from workflows.layers import geopackage
+from workflows.report import geopackage
 
 SCHEMA = pa.schema([("pair", pa.string()), (geopackage.GEOMETRY, pa.binary())])
 
@@ -40,5 +40,5 @@ def test_any_folder_can_hold_one(tmp_path, monkeypatch, name, is_relative):
 
 def test_what_was_not_written_is_said(tmp_path, monkeypatch):
     monkeypatch.setattr(pyogrio, "write_arrow", lambda *_, **__: None)
-    with pytest.raises(OSError, match=r"changes\.gpkg: was not written; give the archive a path without !"):
+    with pytest.raises(OSError, match=r"changes\.gpkg: was not written; give it a path without !"):
         write(tmp_path / "changes.gpkg")

@@ -50,7 +50,7 @@ def write_layer(
     Raises:
         OSError: it cannot be written.
     """
-    with _writing(path) as name_of_file:
+    with writing(path) as name_of_file:
         pyogrio.write_arrow(
             pa.RecordBatchReader.from_batches(schema, groups),
             name_of_file,
@@ -82,7 +82,7 @@ def write_styles(path: Path, styles: Mapping[str, str]) -> None:
         }
         for name, style in styles.items()
     ]
-    with _writing(path) as name_of_file:
+    with writing(path) as name_of_file:
         pyogrio.write_arrow(
             pa.Table.from_pylist(rows, _STYLES),
             name_of_file,
@@ -94,7 +94,7 @@ def write_styles(path: Path, styles: Mapping[str, str]) -> None:
 
 
 @contextmanager
-def _writing(path: Path) -> Iterator[str]:
+def writing(path: Path) -> Iterator[str]:
     """Yield the name by which pyogrio writes ``path``, and make sure that the file is there afterwards."""
     before = {name: pyogrio.get_gdal_config_option(name) for name in _NO_TIME}
     pyogrio.set_gdal_config_options(_NO_TIME)
@@ -106,7 +106,7 @@ def _writing(path: Path) -> Iterator[str]:
     finally:
         pyogrio.set_gdal_config_options(before)
     if not path.is_file():
-        raise OSError(f"{path.name}: was not written; give the archive a path without ! and line breaks")
+        raise OSError(f"{path.name}: was not written; give it a path without ! and line breaks")
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The changes of all pairs as one GeoParquet file, written and read in groups of rows."""
+"""Changes as one GeoParquet file, written and read in groups of rows."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import pyproj
 import shapely
 from shapely.geometry import MultiPolygon, shape
 
+from workflows.report.change import Change
 from workflows.report.geojson import parts_of
-from workflows.report.report import Change
 
 CRS = "EPSG:4326"
 GROUP = 10_000
@@ -41,17 +41,21 @@ SCHEMA = pa.schema(
 PLAIN_SCHEMA = pa.schema(
     {name: pa.string() if name in _LISTS else SCHEMA.field(name).type for name in SCHEMA.names[:-1]}
 )
+# Of one pair alone: the attributes of its report.
+REPORT_SCHEMA = pa.schema([field for field in SCHEMA if field.name not in ("pair", "site")])
 
 
 class ChangeTable:
     """GeoParquet 1.1 of changes, in the order in which they come; take it in a ``with`` block.
 
     Geometries are multipolygons in longitude and latitude (WGS84) as WKB; ``bbox`` is the box of each, so
-    that readers can pass over groups of rows. The same changes make the same bytes.
+    that readers can pass over groups of rows. The same changes make the same bytes. ``schema`` has the
+    columns of :data:`SCHEMA` that are wanted.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._writer = pq.ParquetWriter(path, SCHEMA, compression="zstd")
+    def __init__(self, path: Path, schema: pa.Schema = SCHEMA) -> None:
+        self._schema = schema
+        self._writer = pq.ParquetWriter(path, schema, compression="zstd")
         self._rows: list[dict[str, Any]] = []
         self._bounds = np.array([np.inf, np.inf, -np.inf, -np.inf])
 
@@ -61,7 +65,7 @@ class ChangeTable:
     def __exit__(self, *_: object) -> None:
         self._writer.close()
 
-    def add(self, pair: str, site: str | None, features: Iterable[Mapping[str, Any]]) -> None:
+    def add(self, pair: str | None, site: str | None, features: Iterable[Mapping[str, Any]]) -> None:
         """Add the features of the report of one pair."""
         for feature in features:
             own = {name: feature["properties"][name] for name in PROPERTIES}
@@ -99,7 +103,7 @@ class ChangeTable:
         for row, wkb, corners in zip(self._rows, shapely.to_wkb(geometries), bounds.tolist(), strict=True):
             row[GEOMETRY] = wkb
             row["bbox"] = None if np.isnan(corners[0]) else dict(zip(_CORNERS, corners, strict=True))
-        self._writer.write_table(pa.Table.from_pylist(self._rows, SCHEMA), row_group_size=GROUP)
+        self._writer.write_table(pa.Table.from_pylist(self._rows, self._schema), row_group_size=GROUP)
         self._rows.clear()
 
 

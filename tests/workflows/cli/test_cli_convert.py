@@ -1,0 +1,52 @@
+"""``rscc convert`` and the suffixes that ``rscc caption`` takes."""
+
+from __future__ import annotations
+
+import json
+
+import geopandas
+import pytest
+from archive_rows import change, report
+from scene_pairs import make_pair
+
+
+@pytest.fixture
+def made(tmp_path):
+    return report(change(1), change(2, 12.6)).write(tmp_path / "report.geojson")
+
+
+@pytest.mark.parametrize("suffix", [".geojson", ".geojsonl", ".gpkg", ".fgb", ".parquet"])
+def test_a_converted_report_is_the_one_that_is_written_at_once(rscc_command, made, tmp_path, suffix):
+    wanted = report(change(1), change(2, 12.6)).write(tmp_path / f"at_once{suffix}")
+    code, out, err = rscc_command("convert", made, tmp_path / f"out{suffix}")
+    assert (code, err) == (0, "") and out == f"{tmp_path / f'out{suffix}'}: 2 changes\n"
+    assert (tmp_path / f"out{suffix}").read_bytes() == wanted.read_bytes()
+
+
+def test_lines_go_to_stdout(rscc_command, made):
+    code, out, err = rscc_command("convert", made, "-")
+    assert (code, err) == (0, "")
+    assert [json.loads(line)["id"] for line in out.splitlines()] == [1, 2]
+
+
+def test_what_is_there_is_kept_and_what_is_no_report_is_refused(rscc_command, made, tmp_path):
+    (tmp_path / "out.gpkg").write_text("mine")
+    code, _, err = rscc_command("convert", made, tmp_path / "out.gpkg")
+    assert code == 2 and "add --overwrite" in err
+    assert rscc_command("convert", made, tmp_path / "out.gpkg", "--overwrite", "--quiet")[:2] == (0, "")
+    damaged = json.loads(made.read_text(encoding="utf-8"))
+    del damaged["features"][1]["properties"]["id"]
+    made.write_text(json.dumps(damaged), encoding="utf-8")
+    code, _, err = rscc_command("convert", made, tmp_path / "other.fgb")
+    assert code == 2 and "its feature 2 has no id" in err
+    assert not (tmp_path / "other.fgb").exists()
+
+
+def test_a_run_writes_any_format(rscc_command, tmp_path):
+    pair = make_pair(tmp_path, [(40, 40, 40, 40, 250)])
+    code, out, _ = rscc_command("caption", pair.before, pair.after, "-o", tmp_path / "r.gpkg", "--json")
+    told = json.loads(out)
+    assert (code, told["changes"], told["style"]) == (0, 1, None)
+    table = geopandas.read_file(tmp_path / "r.gpkg", layer="changes")
+    assert table.crs == told["run"]["tiling"]["crs"]
+    assert table.area.sum() == pytest.approx(told["area_m2"], rel=0.01)

@@ -1,0 +1,164 @@
+"""Every format of a report tells the same, and is read by others than what wrote it."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+
+import geopandas
+import numpy as np
+import pyarrow.parquet as pq
+import pyogrio
+import pytest
+import shapely
+from archive_rows import change, report
+from pyogrio.errors import DataSourceError
+from rfc7946 import load_valid
+from shapely.geometry import MultiPolygon, box, mapping, shape
+
+from workflows import ChangeReport
+from workflows.errors import FormatUnsupported, OutputNotWritable
+from workflows.report.qgis import qgis_style
+
+LISTS = ("alternatives", "came", "gone", "before_cover")
+KNOWN = {"count": 2, "came": ("building", "road"), "largest_m2": 250.13, "place": "north", "area_m2": 99.5}
+# Two metres of longitude are an error that the eye sees; a centimetre is what seven decimals keep.
+CLOSE_M = 0.02
+
+
+@pytest.fixture
+def made() -> ChangeReport:
+    two = MultiPolygon([box(12.6, 41.8, 12.601, 41.801), box(12.61, 41.8, 12.611, 41.801)])
+    ground = json.loads(json.dumps(mapping(box(12.4, 41.7, 12.7, 42.0))))
+    changes = (change(1), change(2, geometry=two, caption="<b>zwei</b> Häuser ‮", **KNOWN))
+    return report(*changes, tiling={"gsd": 0.5, "crs": "EPSG:32633"}, ground=ground)
+
+
+def layer(path):
+    """The changes of a report, as geopandas reads them."""
+    if path.suffix == ".parquet":
+        return geopandas.read_parquet(path)
+    return geopandas.read_file(path, **({"layer": "changes"} if path.suffix == ".gpkg" else {}))
+
+
+def plain(value):
+    """A value of a table as GeoJSON has it."""
+    if isinstance(value, np.ndarray | list):
+        return list(value)
+    return None if value is None or value != value else value
+
+
+def rows(table):
+    """What a table of changes says, by id, lists as lists."""
+    told = {}
+    for row in table.drop(columns="geometry").to_dict("records"):
+        values = {name: plain(value) for name, value in row.items() if name != "bbox"}
+        told[values["id"]] = {
+            name: json.loads(value) if name in LISTS and isinstance(value, str) else value
+            for name, value in values.items()
+        }
+    return told
+
+
+@pytest.mark.parametrize("suffix", [".geojsonl", ".gpkg", ".fgb", ".parquet"])
+def test_every_format_says_what_the_geojson_says(made, tmp_path, suffix):
+    wanted = {f["id"]: f for f in load_valid(made.write(tmp_path / "r.geojson"))["features"]}
+    path = made.write(tmp_path / f"other{suffix}")
+    table = layer(path)
+    assert rows(table) == {number: feature["properties"] for number, feature in wanted.items()}
+    assert table.crs.to_epsg() == (32633 if suffix == ".gpkg" else 4326)
+    for number, geometry in zip(table["id"], table.to_crs(32633).geometry, strict=True):
+        true = geopandas.GeoSeries([shape(wanted[number]["geometry"])], crs=4326).to_crs(32633).iloc[0]
+        assert shapely.hausdorff_distance(geometry, true) < CLOSE_M
+
+
+def test_lines_are_features(made, tmp_path):
+    lines = made.write(tmp_path / "r.geojsonl").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line)["id"] for line in lines] == [1, 2]
+
+
+def test_the_style_lies_beside_a_report_or_in_it(made, tmp_path):
+    made.write(tmp_path / "a.fgb")
+    assert (tmp_path / "a.qml").read_text(encoding="utf-8") == qgis_style()
+    path = made.write(tmp_path / "b.gpkg")
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["a.fgb", "a.qml", "b.gpkg"]
+    with sqlite3.connect(path) as database:
+        styles = database.execute("SELECT f_table_name, useAsDefault, styleQML FROM layer_styles").fetchall()
+    assert styles == [("changes", 1, qgis_style())]
+
+
+def test_a_geopackage_has_outlines_and_ground_of_their_own(made, tmp_path):
+    path = made.write(tmp_path / "r.gpkg")
+    assert [name for name, kind in pyogrio.list_layers(path) if kind] == ["changes", "outlines", "footprint"]
+    outlines = geopandas.read_file(path, layer="outlines")
+    assert outlines[["change", "outline"]].to_numpy().tolist() == [[1, 1], [2, 1], [2, 2]]
+    # Geodesic and planar areas of a small outline differ by the scale of UTM.
+    assert np.allclose(outlines.area, outlines["area_m2"], rtol=0.002)
+    (ground,) = geopandas.read_file(path, layer="footprint").to_dict("records")
+    assert (ground["before"], ground["date_after"], ground["model"]) == (
+        "/scenes/before.tif",
+        "2020",
+        "brightness",
+    )
+    record = pyogrio.read_info(path, layer="changes")["layer_metadata"]["rscc"]
+    assert json.loads(record) == made.run
+
+
+def test_a_parquet_file_has_boxes_and_the_run_record(made, tmp_path):
+    path = made.write(tmp_path / "r.parquet")
+    metadata = pq.read_metadata(path).metadata
+    assert json.loads(metadata[b"rscc"]) == made.run
+    geo = json.loads(metadata[b"geo"])
+    assert geo["version"] == "1.1.0" and geo["columns"]["geometry"]["covering"]["bbox"]["xmin"] == [
+        "bbox",
+        "xmin",
+    ]
+    assert len(geopandas.read_parquet(path, bbox=(12.59, 41.7, 12.7, 41.9))) == 1
+
+
+@pytest.mark.parametrize("suffix", [".geojsonl", ".gpkg", ".fgb", ".parquet"])
+def test_a_report_without_changes_is_an_empty_layer(tmp_path, suffix):
+    path = ChangeReport([], {}).write(tmp_path / f"r{suffix}")
+    if suffix == ".geojsonl":
+        assert path.read_bytes() == b""
+        return
+    table = layer(path)
+    assert len(table) == 0 and {"caption", "count", "came"} <= set(table.columns)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"tiling": {"crs": "EPSG:0"}}, {"tiling": {"crs": 5}}, {"tiling": None},
+        {"ground": {"type": "Polygon"}},
+        {"ground": 7}, {"ground": mapping(shapely.Point(1, 2))}, {"inputs": []}, {"model": {"name": ["a"]}},
+        {"tiling": {"crs": "+proj=gnom +lat_0=-41.9 +lon_0=-167.5"}},
+    ],
+)  # fmt: skip
+def test_a_record_that_says_nothing_of_use_makes_no_harm(made, tmp_path, wrong):
+    path = ChangeReport(made.changes, {**made.run, **wrong}).write(tmp_path / "r.gpkg")
+    table = geopandas.read_file(path, layer="changes").to_crs(4326)
+    assert np.allclose(table.total_bounds, (12.5, 41.8, 12.611, 41.901), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "broken"),
+    [
+        (".gpkg", "pyogrio.write_arrow"),
+        (".fgb", "pyogrio.write_arrow"),
+        (".parquet", "pyarrow.parquet.ParquetWriter.write_table"),
+    ],
+)
+def test_an_error_leaves_nothing(made, tmp_path, monkeypatch, suffix, broken):
+    def full(*_, **__):
+        raise (DataSourceError if suffix != ".parquet" else OSError)("no space left on device")
+
+    monkeypatch.setattr(broken, full)
+    with pytest.raises(OutputNotWritable, match="no space left"):
+        made.write(tmp_path / f"r{suffix}")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_other_formats_are_named(made, tmp_path):
+    with pytest.raises(FormatUnsupported, match=r"r\.shp: .*\.gpkg"):
+        made.write(tmp_path / "r.shp")

@@ -1,0 +1,88 @@
+"""One change of a report: what is known of it, and how it is written down."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+from shapely.geometry import MultiPolygon, Polygon
+
+from workflows.report.geojson import geometry_member, rounded
+
+
+@dataclass(frozen=True)
+class Change:
+    """One change and the words for it; the attributes but ``geometry`` are the fields of the report.
+
+    A change is what a person calls one: a house, an estate of many outlines. What is not known is None or
+    empty.
+
+    Attributes:
+        geometry: its outlines in WGS84 longitude and latitude, degrees; cut in parts where they cross 180
+            degrees.
+        id: 1..n, counted from north to south and from west to east.
+        caption: the sentence, lower case.
+        alternatives: other sentences, best first.
+        score: how sure the model is of the words, 0..1.
+        change_probability: mean probability of change inside the outlines, 0..1.
+        area_m2: geodesic area of all outlines in square metres.
+        date_before, date_after: ISO dates as precise as known (day, month or year); None when unknown.
+        before, after: file names of the scenes.
+        model, model_version: what found and described it.
+        count: number of outlines.
+        direction: ``appeared``, ``disappeared`` or ``replaced``.
+        came, gone: object classes that appeared and that are gone.
+        before_cover: what covered the ground before.
+        largest_m2, median_m2: geodesic area of the largest and of the median outline in square metres.
+        place: compass words of where it lies in the ground that was searched; None where it lies all over.
+        arrangement: ``alone`` (one outline), ``in rows`` or ``scattered``.
+        caption_confident: whether the words are sure enough to be said.
+    """
+
+    geometry: Polygon | MultiPolygon
+    id: int
+    caption: str
+    alternatives: tuple[str, ...]
+    score: float
+    change_probability: float
+    area_m2: float
+    date_before: str | None
+    date_after: str | None
+    before: str
+    after: str
+    model: str
+    model_version: str
+    count: int = 1
+    direction: str | None = None
+    came: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
+    before_cover: tuple[str, ...] = ()
+    largest_m2: float | None = None
+    median_m2: float | None = None
+    place: str | None = None
+    arrangement: str | None = None
+    caption_confident: bool = True
+
+    def properties(self) -> dict[str, Any]:
+        """Return the fields as plain values: probabilities with 4 decimals, areas with 2, tuples as lists."""
+        return {
+            each.name: _plain(getattr(self, each.name), 2 if each.name.endswith("_m2") else 4)
+            for each in fields(self)
+            if each.name != "geometry"
+        }
+
+
+def _plain(value: Any, digits: int) -> Any:
+    if isinstance(value, float):
+        return round(value, digits)
+    return list(value) if isinstance(value, tuple) else value
+
+
+def feature_of(change: Change) -> dict[str, Any]:
+    """Return the GeoJSON feature of a change."""
+    return {
+        "type": "Feature",
+        "id": change.id,
+        "geometry": geometry_member(rounded(change.geometry)),
+        "properties": change.properties(),
+    }

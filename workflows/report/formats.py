@@ -1,0 +1,168 @@
+"""The formats of a report but GeoJSON, each with the same attributes; lists are JSON where a format has none.
+
+Coordinates are longitude and latitude (WGS84), in a GeoPackage those of the grid that was worked on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyogrio
+import shapely
+from shapely.errors import ShapelyError
+from shapely.geometry import MultiPolygon, Polygon, shape
+
+from tiling import ReprojectionFailed, geodesic_area_m2, transformer
+from workflows.report import geopackage
+from workflows.report.change import Change, feature_of
+from workflows.report.geojson import json_text, parts_of
+from workflows.report.parquet import CRS, GROUP, PLAIN_SCHEMA, REPORT_SCHEMA, ChangeTable
+from workflows.report.qgis import qgis_style
+
+Run = Mapping[str, Any]
+Row = dict[str, Any]
+_GEOMETRY = pa.field(geopackage.GEOMETRY, pa.binary())
+_CHANGES = pa.schema([PLAIN_SCHEMA.field(name) for name in PLAIN_SCHEMA.names if name in REPORT_SCHEMA.names])
+_OUTLINES = pa.schema([("change", pa.int64()), ("outline", pa.int64()), ("area_m2", pa.float64()), _GEOMETRY])
+_SEEN = ("before", "after", "date_before", "date_after", "model", "model_version")
+_FOOTPRINT = pa.schema([*((name, pa.string()) for name in _SEEN), _GEOMETRY])
+
+
+def content_of(
+    path: Path, changes: Sequence[Change], run: Run
+) -> Iterable[str] | Callable[[Path], None] | None:
+    """Return what a report at ``path`` holds: its text, or what writes it to a path; None for GeoJSON.
+
+    Each feature is made when it is written: as plain values all together would take many times the memory.
+    """
+    match path.suffix.lower():
+        case ".geojsonl":
+            return (json_text(feature_of(change)) + "\n" for change in changes)
+        case ".parquet":
+            return partial(_write_parquet, changes, run)
+        case ".fgb":
+            return partial(_write_flatgeobuf, changes)
+        case ".gpkg":
+            return partial(_write_geopackage, changes, run)
+    return None
+
+
+def _write_parquet(changes: Sequence[Change], run: Run, path: Path) -> None:
+    with ChangeTable(path, REPORT_SCHEMA) as table:
+        table.add(None, None, map(feature_of, changes))
+        table.finish(run)
+
+
+def _write_flatgeobuf(changes: Sequence[Change], path: Path) -> None:
+    with _named_by_format(path, "changes.fgb") as file, geopackage.writing(file) as name:
+        pyogrio.write_arrow(
+            pa.RecordBatchReader.from_batches(_CHANGES, _batches(_CHANGES, map(_row, changes))),
+            name,
+            layer="changes",
+            driver="FlatGeobuf",
+            geometry_name=geopackage.GEOMETRY,
+            geometry_type="MultiPolygon",
+            crs=CRS,
+        )
+
+
+def _write_geopackage(changes: Sequence[Change], run: Run, path: Path) -> None:
+    crs = _grid_crs(changes, run)
+    to_grid = transformer(CRS, crs).transform
+    about = {"rscc": json.dumps(run, ensure_ascii=False)}
+    with _named_by_format(path, "changes.gpkg") as file:
+        for name, schema, rows, description in (
+            ("changes", _CHANGES, map(_row, changes), "Changed places with their captions"),
+            ("outlines", _OUTLINES, _outlines(changes), "The outlines of each change, one by one"),
+            ("footprint", _FOOTPRINT, _footprint(run), "The ground that both scenes show"),
+        ):
+            batches = _batches(schema, rows, to_grid)
+            geopackage.write_layer(
+                file, name, schema, batches, crs=crs, description=description, metadata=about
+            )
+        geopackage.write_styles(file, {"changes": qgis_style()})
+
+
+@contextmanager
+def _named_by_format(path: Path, name: str) -> Iterator[Path]:
+    """Yield a path with the suffix that GDAL knows the format by; what is written there comes to ``path``."""
+    with TemporaryDirectory(prefix=".rscc-", dir=path.parent) as folder:
+        yield Path(folder) / name
+        (Path(folder) / name).replace(path)
+
+
+def _row(change: Change) -> Row:
+    """Return the attributes and the geometry of a change; lists as JSON."""
+    feature = feature_of(change)
+    values = {
+        name: json_text(value) if isinstance(value, list) else value
+        for name, value in feature["properties"].items()
+    }
+    return {**values, geopackage.GEOMETRY: shape(feature["geometry"])}
+
+
+def _outlines(changes: Iterable[Change]) -> Iterator[Row]:
+    for change in changes:
+        outlines = parts_of(shape(feature_of(change)["geometry"]))
+        for number, outline in enumerate(outlines, start=1):
+            area = round(geodesic_area_m2(outline), 2)
+            yield {"change": change.id, "outline": number, "area_m2": area, geopackage.GEOMETRY: outline}
+
+
+def _footprint(run: Run) -> list[Row]:
+    """Return the ground of a run; nothing where it is not known."""
+    try:
+        ground = shape(run["ground"])
+        parts = parts_of(ground) if isinstance(ground, Polygon | MultiPolygon) else []
+    # A record may come from anybody.
+    except (AttributeError, KeyError, TypeError, ValueError, ShapelyError):
+        return []
+    if not parts:
+        return []
+    scenes = {role: _text(run, "inputs", role, "path") for role in ("before", "after")}
+    dates = {f"date_{role}": _text(run, "inputs", role, "date") for role in ("before", "after")}
+    model = {"model": _text(run, "model", "name"), "model_version": _text(run, "model", "version")}
+    return [{**scenes, **dates, **model, geopackage.GEOMETRY: ground}]
+
+
+def _grid_crs(changes: Sequence[Change], run: Run) -> str:
+    """Return the CRS of the grid that was worked on; WGS84 where it is not known or has no such places."""
+    crs = _text(run, "tiling", "crs")
+    try:
+        bounds = np.array([change.geometry.bounds for change in changes]).reshape(-1, 2)
+        placed = crs is not None and np.isfinite(transformer(CRS, crs).transform(*bounds.T)).all()
+    except ReprojectionFailed:
+        return CRS
+    return crs if crs is not None and placed else CRS
+
+
+def _text(run: Run, *names: str) -> str | None:
+    """Return a text of the run record by the names that lead to it; None where there is none."""
+    value: Any = run
+    for name in names:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value if isinstance(value, str) else None
+
+
+def _batches(
+    schema: pa.Schema, rows: Iterable[Row], project: Callable[..., Any] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Yield rows by groups, their geometries as multipolygons; ``project`` moves the coordinates."""
+    waiting: list[Row] = []
+    for row in rows:
+        geometry = MultiPolygon(parts_of(row[geopackage.GEOMETRY]))
+        if project is not None:
+            geometry = shapely.transform(geometry, project, interleaved=False)
+        waiting.append({**row, geopackage.GEOMETRY: shapely.to_wkb(geometry)})
+        if len(waiting) == GROUP:
+            yield pa.RecordBatch.from_pylist(waiting, schema)
+            waiting.clear()
+    yield pa.RecordBatch.from_pylist(waiting, schema)
