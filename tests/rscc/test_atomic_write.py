@@ -1,5 +1,7 @@
 """A file or folder is there whole or not at all, whatever stops its writer."""
 
+import os
+
 import pytest
 
 from rscc.files import atomic_write
@@ -41,6 +43,17 @@ def test_nothing_has_its_name_before_everything_is_written(tmp_path, name):
         assert "old" in contents(tmp_path).values()
     assert set(contents(tmp_path).values()) == {"new"}
     assert {path.name for path in tmp_path.iterdir()} == {"first", name}
+
+
+def test_the_disk_has_every_file_before_the_first_has_its_name(tmp_path, monkeypatch):
+    steps = []
+    for name in ("fsync", "replace"):
+        own = getattr(os, name)
+        monkeypatch.setattr(os, name, lambda *a, name=name, own=own: (steps.append(name), own(*a)))
+    with atomic_write(tmp_path / "a", tmp_path / "b") as drafts:
+        for draft in drafts:
+            draft.write_text("new")
+    assert steps == ["fsync", "fsync", "replace", "replace"]
 
 
 def test_a_first_name_that_is_missing_leaves_the_others(tmp_path):

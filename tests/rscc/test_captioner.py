@@ -295,6 +295,28 @@ def test_with_facts_captions_are_grounded(grounded) -> None:
     np.testing.assert_array_equal(prediction.change_probability, found.change_probability)
 
 
+def test_facts_are_told_of_pairs_and_pixels_at_the_thresholds_themselves(grounded, monkeypatch) -> None:
+    before, after = random_arrays(1)
+    found = grounded.predict_change(before, after)
+    peak, probability = float(found.change_probability.max()), float(found.changed_probability[0])
+    asked, own = [], type(grounded.facts).picture_caption
+
+    def picture_caption(self, logits, closer, mask, certain):
+        asked.append((closer, mask))
+        return own(self, logits, closer, mask, certain)
+
+    monkeypatch.setattr(type(grounded.facts), "picture_caption", picture_caption)
+    grounded.card = replace(grounded.card, threshold=peak)
+    assert with_threshold(grounded, probability).caption(before, after)[0].changed
+    ((closer, mask),) = asked
+    np.testing.assert_array_equal(mask, found.change_probability[0] == peak)
+    whole, region = (grounded.measure(before, after, of[None])[0] for of in (np.ones((64, 64)), mask))
+    assert np.abs(whole - region).max() > 1e-3
+    np.testing.assert_allclose(closer, region, atol=1e-3)
+    above = float(np.nextafter(np.float32(probability), np.float32(1)))
+    assert not with_threshold(grounded, above).caption(before, after)[0].changed
+
+
 def test_regions_are_measured_apart(grounded) -> None:
     before, after = random_arrays(2)
     regions = np.zeros((2, 64, 64))

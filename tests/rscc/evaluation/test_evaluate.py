@@ -101,6 +101,25 @@ def test_probabilities_are_enlarged_to_height_by_width() -> None:
     assert enlarge(large, (3, 8)) is large
 
 
+def test_masks_are_cut_out_of_probabilities_at_the_size_of_the_images(records) -> None:
+    """They rise from 0 to 1 over the 32 pixels of the tile, and so over the 40 of an image."""
+
+    class Rising(BrightnessCaptioner):
+        def describe(self, before, after, *, beams):
+            rising = np.broadcast_to(
+                (np.arange(SIDE, dtype=np.float32) + 0.5) / SIDE, (len(before), SIDE, SIDE)
+            )
+            found, captions = super().describe(before, after, beams=beams)
+            return replace(found, change_probability=rising), captions
+
+    one, *_ = captioner_predictions(Rising(threshold=0.42), records)
+    assert (one.mask == (np.arange(40) + 0.5 > 0.42 * 40)).all(), (
+        "16.8; the pixel of the tile begins at 16.25"
+    )
+    *_, same, _ = captioner_predictions(Rising(threshold=12.5 / SIDE), records)
+    assert (same.mask == (np.arange(SIDE) >= 12)).all(), "the one at the threshold itself is changed"
+
+
 def test_changed_pairs_are_also_grouped_by_the_kind_of_change(records) -> None:
     groups = subsets(kinds_of(records))
     assert {subset: [record.id for record in members] for subset, members in groups.items()} == {

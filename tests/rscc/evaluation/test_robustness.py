@@ -142,6 +142,8 @@ def test_a_model_without_a_probability_is_asked_for_captions() -> None:
     brighter = np.stack([images[0], images[1] + 100])
     assert called_changed(knows, images, brighter) == called_changed(speaks, images, brighter)
     assert (knows.captioned, speaks.captioned) == (0, 2)
+    at_the_threshold = BrightnessCaptioner(threshold=1.0)
+    assert called_changed(at_the_threshold, images, brighter) == [False, True]
 
 
 def test_shares_have_wilsons_interval_and_are_json() -> None:

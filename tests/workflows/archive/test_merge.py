@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import shutil
@@ -13,6 +12,7 @@ import pytest
 from archive_pairs import contents
 from archive_rows import change, install, report
 from filelock import FileLock
+from killing import kill
 
 from workflows.archive.archive import Archive
 from workflows.archive.merge import merge_shards
@@ -280,31 +280,16 @@ def test_nothing_is_merged_while_somebody_works(folder, busy):
     merge_shards(folder.path)
 
 
-class Killed(BaseException):
-    """As SIGKILL: nothing tidies up after it."""
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "places"),
     [("rename", (1, 7, 12, 13)), ("replace", (1, 3, 5)), ("link", (2,)), ("unlink", (1, 5))],
 )
-def test_a_merge_that_was_killed_is_gone_on_with(tmp_path, whole, monkeypatch, name, places):
-    real = getattr(os, name)
+def test_a_merge_that_was_killed_is_gone_on_with(tmp_path, whole, name, places):
     for last in places:
         folder = ArchiveFolder(tmp_path / f"{name}{last}", durable=False)
         work_all(folder, 2)
-        counted = itertools.count(1)
-
-        def step(*arguments, last=last, counted=counted, **options):
-            if next(counted) == last:
-                raise Killed
-            return real(*arguments, **options)
-
-        monkeypatch.setattr(os, name, step)
-        with pytest.raises(Killed):
-            merge_shards(folder.path, remove=True)
-        monkeypatch.setattr(os, name, real)
+        assert kill(last, lambda: merge_shards(folder.path, remove=True), [name])  # noqa: B023
         with suppress(ArchiveMissing):  # it was killed when all was done but for removing the shards
             merge_shards(folder.path, remove=True)
         assert contents(folder.path) == contents(whole.path), last

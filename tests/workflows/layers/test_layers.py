@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import sqlite3
 import time
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 import shapely
 from archive_rows import change, failed_row, install, ledger_row, report
+from killing import Killed, Steps, kill
 from shapely.geometry import MultiPolygon, box, mapping
 
 from workflows.errors import ReportsDamaged
@@ -248,54 +248,37 @@ def test_reports_that_are_lost_are_named(tmp_path, content):
     assert not folder.work.exists()
 
 
-class Killed(BaseException):
-    """As SIGKILL: nothing tidies up after it."""
-
-
 def test_a_kill_at_any_pair_leaves_the_old_layers(tmp_path):
     folder = installed(tmp_path / "archive", rows=ROWS[:1])
     before = contents(folder)
     for last in range(len(ROWS)):
 
-        def rows(last=last):
+        def rows(process, last=last):
             for number, row in enumerate(ROWS):
                 if number == last:
-                    raise Killed
+                    process.stop()
                 yield row
 
-        with pytest.raises(Killed):
-            write_layers(folder, rows())
+        with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
+            write_layers(folder, rows(Steps(patch)))
         folder.recover()
         assert contents(folder) == before
         assert not folder.work.exists()
 
 
 @pytest.mark.parametrize("name", ["rename", "replace", "unlink"])
-def test_a_kill_at_any_step_leaves_layers_of_one_run(archive, tmp_path, monkeypatch, name):
+def test_a_kill_at_any_step_leaves_layers_of_one_run(archive, tmp_path, name):
     new = contents(archive)
-    real = getattr(os, name)
     folder = installed(tmp_path / "archive", rows=ROWS[:1])
     old = contents(folder)
     for last in range(1, 10):
-        count = 0
-
-        def step(*arguments, last=last, **options):
-            nonlocal count
-            count += 1
-            if count == last:
-                raise Killed
-            return real(*arguments, **options)
-
-        monkeypatch.setattr(os, name, step)
-        with suppress(Killed):
-            write_layers(folder, ROWS)
-        monkeypatch.setattr(os, name, real)
+        is_killed = kill(last, lambda: write_layers(folder, ROWS), [name])
         folder.recover()
         assert contents(folder) in (old, new)
         assert not folder.work.exists()
         write_layers(folder, ROWS[:1])
         assert contents(folder) == old
-        if count < last:
+        if not is_killed:
             break
     else:
         raise AssertionError("it was killed every time")

@@ -24,7 +24,7 @@ from tiling import NothingValid, TileGrid, Window
 from workflows import SceneOptions, caption_scene
 from workflows.engines.tasks import Task, run_task
 from workflows.errors import OptionInvalid
-from workflows.scene.parts import LEAST_ROWS, find_part, join_parts, plan_parts, planned_tiles, split_of
+from workflows.scene.parts import find_part, join_parts, plan_parts, planned_tiles, split_of
 from workflows.scene.probability import row_edges
 from workflows.scene.run import SceneRun
 
@@ -175,9 +175,9 @@ def test_parts_lie_under_each_other_and_hold_as_much_as_is_allowed(
     assert parts[-1][1] == edges[-1] and {row for part in parts for row in part} <= {*edges}
     sizes = [edges.index(end) - edges.index(top) for top, end in parts]
     assert max(sizes) - min(sizes) <= 1
-    assert len(parts) == 1 or min(sizes) >= LEAST_ROWS
+    assert len(parts) == 1 or min(sizes) >= 2
     # Cut into one more, some would have a single row.
-    assert max(sizes) * columns <= most or len(parts) >= sum(sizes) // LEAST_ROWS
+    assert max(sizes) * columns <= most or len(parts) >= sum(sizes) // 2
 
 
 @pytest.mark.parametrize(

@@ -3,42 +3,19 @@
 from __future__ import annotations
 
 import errno
-import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from filelock import FileLock
+from killing import STEPS, Steps, kill
 
 from workflows.errors import ArchiveBusy, NotAnArchive, OutputFolderMissing, OutputNotWritable
 from workflows.store.folder import ArchiveFolder
 
 OLD = {"changes.geojson": b"old", "item.json": b"{}"}
 NEW = {"changes.geojson": b"new" * 1000, "changes.qml": b"<qgis/>", "item.json": b"{}"}
-STEPS = ("rename", "replace", "fsync", "mkdir", "rmdir", "unlink")
-
-
-class Killed(BaseException):
-    """Not an OSError, and no Exception: nothing tidies up, as after SIGKILL."""
-
-
-class Steps:
-    """Count the calls that change the disk; before the one numbered ``last``, raise ``error``."""
-
-    def __init__(self, monkeypatch, last=None, error=None, only=STEPS):
-        self.count, self.last, self.error = 0, last, error
-        for name in only:
-            monkeypatch.setattr(os, name, self.counted(getattr(os, name)))
-
-    def counted(self, real):
-        def call(*arguments, **options):
-            self.count += 1
-            if self.count == self.last:
-                raise self.error
-            return real(*arguments, **options)
-
-        return call
 
 
 def made(tmp_path, name="archive", *, durable=True, pair=None) -> ArchiveFolder:
@@ -62,17 +39,6 @@ def check_recovered(folder: ArchiveFolder, *either: dict[str, bytes]) -> None:
 
 def everything(folder: ArchiveFolder) -> set[str]:
     return {str(path.relative_to(folder.path)) for path in folder.path.rglob("*")}
-
-
-def kill(last, action) -> bool:
-    """Kill ``action`` before its step ``last``; False where it has fewer."""
-    with pytest.MonkeyPatch.context() as patch:
-        Steps(patch, last, Killed())
-        try:
-            action()
-        except Killed:
-            return True
-    return False
 
 
 def steps_of(action, only=STEPS) -> int:
