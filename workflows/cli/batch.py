@@ -41,7 +41,7 @@ REASONS = 5
 
 @takes_options(
     SceneOptions,
-    model=(*READING, *FINDING),
+    model=(*READING, "allow_hosts", *FINDING),
     device=("force",),
 )
 def batch(

@@ -195,7 +195,7 @@ def _run(task: Task, captioner: Captioner) -> Outcome:
         find_part(*scenes, captioner, task.options, task.rows)
         return Outcome(task, "done")
     if task.kind == "pair" and task.split_above is not None:
-        scenes = read_headers(*scenes)
+        scenes = read_headers(*scenes, task.options)
         rows = split_of(*scenes, captioner.card, task.options, task.split_above)
         if rows:
             return Outcome(task, "split", rows=rows)
