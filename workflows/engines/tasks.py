@@ -168,6 +168,9 @@ def run_task(task: Task, captioner: Captioner, worker: str) -> Outcome:
     started = time.perf_counter()
     try:
         outcome = _run(task, captioner)
+    except MemoryError as error:
+        line = f"memory ran out ({error_line(error)}); set --memory or take fewer workers"
+        outcome = Outcome(task, "failed", error="MemoryError", line=line)
     except (Exception, SystemExit) as error:
         refused = getattr(error, "exit_code", None) == 2
         state: State = "refused" if refused else "failed"

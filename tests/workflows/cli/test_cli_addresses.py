@@ -20,7 +20,7 @@ CHANGE = (20, 20, 20, 30, 220)
 def here(tmp_path, monkeypatch):
     """The current folder, with two scenes in it, and no processes for an archive."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(cli_batch, "_local", lambda workers, source: InlineEngine())
+    monkeypatch.setattr(cli_batch, "_local", lambda workers, isolate, source: InlineEngine())
     make_pair(tmp_path, [CHANGE], size=(70, 90), names=("a_2016.tif", "b_2019.tif"))
     return tmp_path
 
