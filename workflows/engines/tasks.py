@@ -169,7 +169,8 @@ def run_task(task: Task, captioner: Captioner, worker: str) -> Outcome:
     try:
         outcome = _run(task, captioner)
     except MemoryError as error:
-        line = f"memory ran out ({error_line(error)}); set --memory or take fewer workers"
+        told = f" ({without_secrets(' '.join(str(error).split()))})" if str(error) else ""
+        line = f"memory ran out{told}; set --memory or take fewer workers"
         outcome = Outcome(task, "failed", error="MemoryError", line=line)
     except (Exception, SystemExit) as error:
         refused = getattr(error, "exit_code", None) == 2

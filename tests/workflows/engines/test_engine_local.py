@@ -81,7 +81,7 @@ def test_a_pair_that_takes_too_much_is_one_failed_pair(tasks):
     assert states == {"plain": "done", "bomb": "failed", "spin": "crashed"}
     assert [outcome.state for outcome in found.values()].count("done") == 3
     by_name = {pair.partition("-")[0]: outcome.line for pair, outcome in found.items()}
-    assert by_name["bomb"].startswith("memory ran out (") and "set --memory" in by_name["bomb"]
+    assert by_name["bomb"].startswith("memory ran out") and "set --memory" in by_name["bomb"]
     assert by_name["spin"].startswith("the worker process computed longer on it than is allowed (SIGXCPU)")
 
 
