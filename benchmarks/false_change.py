@@ -83,7 +83,7 @@ class Runner:
         """Return what is reported with each choice of flags."""
         known: dict[Any, Found] = {}
         found = {}
-        infos = read_headers(before, after)
+        infos = read_headers(before, after, SceneOptions())
         for name, flags in FLAGS.items():
             options = SceneOptions(**flags)
             with OpenRun.open(*infos, self.captioner, options) as run:

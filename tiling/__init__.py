@@ -1,7 +1,9 @@
 """Two scenes on one grid, read as tiles, and change maps turned into polygons; knows no network."""
 
+from tiling.access import ANYWHERE, Access
 from tiling.bands import BandChoice, choose_bands
 from tiling.errors import (
+    AddressForbidden,
     ArchiveUnclear,
     BandNotFound,
     BoundsInvalid,
@@ -39,10 +41,14 @@ from tiling.radiometry import Stretch
 from tiling.reader import PairTile, read_tiles
 from tiling.registration import Registration
 from tiling.regularize import regularized
-from tiling.scene import SceneInfo, describe, files_of, open_scene, safe_environment
+from tiling.remote import safe_environment
+from tiling.scene import SceneInfo, describe, files_of, open_scene
 from tiling.vrt import checked_sources, looks_like_vrt
 
 __all__ = [
+    "ANYWHERE",
+    "Access",
+    "AddressForbidden",
     "ArchiveUnclear",
     "Band",
     "BandChoice",

@@ -33,6 +33,10 @@ class LocationUnsupported(TilingError):
     """A scene is named by an address or a virtual file system that is not read."""
 
 
+class AddressForbidden(TilingError):
+    """A scene is on a server that may not be asked: none may, or a stranger's file leads into our network."""
+
+
 class ArchiveUnclear(TilingError):
     """A zip archive does not hold exactly one raster, and none was named."""
 

@@ -28,8 +28,8 @@ from tiling.errors import SceneDamaged
 from tiling.frame import Grid
 from tiling.geodesy import near, on_map, transformer
 from tiling.grid import Window, lattice
-from tiling.remote import read_error
-from tiling.scene import SceneInfo, name_in_vrt, open_scene, safe_environment
+from tiling.remote import read_error, safe_environment
+from tiling.scene import SceneInfo, name_in_vrt, open_scene
 from tiling.virtual import MASK_TYPE, OPAQUE, Picture, Place, Warp, mask_vrt, picture_vrt, warped_vrt
 
 # An alpha band with more than a twentieth of its pixels between these shares of full is a picture.

@@ -1,4 +1,4 @@
-"""Rasters on servers: how long to wait for them, and what their errors mean."""
+"""GDAL's options for files of strangers; rasters on servers: how long to wait, and what their errors mean."""
 
 from __future__ import annotations
 
@@ -9,6 +9,14 @@ import rasterio
 
 from tiling.errors import SceneDamaged, SceneNotFound, SceneUnreachable, SceneUnreadable, TilingError
 
+# What files of strangers must not make GDAL do, whichever its version and whatever the environment says: run
+# code, read raw bytes of any file as pixels, send a local file as the headers of a request.
+_PINNED = {
+    "GDAL_VRT_ENABLE_PYTHON": "NO",
+    "GDAL_VRT_ENABLE_RAWRASTERBAND": "NO",
+    "GDAL_VRT_RAWRASTERBAND_ALLOWED_SOURCE": "SIBLING_OR_CHILD_OF_VRT_PATH",
+    "CPL_VSIL_CURL_HEADER_FILE_KVP_ENABLED": "NO",
+}
 # A server that is silent for longer is given up; GDAL itself would wait for ever.
 _PATIENCE = {
     "GDAL_HTTP_CONNECTTIMEOUT": "20",
@@ -25,7 +33,16 @@ _MISSING = ("ObjectNotFound", "BucketNotFound")
 _REFUSED = ("AccessDenied", "InvalidCredentials", "SignatureDoesNotMatch")
 
 
-def reading_options(source: str) -> dict[str, str]:
+def safe_environment(source: str = "") -> rasterio.Env:
+    """Return the GDAL options to read strangers' files under; they end with the ``with`` block.
+
+    ``source`` is what GDAL opens there, see :class:`SceneInfo`. On a server and in an archive it will not
+    look for masks, overviews and the like beside it: those of plain files are checked, those are not.
+    """
+    return rasterio.Env(**_PINNED, GDAL_NUM_THREADS="1", **_reading_options(source))
+
+
+def _reading_options(source: str) -> dict[str, str]:
     """Return GDAL's options for what is no plain file; how it waits and asks is the user's if they say so."""
     if not source.startswith("/vsi"):
         return {}

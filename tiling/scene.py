@@ -24,6 +24,7 @@ from rasterio.errors import NotGeoreferencedWarning, RasterioError
 from rasterio.io import DatasetReader
 from shapely.geometry import Polygon
 
+from tiling.access import ANYWHERE, Access
 from tiling.archives import head_of
 from tiling.errors import (
     NotARaster,
@@ -35,7 +36,7 @@ from tiling.errors import (
 )
 from tiling.location import Location, locate
 from tiling.placement import outline, placement
-from tiling.remote import network_error, reading_options
+from tiling.remote import network_error, safe_environment
 from tiling.sidecars import MASK, Sidecars
 from tiling.virtual import pinned
 from tiling.vrt import checked_vrt, looks_like_vrt
@@ -80,6 +81,7 @@ class SceneInfo:
         palette: red, green, blue and alpha by pixel value, of an image of one band of such values (and
             perhaps an alpha band).
         scales, offsets: of each band; the quantity is value * scale + offset. 1 and 0 where nothing is said.
+        access: the servers that may be asked for it, each time that it is opened.
     """
 
     path: str
@@ -102,6 +104,7 @@ class SceneInfo:
     palette: tuple[tuple[int, int, int, int], ...] | None = field(repr=False)
     scales: tuple[float, ...]
     offsets: tuple[float, ...]
+    access: Access = field(default=ANYWHERE, repr=False)
 
     @property
     def north_up(self) -> bool:
@@ -120,27 +123,31 @@ class SceneInfo:
         return self.footprint.bounds
 
 
-def describe(path: str | Path) -> SceneInfo:
+def describe(path: str | Path, access: Access = ANYWHERE) -> SceneInfo:
     """Return what the header of a raster says, once everything that makes a scene is found there.
 
+    ``access`` tells which servers may be asked; what is returned keeps it.
+
     Raises:
-        TilingError: the file is missing, a folder, not an allowed raster, beyond the limits, refers to
-            something outside its folder, or has no CRS or no georeferencing.
+        TilingError: the file is missing, a folder, not an allowed raster, beyond the limits, on a server that
+            may not be asked, refers to something outside its folder, or has no CRS or no georeferencing.
     """
     location = locate(path)
-    with _checked(location) as file:
-        return _described(location, file)
+    with _checked(location, access) as file:
+        return _described(location, access, file)
 
 
 @contextmanager
-def open_scene(path: str | Path | SceneInfo) -> Iterator[DatasetReader]:
-    """Open a raster for reading after the checks that need no georeferencing.
+def open_scene(path: str | Path | SceneInfo, access: Access = ANYWHERE) -> Iterator[DatasetReader]:
+    """Open a raster for reading after the checks that need no georeferencing; ``access`` is that of a name.
 
     Raises:
         TilingError: see :func:`describe`.
     """
-    location = replace(locate(path.source), shown=path.path) if isinstance(path, SceneInfo) else locate(path)
-    with _checked(location) as file:
+    location = locate(path.source if isinstance(path, SceneInfo) else path)
+    if isinstance(path, SceneInfo):
+        location, access = replace(location, shown=path.path), path.access
+    with _checked(location, access) as file:
         yield file
 
 
@@ -170,19 +177,11 @@ def files_of(scene: SceneInfo) -> set[str]:
 
 
 @contextmanager
-def _checked(location: Location) -> Iterator[DatasetReader]:
+def _checked(location: Location, access: Access) -> Iterator[DatasetReader]:
+    access.check(location)
     with safe_environment(location.source), _opened(location) as file:
         _check_header(location.shown, file)
         yield file
-
-
-def safe_environment(source: str = "") -> rasterio.Env:
-    """Return the GDAL options to read strangers' files under; they end with the ``with`` block.
-
-    ``source`` is what GDAL opens there, see :class:`SceneInfo`. On a server and in an archive it will not
-    look for masks, overviews and the like beside it: those of plain files are checked, those are not.
-    """
-    return rasterio.Env(GDAL_VRT_ENABLE_PYTHON="NO", GDAL_NUM_THREADS="1", **reading_options(source))
 
 
 def _opened(location: Location) -> DatasetReader:
@@ -354,7 +353,7 @@ def _check_header(shown: str, file: DatasetReader) -> None:
         raise UnsafeReference(f"{shown}: it names a file of overviews; remove that entry with gdal_edit")
 
 
-def _described(location: Location, file: DatasetReader) -> SceneInfo:
+def _described(location: Location, access: Access, file: DatasetReader) -> SceneInfo:
     place = placement(location.shown, file)
     real = [np.dtype(dtype) for dtype in file.dtypes if dtype != "complex_int16"]
     return SceneInfo(
@@ -378,6 +377,7 @@ def _described(location: Location, file: DatasetReader) -> SceneInfo:
         palette=_palette(file),
         scales=tuple(float(scale) for scale in file.scales),
         offsets=tuple(float(offset) for offset in file.offsets),
+        access=access,
     )
 
 

@@ -6,10 +6,11 @@ Each field carries what the commands, the run record and the key of an archive n
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 from rscc.config import MOST_BEAMS
 from workflows.dates import parse_date
@@ -17,6 +18,7 @@ from workflows.errors import OptionInvalid
 
 if TYPE_CHECKING:
     from rscc.model_folder import ModelCard
+    from tiling import Access
 
 
 FocusWay = Literal["mask", "others", "weight", "zoom", "none"]
@@ -40,6 +42,8 @@ EVENT_PIXELS = 2
 """Working pixels that outlines may be apart at least: a coarse grid draws no narrower gap for certain."""
 
 REFLECTANCE = "reflectance"
+# A name or IPv4 address, or one of IPv6 in brackets.
+_HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:\d{1,5})?", re.ASCII | re.IGNORECASE)
 
 Place = Literal["settings", "dates", "overlap", "none"]
 """Entry of an archive's key that holds a field; ``settings`` are the run record's too."""
@@ -97,11 +101,44 @@ class Options:
         return cls.option(name).flag or f"--{name.replace('_', '-')}"
 
 
+@dataclass(frozen=True)
+class ServerOptions(Options):
+    """Which servers may be asked for what is read.
+
+    Attributes:
+        offline: none at all.
+        allow_hosts: None: the user named what is read, any may be. Else a table, catalog or report did, and
+            besides those of the public network only these hosts may be: ``host`` or ``host:port``.
+    """
+
+    offline: bool = option(False, "Open no address at all; what is on a server is refused.", place="none")
+    allow_hosts: tuple[str, ...] | None = option(
+        None,
+        "Addresses of a table, catalog or report may lead to this host of a private network; repeatable.",
+        place="none",
+        flag="--allow-host",
+        metavar="HOST",
+        allowed="hosts, each perhaps with a port: HOST or HOST:PORT",
+        is_allowed=lambda hosts: all(_HOST.fullmatch(host) for host in hosts),
+    )
+
+    @property
+    def access(self) -> Access:
+        """Which servers may be asked, as :func:`tiling.describe` takes it."""
+        from tiling import Access
+
+        return Access(self.offline, self.allow_hosts)
+
+    def for_others(self) -> Self:
+        """Return the options for what somebody else named: a table, a catalog, a report."""
+        return replace(self, allow_hosts=self.allow_hosts or ())
+
+
 _DATE_HELP = "2019, 2019-08 or 2019-08-31; default: from tags or file name."
 
 
 @dataclass(frozen=True)
-class SceneOptions(Options):
+class SceneOptions(ServerOptions):
     """How a pair of scenes is read and what counts as a change.
 
     Attributes:
@@ -131,6 +168,7 @@ class SceneOptions(Options):
             itself.
         memory: bytes that the run may hold; None sets no cap.
         tile_cache: folder that finished tiles are kept in, so that a killed run goes on; None keeps none.
+        offline, allow_hosts: see :class:`ServerOptions`.
     """
 
     bands: tuple[int | str, int | str, int | str] | None = option(

@@ -207,6 +207,13 @@ REFUSED = {
             "s3://scenes/nowhere/after.tif: …; …",
             opened=("path", "missing key"),
         ),
+        refused(
+            "offline",
+            "AFTER by an address, `--offline`",
+            "http://…/after.tif: this is on a server, and --offline opens no address; …",
+            options=("--offline",),
+            opened=("path", "http"),
+        ),
         refused("other protocol", "AFTER named as `ftp://`", "ftp://…: …; …", opened=("path", "ftp")),
         refused(
             "other /vsi",

@@ -8,7 +8,9 @@ NAME of the scene before (not its folder) holds one of the words:
     raise flaky unpicklable fail: with an unexpected error, at the first attempt only, with an error that
                             cannot travel between processes
     once                    end the process by SIGKILL at the first attempt only
-    hang held               never end; the second one holds the interpreter as a native call does
+    hang held spin          never end; the second one holds the interpreter as a native call does, the third
+                            one computes
+    bomb                    take 2 GiB of memory, and give them back
     slow                    take 0.3 seconds more
     big                     a report of 20 MB
     noisy                   print to both streams
@@ -117,6 +119,11 @@ def _hang() -> None:
         time.sleep(1)
 
 
+def _spin() -> None:
+    while True:
+        pass
+
+
 def _print() -> None:
     print("a line on stdout", flush=True)
     print("a line on stderr", file=sys.stderr, flush=True)
@@ -134,6 +141,8 @@ _BEHAVIOURS: dict[str, Callable[[Path], object]] = {
     "hang": lambda before: _hang(),
     # PyDLL keeps the interpreter's lock during the call.
     "held": lambda before: ctypes.PyDLL(None).sleep(3600),
+    "spin": lambda before: _spin(),
+    "bomb": lambda before: bytearray(2 * 2**30),
     "slow": lambda before: time.sleep(0.3),
     "noisy": lambda before: _print(),
 }

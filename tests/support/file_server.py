@@ -16,12 +16,14 @@ class FileServer:
     """What is served and what was asked for, by path, such as "/a.tif".
 
     No parts are given of ``whole``, and no header alone of ``get_only``, as of addresses that are signed for
-    one method; ``delays`` are seconds; ``asked`` has (method, path with query) of every request.
+    one method; ``redirects`` lead to other addresses; ``delays`` are seconds; ``asked`` has (method, path
+    with query) of every request.
     """
 
     port: int
     files: dict[str, bytes] = field(default_factory=dict)
     statuses: dict[str, int] = field(default_factory=dict)
+    redirects: dict[str, str] = field(default_factory=dict)
     delays: dict[str, float] = field(default_factory=dict)
     whole: set[str] = field(default_factory=set)
     get_only: set[str] = field(default_factory=set)
@@ -48,6 +50,9 @@ def serving() -> Iterator[FileServer]:
                 status = 403
             part = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
             headers = {}
+            if path in served.redirects:
+                status, content = 302, b""
+                headers["Location"] = served.redirects[path]
             if status == 200 and part and path not in served.whole:
                 first, last = int(part[1]), min(int(part[2] or len(content)), len(content) - 1)
                 headers["Content-Range"] = f"bytes {first}-{last}/{len(content)}"

@@ -22,7 +22,8 @@ from tiling import (
 )
 from tiling.frame import plan_grid
 from tiling.layer import Layer
-from tiling.scene import open_scene, safe_environment
+from tiling.remote import safe_environment
+from tiling.scene import open_scene
 
 IMAGE = textured(40, 60)
 SECRET = "X-Amz-Signature=0123456789abcdef"

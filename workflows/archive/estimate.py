@@ -99,7 +99,7 @@ def estimate_archive(
         NotAnArchive: something else is in the folder.
         LedgerForeign, LedgerUnusable: its ledger cannot be read.
     """
-    archive = archive_of(folder, shard)
+    archive, options = archive_of(folder, shard), options.for_others()
     with Ledger.rehearsal(archive.path) as ledger:
         keyed = with_keys(rows, ledger, options, card, shard=shard, full_hash=full_hash, progress=progress)
         planned = ledger.plan(keyed, retry_failed=retry_failed)

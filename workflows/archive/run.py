@@ -88,6 +88,7 @@ def run_archive(
         source: how a worker comes by the model.
         engine_factory: called with ``source``, if there is anything to do; gives the engine.
         options: how every pair is worked through; dates come from the rows, a tile cache is the archive's.
+            Addresses of the rows may lead to the public network and to its ``allow_hosts``.
         retries: how often a pair is tried again after it failed or crashed.
         retry_failed: take up what failed in earlier runs, too.
         full_hash: know scenes by all their bytes instead of by size, time and header.
@@ -106,7 +107,8 @@ def run_archive(
         ReportsDamaged: somebody changes reports while it runs; their pairs are to be done again.
         SchedulerLost, WorkersUnable, RsccError: see :class:`workflows.engines.engine.Engine`.
     """
-    options, say, clock = options or SceneOptions(), notice or (lambda line: None), time.monotonic()
+    options = (options or SceneOptions()).for_others()
+    say, clock = notice or (lambda line: None), time.monotonic()
     with Archive.open(archive_of(folder, shard)) as archive:
         without_scenes: list[str] = []
         keyed = with_keys(

@@ -41,7 +41,7 @@ REASONS = 5
 
 @takes_options(
     SceneOptions,
-    model=(*READING, *FINDING),
+    model=(*READING, "allow_hosts", *FINDING),
     device=("force",),
 )
 def batch(
@@ -90,6 +90,13 @@ def batch(
             min=0, metavar="TILES", help="Cut pairs with more tiles than this among the workers; 0: none."
         ),
     ] = 4096,
+    isolate: Annotated[
+        bool,
+        typer.Option(
+            "--isolate/--no-isolate",
+            help="Limit what a worker of this machine may take for a pair: memory, processor time, files.",
+        ),
+    ] = True,
     full_hash: Annotated[
         bool,
         typer.Option("--full-hash", help="Know scenes by all their bytes, not by size, time and header."),
@@ -117,7 +124,7 @@ def batch(
     rows = read_pairs(pairs, warn=lambda line: show_warnings([line]))
     card = context.obj.load_card(model)
     check_whole(card, model)
-    start = _engine_factory(scheduler, workers, gpu_workers)
+    start = _engine_factory(scheduler, workers, gpu_workers, isolate)
     if not (dry_run or scheduler):
         _try_out(device, options.refine)
     with progress_bar(shown=not quiet and sys.stderr.isatty()) as progress:
@@ -193,7 +200,7 @@ def _try_out(device: str, refine: str | None) -> None:
 
 
 def _engine_factory(
-    scheduler: str | None, workers: int | None, gpu_workers: bool
+    scheduler: str | None, workers: int | None, gpu_workers: bool, isolate: bool
 ) -> Callable[[ModelSource], Engine]:
     """Return what starts the engine that was asked for.
 
@@ -207,7 +214,7 @@ def _engine_factory(
             raise OptionInvalid(
                 "--gpu-workers is for those of a cluster; give its --scheduler, or leave it out"
             )
-        return partial(_local, workers)
+        return partial(_local, workers, isolate)
     if workers:
         raise OptionInvalid(
             "--workers is for workers of its own, --scheduler for those of a cluster; give one"
@@ -215,11 +222,12 @@ def _engine_factory(
     return partial(_dask, scheduler, gpu_workers)
 
 
-def _local(workers: int | None, source: ModelSource) -> Engine:
+def _local(workers: int | None, isolate: bool, source: ModelSource) -> Engine:
+    from workflows.engines.limits import Limits
     from workflows.engines.local import LocalEngine, local_devices
 
     devices = local_devices(source.device, workers)
-    return LocalEngine(source, len(devices), devices)
+    return LocalEngine(source, len(devices), devices, Limits() if isolate else None)
 
 
 def _dask(scheduler: str, gpu_workers: bool, source: ModelSource) -> Engine:

@@ -59,7 +59,7 @@ def caption(
 
     # What can be refused is refused before the model is loaded and the work starts.
     target = check_output(output or _default_output(after), overwrite)
-    scenes = read_headers(before, after)
+    scenes = read_headers(before, after, options)
     captioner = context.obj.load_captioner(model, device)
     with progress_bar(shown=not quiet and sys.stderr.isatty()) as progress:
         report = caption_scene(*scenes, captioner, options, progress)

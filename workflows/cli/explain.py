@@ -20,10 +20,11 @@ from workflows.cli.options import (
     QuietOption,
     takes_options,
 )
-from workflows.options import ExplainOptions
+from workflows.options import ExplainOptions, ServerOptions
 
 # What a change of a report may be explained with.
 _WITH_REPORT = {"before", "after", "report", "number", "model", "device", "quiet", "as_json", "debug"}
+_WITH_REPORT |= {"offline", "allow_host"}
 
 
 def _needs_no_scenes(context: typer.Context, report: Path | None) -> Path | None:
@@ -34,7 +35,9 @@ def _needs_no_scenes(context: typer.Context, report: Path | None) -> Path | None
     return report
 
 
-@takes_options(ExplainOptions, model=(*READING, "at", "pixel", "beams"), device=(*DATES, "force"))
+@takes_options(
+    ExplainOptions, model=(*READING, "allow_hosts", "at", "pixel", "beams"), device=(*DATES, "force")
+)
 def explain(
     context: typer.Context,
     before: BeforeArgument,
@@ -74,12 +77,12 @@ def explain(
     from workflows.inspection.picture import check_picture, write_picture
 
     if report is not None:
-        _explain_event(context, report, number)
+        _explain_event(context, report, number, options)
         return
     if number is not None:
         raise OptionInvalid(f"--id {number}: it is the number of a change in a report; give --report, too")
     check_picture(output, overwrite)
-    scenes = read_pair(before, after)
+    scenes = read_pair(before, after, options)
     captioner = context.obj.load_captioner(model, device)
     with progress_bar(shown=not quiet and sys.stderr.isatty()) as progress:
         explained = explain_pair(*scenes, captioner, options, progress)
@@ -92,7 +95,7 @@ def explain(
         typer.echo(json.dumps({"output": str(output), **facts}, ensure_ascii=False))
 
 
-def _explain_event(context: typer.Context, report: Path, number: int | None) -> None:
+def _explain_event(context: typer.Context, report: Path, number: int | None, servers: ServerOptions) -> None:
     """Say a change of a report in its own words, with its facts and what they rest on."""
     from workflows.cli.terminal import show_warnings
     from workflows.errors import OptionInvalid
@@ -110,10 +113,13 @@ def _explain_event(context: typer.Context, report: Path, number: int | None) -> 
     if (given["before"] is None) != (given["after"] is None):
         raise OptionInvalid(f"{given['before']}: give BEFORE and AFTER, or neither")
     event = read_event(report, number)
-    scenes = event.scenes() if given["before"] is None else (given["before"], given["after"])
+    if given["before"] is None:
+        scenes, servers = event.scenes(), servers.for_others()
+    else:
+        scenes = given["before"], given["after"]
     model = given["model"] if "model" in told else shipped_model(event)
     captioner = None if model is None else context.obj.load_captioner(model, given["device"])
-    explained = explain_event(event, captioner, scenes)
+    explained = explain_event(event, captioner, scenes, servers)
     show_warnings(explained.warnings)
     facts = explained.as_dict()
     # Not the letters of every script as they are: some of them steer a terminal.

@@ -138,7 +138,7 @@ def _invalid(option: str, text: str, expected: str) -> Exception:
 
 
 # How a pair is read, and when it was taken: names of fields that every command that reads one offers.
-READING = ("bands", "scale", "normalize", "align", "gsd", "bounds")
+READING = ("bands", "scale", "normalize", "align", "gsd", "bounds", "offline")
 DATES = ("date_before", "date_after")
 # What counts as a change, how it is drawn and described, and how the work is done.
 FINDING = (
@@ -155,6 +155,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "pixel": read_pixel,
     "assets": tuple,
     "collections": tuple,
+    "allow_hosts": tuple,
 }
 
 
@@ -204,7 +205,10 @@ def option_parameter(kind: type[Options], name: str) -> inspect.Parameter:
     names = f"{flag}/--no-{flag.removeprefix('--')}" if getattr(kind, name) is True else flag
     declared = typer.Option(names, metavar=facts.metavar, help=facts.help)
     value = get_type_hints(kind)[name]
-    value = list[str] if value == tuple[str, ...] else str | None if name in _READERS else value
+    if value in (tuple[str, ...], tuple[str, ...] | None):
+        value = list[str] if value == tuple[str, ...] else list[str] | None
+    elif name in _READERS:
+        value = str | None
     return inspect.Parameter(
         # ``from`` is no name that Python has.
         name if flag == "--from" else flag.removeprefix("--").replace("-", "_"),

@@ -23,7 +23,7 @@ _MOST_LINES = 10
     CatalogOptions,
     output=(
         "pair", "first_date", "last_date", "max_cloud", "min_overlap", "match", "glob", "assets",
-        "collections", "bounds",
+        "collections", "bounds", "offline", "allow_hosts",
     ),
 )  # fmt: skip
 def pairs(

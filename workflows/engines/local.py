@@ -22,9 +22,11 @@ from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from types import TracebackType
 
+from workflows.engines.limits import Limits
 from workflows.engines.processes import environment, local_devices, no_interrupts, threads_each
 from workflows.engines.tasks import ModelSource, Outcome, Task, Unable, device_lost, run_task
 from workflows.errors import WorkersUnable
+from workflows.progress import device_of
 
 # How often in a row a worker may end without a word before it is ready: memory may be free the next time.
 STARTS = 3
@@ -68,16 +70,24 @@ class LocalEngine:
         source: the model.
         workers: how many processes.
         devices: where they compute, in turns; None takes :func:`local_devices` of the source's device.
+        limits: what a worker may take for a pair; None: all that its user may.
     """
 
     name = "local"
 
-    def __init__(self, source: ModelSource, workers: int, devices: Sequence[str] | None = None) -> None:
+    def __init__(
+        self,
+        source: ModelSource,
+        workers: int,
+        devices: Sequence[str] | None = None,
+        limits: Limits | None = None,
+    ) -> None:
         if devices is None:
             devices = local_devices(source.device, workers)
         self._source = source
         self._places = [_Place(f"local-{i + 1}", devices[i % len(devices)]) for i in range(workers)]
         self._threads = threads_each(workers)
+        self._limits = limits and replace(limits, workers=workers)
         self._queue: deque[Task] = deque()
 
     def wanted(self) -> int:
@@ -211,7 +221,7 @@ class LocalEngine:
         source = replace(self._source, device=place.device)
         process = context.Process(
             target=work,
-            args=(source, far_channel, far_lifeline, place.name, self._threads),
+            args=(source, far_channel, far_lifeline, place.name, self._threads, self._limits),
             name=place.name,
             daemon=True,
         )
@@ -248,10 +258,22 @@ def _ending(exitcode: int | None) -> str:
             "the worker process was killed (SIGKILL), as the system does when memory runs out; "
             "set --memory or take fewer workers"
         )
+    if name == "SIGXCPU":
+        return (
+            "the worker process computed longer on it than is allowed (SIGXCPU), as in an endless loop; "
+            "--no-isolate lifts the limit"
+        )
     return f"the worker process crashed ({name})"
 
 
-def work(source: ModelSource, channel: Connection, lifeline: Connection, name: str, threads: int) -> None:
+def work(
+    source: ModelSource,
+    channel: Connection,
+    lifeline: Connection,
+    name: str,
+    threads: int,
+    limits: Limits | None = None,
+) -> None:
     """Load the model and do what comes over ``channel`` until it is None.
 
     Args:
@@ -260,6 +282,7 @@ def work(source: ModelSource, channel: Connection, lifeline: Connection, name: s
         lifeline: closed at its other end when the process that reads the outcomes is gone.
         name: of this worker, for the outcomes.
         threads: that the model computes with.
+        limits: what may be taken for each task.
     """
     _leave_interrupts_alone()
     _end_with(lifeline)
@@ -275,7 +298,10 @@ def work(source: ModelSource, channel: Connection, lifeline: Connection, name: s
     # A broken pipe: nobody is left to work for.
     with suppress(EOFError, OSError):
         channel.send(READY)
+        held = limits.begin() if limits is not None else 0
         while (task := channel.recv()) is not None:
+            if limits is not None:
+                limits.renew(held, task.options, on_cpu=device_of(captioner) == "cpu")
             channel.send(run_task(task, captioner, name))
 
 

@@ -168,6 +168,10 @@ def run_task(task: Task, captioner: Captioner, worker: str) -> Outcome:
     started = time.perf_counter()
     try:
         outcome = _run(task, captioner)
+    except MemoryError as error:
+        told = f" ({without_secrets(' '.join(str(error).split()))})" if str(error) else ""
+        line = f"memory ran out{told}; set --memory or take fewer workers"
+        outcome = Outcome(task, "failed", error="MemoryError", line=line)
     except (Exception, SystemExit) as error:
         refused = getattr(error, "exit_code", None) == 2
         state: State = "refused" if refused else "failed"
@@ -195,7 +199,7 @@ def _run(task: Task, captioner: Captioner) -> Outcome:
         find_part(*scenes, captioner, task.options, task.rows)
         return Outcome(task, "done")
     if task.kind == "pair" and task.split_above is not None:
-        scenes = read_headers(*scenes)
+        scenes = read_headers(*scenes, task.options)
         rows = split_of(*scenes, captioner.card, task.options, task.split_above)
         if rows:
             return Outcome(task, "split", rows=rows)

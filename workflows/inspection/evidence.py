@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from shapely.geometry import MultiPolygon, Polygon
 
 from tiling import NoOverlap, ScenePair, locate, on_map, transformer
 from workflows.inspection.event import ReportedEvent, shown
+from workflows.options import ServerOptions
 from workflows.report.geojson import polygons_in
 from workflows.scene.crops import clipped
 from workflows.scene.facts import fact_logits
@@ -99,7 +100,10 @@ def shipped_model(event: ReportedEvent) -> str | None:
 
 
 def explain_event(
-    event: ReportedEvent, captioner: Captioner | None, scenes: tuple[str, str] | None = None
+    event: ReportedEvent,
+    captioner: Captioner | None,
+    scenes: tuple[str, str] | None = None,
+    servers: ServerOptions | None = None,
 ) -> ExplainedEvent:
     """Ask a model what the facts of a reported change rest on.
 
@@ -107,6 +111,7 @@ def explain_event(
         event: the change.
         captioner: the model that made the report; None where that cannot be had.
         scenes: before and after; None takes those that the report names.
+        servers: which may be asked; None: any for ``scenes``, those of the public network for the report's.
 
     Raises:
         TilingError: a scene cannot be read, or the change does not lie on the ground that both show.
@@ -114,6 +119,8 @@ def explain_event(
         ReportInvalid: the report is damaged where it says which scenes were read, and how.
     """
     before, after = scenes or event.scenes()
+    if servers is None:
+        servers = ServerOptions(allow_hosts=() if scenes is None else None)
     names = (locate(before).shown, locate(after).shown)
     if captioner is None:
         reason = "the model of the report does not come with this rscc; give its folder with --model"
@@ -121,7 +128,8 @@ def explain_event(
     card, facts = captioner.card, getattr(captioner, "facts", None)
     if facts is None:
         return ExplainedEvent(event, names, reason=f"{card.name} {card.version} has no fact heads")
-    with SceneRun.open(before, after, captioner, event.options()) as run:
+    options = replace(event.options(), offline=servers.offline, allow_hosts=servers.allow_hosts)
+    with SceneRun.open(before, after, captioner, options) as run:
         grid = run.pair.grid
         outline = clipped(_in_pixels([event.change.geometry], run.pair)[0], (0, 0, grid.width, grid.height))
         if outline.is_empty:

@@ -11,6 +11,8 @@ from rasterio.transform import GCPTransformer
 from shapely.geometry import box
 
 from tiling import (
+    ANYWHERE,
+    Access,
     NoOverlap,
     NothingValid,
     PixelTypeUnsupported,
@@ -118,7 +120,7 @@ def explain_pair(
     """
     options = options or ExplainOptions()
     if not isinstance(before, SceneInfo) and not isinstance(after, SceneInfo):
-        before, after = read_pair(before, after)
+        before, after = read_pair(before, after, options)
     if isinstance(before, SceneInfo) or isinstance(after, SceneInfo):
         crop = scene_crop(before, after, captioner, options, progress)
     else:
@@ -127,22 +129,24 @@ def explain_pair(
     return ExplainedPair(crop, explanation, captioner.card)
 
 
-def read_pair(before: str | Path, after: str | Path) -> tuple[Scene, Scene]:
+def read_pair(before: str | Path, after: str | Path, options: ExplainOptions) -> tuple[Scene, Scene]:
     """Return what the headers of two scenes say, or the names of two pictures.
 
     Raises:
         TilingError: a file cannot be read.
     """
-    return (before, after) if is_picture(before) and is_picture(after) else read_headers(before, after)
+    if all(is_picture(path, options.access) for path in (before, after)):
+        return before, after
+    return read_headers(before, after, options)
 
 
-def is_picture(path: str | Path) -> bool:
+def is_picture(path: str | Path, access: Access = ANYWHERE) -> bool:
     """Return whether a file is a PNG or JPEG that does not say where on the ground it lies.
 
     Raises:
         TilingError: it cannot be opened.
     """
-    with open_scene(path) as file:
+    with open_scene(path, access) as file:
         return file.driver in PICTURE_DRIVERS and file.transform.is_identity
 
 
@@ -245,7 +249,8 @@ def picture_crop(before: str | Path, after: str | Path, card: ModelCard, options
     bands = options.bands or (1, 2, 3)
     if not all(isinstance(band, int) for band in bands):
         raise OptionInvalid(f"{names[0]}: the bands of a picture have no names; give --bands by number")
-    first, second = (_read_picture(path, [int(band) for band in bands]) for path in (before, after))
+    numbers = [int(band) for band in bands]
+    first, second = (_read_picture(path, numbers, options.access) for path in (before, after))
     if first.shape != second.shape:
         sizes = [f"{image.shape[2]} x {image.shape[1]}" for image in (first, second)]
         raise PicturesDiffer(
@@ -274,10 +279,10 @@ def picture_crop(before: str | Path, after: str | Path, card: ModelCard, options
     return Crop(first[cut], second[cut], False, f"column {col}, row {row}", dates=dates)
 
 
-def _read_picture(path: str | Path, bands: list[int]) -> np.ndarray:
+def _read_picture(path: str | Path, bands: list[int], access: Access) -> np.ndarray:
     """Return (3, H, W) uint8."""
     name = locate(path).shown
-    with open_scene(path) as file, safe_environment():
+    with open_scene(path, access) as file, safe_environment():
         if file.count < max(bands):
             raise TooFewBands(
                 f"{name}: it has {file.count} band{'' if file.count == 1 else 's'}, not a band {max(bands)}; "

@@ -115,7 +115,7 @@ def inspect_pair(
     """
     options = options or SceneOptions()
     refusals = _Refusals()
-    described = [refusals.try_to(partial(describe, path)) for path in (before, after)]
+    described = [refusals.try_to(partial(describe, path, options.access)) for path in (before, after)]
     infos = tuple(info for info in described if info is not None)
     if len(infos) == 2:
         refusals.try_to(partial(check_resolution, infos, card, force=options.force))

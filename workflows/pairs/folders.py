@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 from re import Pattern
 from typing import TYPE_CHECKING, Any
 
+from tiling import ANYWHERE, Access
 from workflows.addresses import public_path
 from workflows.dates import scene_date
 from workflows.errors import CatalogInvalid
@@ -184,8 +185,12 @@ def _before_and_after(group: Mapping[str, Scene]) -> tuple[list[Draft], list[Ski
 _EXAMPLES = 3
 
 
-def table_catalog(path: str | Path, progress: Progress | None = None) -> Catalog:
+def table_catalog(
+    path: str | Path, options: CatalogOptions | None = None, progress: Progress | None = None
+) -> Catalog:
     """Check the pairs of a table: both scenes can be read and overlap; fill in dates, clouds and ground.
+
+    Of the options count those that say which servers may be asked.
 
     Raises:
         PairTableInvalid: see :func:`workflows.pairs.table.read_pairs`.
@@ -193,7 +198,8 @@ def table_catalog(path: str | Path, progress: Progress | None = None) -> Catalog
     """
     warnings: list[str] = []
     rows = read_pairs(path, warnings.append)
-    checked, skipped = _checked(rows, {}, progress)
+    access = (options or CatalogOptions()).for_others().access
+    checked, skipped = _checked(rows, {}, progress, access)
     scenes = len({location for row in rows for location in (row.before, row.after)})
     return Catalog(f"table {path}", checked, scenes, skipped, [*warnings, *_swapped(checked)])
 
@@ -260,11 +266,16 @@ def _by_key(files: SceneFolder, options: CatalogOptions) -> tuple[dict[str, str]
 
 
 def _checked(
-    rows: Sequence[PairRow], sidecars: Mapping[str, Sidecars], progress: Progress | None
+    rows: Sequence[PairRow],
+    sidecars: Mapping[str, Sidecars],
+    progress: Progress | None,
+    access: Access = ANYWHERE,
 ) -> tuple[list[PairRow], list[Skipped]]:
     """Return the rows whose scenes can be read and overlap, with what the scenes say filled in."""
     locations = list(dict.fromkeys(location for row in rows for location in (row.before, row.after)))
-    found = read_headers(locations, progress, lambda location: sidecars.get(os.path.dirname(location)))
+    found = read_headers(
+        locations, progress, lambda location: sidecars.get(os.path.dirname(location)), access
+    )
     headers = dict(zip(locations, found, strict=True))
     skipped = [header for header in headers.values() if isinstance(header, Skipped)]
     checked = []

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from tiling import SceneUnreachable, TilingError, choose_bands, describe, to_wgs84
+from tiling import ANYWHERE, Access, SceneUnreachable, TilingError, choose_bands, describe, to_wgs84
 from workflows.addresses import public_path
 from workflows.dates import scene_date
 from workflows.errors import CatalogUnreachable
@@ -46,13 +46,13 @@ class Header:
     footprint: Polygon | MultiPolygon
 
 
-def read_header(location: str, beside: Sidecars | None = None) -> Header:
+def read_header(location: str, beside: Sidecars | None = None, access: Access = ANYWHERE) -> Header:
     """Read the header of one scene, and of the text files ``beside`` it those that belong to it.
 
     Raises:
         TilingError: the scene cannot be read, has no place, or nothing that can be looked at.
     """
-    info = describe(location)
+    info = describe(location, access)
     choose_bands(info)
     date, cloud = beside.facts(Path(location).stem) if beside else (None, None)
     tags = {"DATE_ACQUIRED": date, **info.tags} if date else info.tags
@@ -69,6 +69,7 @@ def read_headers(
     locations: Sequence[str],
     progress: Progress | None = None,
     beside: Callable[[str], Sidecars | None] = lambda location: None,
+    access: Access = ANYWHERE,
 ) -> Iterator[Header | Skipped]:
     """Yield the header of each scene in the order given, or why there is none; several are read at a time.
 
@@ -78,7 +79,7 @@ def read_headers(
 
     def read(location: str) -> Header | TilingError:
         try:
-            return read_header(location, beside(location))
+            return read_header(location, beside(location), access)
         except TilingError as error:
             return error
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 from workflows.dates import parse_date
 from workflows.errors import OptionInvalid
-from workflows.options import Options, SceneOptions, option
+from workflows.options import SceneOptions, ServerOptions, option
 
 PairRule = Literal["consecutive", "first-last", "all", "yearly"]
 PAIR_RULES: tuple[PairRule, ...] = get_args(PairRule)
@@ -18,7 +18,7 @@ _PERCENT: dict[str, Any] = {"allowed": "percent, 0 to 100", "is_allowed": lambda
 
 
 @dataclass(frozen=True)
-class CatalogOptions(Options):
+class CatalogOptions(ServerOptions):
     """Which scenes are taken, and which of them make a pair.
 
     Attributes:
@@ -33,6 +33,7 @@ class CatalogOptions(Options):
         assets: names of the asset of a STAC item to take, best first.
         collections: of a STAC catalog.
         bounds: west, south, east, north in degrees; only items that touch this box.
+        offline, allow_hosts: see :class:`workflows.options.ServerOptions`.
     """
 
     pair: PairRule = option(  # noqa: RUF009

@@ -18,13 +18,14 @@ from workflows.pairs.table import is_table
 if TYPE_CHECKING:
     from workflows.progress import Progress
 
+_SERVERS = {"offline", "allow_hosts"}
 _DATED = {"pair", "max_cloud", "first_date", "last_date", "min_overlap"}
 # What each kind of source can make use of.
 _OPTIONS = {
-    "a table": frozenset[str](),
-    "two folders": frozenset({"match", "glob"}),
-    "a folder": frozenset({*_DATED, "match", "glob"}),
-    "STAC": frozenset({*_DATED, "assets", "collections", "bounds"}),
+    "a table": frozenset(_SERVERS),
+    "two folders": frozenset({"match", "glob", "offline"}),
+    "a folder": frozenset({*_DATED, "match", "glob", "offline"}),
+    "STAC": frozenset({*_DATED, *_SERVERS, "assets", "collections", "bounds"}),
 }
 _SECRETS = (
     "addresses in the table are signed or hold a password: whoever has the table can read the scenes, for as "
@@ -66,7 +67,7 @@ def _read(sources: Sequence[str], options: CatalogOptions, progress: Progress | 
     from workflows.pairs import folders
 
     if kind == "a table":
-        return folders.table_catalog(first, progress)
+        return folders.table_catalog(first, options, progress)
     if kind == "two folders":
         return folders.two_folder_catalog(first, sources[1], options, progress)
     return folders.folder_catalog(first, options, progress)

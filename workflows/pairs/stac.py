@@ -16,7 +16,7 @@ from workflows.addresses import public_path
 from workflows.pairs.catalog import Catalog, Scene, Skipped, choose, named_rows
 from workflows.pairs.options import CatalogOptions
 from workflows.pairs.rules import pair_up
-from workflows.pairs.stac_client import StacUnreadable, is_web, resolved, stac_items
+from workflows.pairs.stac_client import StacItem, StacUnreadable, resolved, stac_items
 from workflows.progress import Progress, tell
 from workflows.report.geojson import box_across, joined, polygons_in
 
@@ -51,12 +51,12 @@ def stac_catalog(source: str, options: CatalogOptions, progress: Progress | None
     scenes: list[Scene] = []
     skipped: list[Skipped] = []
     count = 0
-    for count, (base, document) in enumerate(stac_items(source, options), start=1):
+    for count, found in enumerate(stac_items(source, options), start=1):
         tell(progress, "items", count, count)
         try:
-            if isinstance(document, StacUnreadable):
-                raise _Unusable("unreadable", f"{document} (left out)")
-            scene = _scene_of(document, base, source, options)
+            if isinstance(found.content, StacUnreadable):
+                raise _Unusable("unreadable", f"{found.content} (left out)")
+            scene = _scene_of(found.content, found, options)
             if scene is None:
                 skipped.append(Skipped("outside the box or collections", None))
             else:
@@ -75,13 +75,13 @@ def _written(text: object) -> str:
     return str(text).encode("utf-8", "replace").decode()
 
 
-def _scene_of(document: Mapping[str, Any], base: str, source: str, options: CatalogOptions) -> Scene | None:
+def _scene_of(document: Mapping[str, Any], found: StacItem, options: CatalogOptions) -> Scene | None:
     """Return the scene of an item, None for one that is not asked for."""
-    name = document.get("id") or public_path(base)
+    name = document.get("id") or public_path(found.base)
     try:
         item = pystac.Item.from_dict(dict(document), preserve_dict=False)
         item.id = _written(item.id)
-        return _scene(item, base, source, options.assets) if _asked_for(item, options) else None
+        return _scene(item, found, options.assets) if _asked_for(item, options) else None
     except _ODD as error:
         raise _Unusable("no STAC item", f"{name}: left out, this is no valid STAC item") from error
 
@@ -104,7 +104,7 @@ def _ground(item: pystac.Item) -> Polygon | MultiPolygon:
     return joined(parts)
 
 
-def _scene(item: pystac.Item, base: str, source: str, assets: Sequence[str]) -> Scene:
+def _scene(item: pystac.Item, found: StacItem, assets: Sequence[str]) -> Scene:
     date = item.datetime or item.common_metadata.start_datetime
     if date is None:
         raise _Unusable("without a date", f"{item.id}: left out, it has no date")
@@ -112,7 +112,7 @@ def _scene(item: pystac.Item, base: str, source: str, assets: Sequence[str]) -> 
     site = item.properties.get("grid:code") or item.collection_id
     return Scene(
         name=item.id,
-        location=_location(item, _chosen(item, assets), base, source),
+        location=_location(item, _chosen(item, assets), found),
         site=_written(site) if site else None,
         date=date.date().isoformat(),
         cloud=float(clouds) if isinstance(clouds, int | float) and 0 <= clouds <= 100 else None,
@@ -145,18 +145,18 @@ def _has_data(asset: pystac.Asset) -> bool:
     return "data" in roles or (not roles and raster)
 
 
-def _location(item: pystac.Item, asset: pystac.Asset, base: str, source: str) -> str:
+def _location(item: pystac.Item, asset: pystac.Asset, found: StacItem) -> str:
     """Return where the raster of an asset is; what a server says never leads to a file of this machine."""
     try:
         # A table of pairs has no spaces around a name.
-        href = resolved(asset.href.strip(), base)
+        href = resolved(asset.href.strip(), found.base)
         location = locate(href)
     except (TilingError, StacUnreadable) as error:
         raise _Unusable("unreadable", f"{item.id}: {error} (left out)") from error
     if "\0" in href or _written(href) != href:
         raise _Unusable("unreadable", f"{item.id}: left out, its asset has an address that is no text")
     if location.local is not None:
-        if is_web(source):
+        if found.remote:
             raise _Unusable("unreadable", f"{item.id}: left out, it names a file of this machine")
         if not os.path.exists(location.local):
             raise _Unusable("unreadable", f"{item.id}: left out, there is no {href}")

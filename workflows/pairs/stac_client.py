@@ -1,4 +1,7 @@
-"""The items of a STAC source: an ItemCollection, a tree of catalogs in files or on a server, an API."""
+"""The items of a STAC source: an ItemCollection, a tree of catalogs in files or on a server, an API.
+
+The source is what the user named; whatever its documents lead to is a stranger's word and checked.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,21 @@ import re
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from http.client import HTTPException, InvalidURL
-from typing import Any
+from dataclasses import dataclass, replace
+from http.client import HTTPException, HTTPMessage, InvalidURL
+from time import monotonic
+from typing import IO, Any
 
+from tiling import Access, SceneUnreachable, TilingError
 from workflows.addresses import public_path
 from workflows.errors import CatalogInvalid, CatalogUnreachable
 from workflows.pairs.options import CatalogOptions
 
 _SECONDS = 60
+# Seconds for all of one document, however slowly its server sends it.
+_LONGEST = 600
 _READERS = 8
 _MOST_BYTES = 2**28
 _WEB = re.compile(r"https?://", re.IGNORECASE)
@@ -26,7 +34,22 @@ Document = dict[str, Any]
 
 
 class StacUnreadable(CatalogInvalid):
-    """One document of a source is missing or damaged; the message names it."""
+    """One document of a source is missing or damaged, or may not be read; the message names it."""
+
+
+@dataclass(frozen=True)
+class StacItem:
+    """An item of a source.
+
+    Attributes:
+        base: the address that its links are relative to.
+        content: the item, or why it cannot be had.
+        remote: whether a server gave it.
+    """
+
+    base: str
+    content: Document | StacUnreadable
+    remote: bool
 
 
 def is_web(text: str) -> bool:
@@ -40,32 +63,34 @@ def stac_root(folder: str) -> str | None:
     return next((file for file in files if os.path.isfile(file)), None)
 
 
-def stac_items(source: str, options: CatalogOptions) -> Iterator[tuple[str, Document | StacUnreadable]]:
-    """Yield the address and the content of every item, or why it cannot be had.
+def stac_items(source: str, options: CatalogOptions) -> Iterator[StacItem]:
+    """Yield every item, or why it cannot be had.
 
     ``source`` is a file or an address. Of an API only what lies in the collections, box and dates of the
-    options is asked for.
+    options is asked for. Documents may lead to the server of the source, to the public network, and to the
+    hosts that the options allow.
 
     Raises:
-        CatalogInvalid: the source is not STAC, or the API does not take the question.
+        CatalogInvalid: the source is not STAC, may not be asked, or the API does not take the question.
         CatalogUnreachable: the server does not answer.
         ModuleNotFoundError: an API needs ``pystac_client``.
     """
     source = source if is_web(source) else os.path.abspath(source)
-    document = _read(source)
+    reader = _Reader(_access(source, options))
+    document = reader.read(source, is_named=True)
     kind = document.get("type")
     links = _links(document)
     if kind == "FeatureCollection":
-        yield from _collection_items(source, document)
+        yield from _collection_items(source, document, reader)
     elif kind == "Feature":
-        yield source, document
+        yield StacItem(source, document, is_web(source))
     elif "conformsTo" in document or "search" in links:
-        yield from _api_items(source, options)
+        yield from _api_items(source, options, reader, [])
     elif kind == "Collection" and "items" in links and "root" in links:
         root = resolved(links["root"][0], source)
-        yield from _api_items(root, options, [str(document.get("id"))])
+        yield from _api_items(root, options, reader, [str(document.get("id"))])
     elif "stac_version" in document:
-        yield from _tree_items(source, document)
+        yield from _tree_items(source, document, reader)
     else:
         raise CatalogInvalid(
             f"{public_path(source)}: this is no STAC; give an ItemCollection, a catalog or an API"
@@ -76,14 +101,14 @@ def resolved(href: str, base: str) -> str:
     """Return where an ``href`` leads that was found in the document ``base``: an address, or a path.
 
     Raises:
-        StacUnreadable: it leads nowhere.
+        StacUnreadable: it leads nowhere, or into a file system of GDAL.
     """
     from pystac.utils import make_absolute_href
 
     if href.lower().startswith("file://"):
         return re.sub(r"^file://[^/]*", "", href, flags=re.IGNORECASE)
     if href.startswith("/vsi"):
-        return href
+        raise StacUnreadable(f"{public_path(href)}: this is a name for GDAL and no address; correct the link")
     try:
         return str(make_absolute_href(href, base, start_is_dir=False))
     except ValueError as error:
@@ -100,19 +125,31 @@ def _links(document: Mapping[str, Any]) -> dict[str, list[str]]:
     return links
 
 
-def _collection_items(source: str, document: Document) -> Iterator[tuple[str, Document]]:
+def _access(source: str, options: CatalogOptions) -> Access:
+    """Return what the documents of a source may lead to: what others may, and its own server."""
+    access = options.for_others().access
+    parts = urllib.parse.urlsplit(source) if is_web(source) else None
+    if parts is None or not parts.netloc:
+        return access
+    host = parts.netloc.rpartition("@")[2]
+    port = re.search(r":\d+$", host)
+    own = host if port else f"{host}:{443 if parts.scheme == 'https' else 80}"
+    return replace(access, hosts=(*(access.hosts or ()), own))
+
+
+def _collection_items(source: str, document: Document, reader: _Reader) -> Iterator[StacItem]:
     """Yield the items of a collection and of the pages that follow; an item says itself where it is from."""
     seen = {source}
     while True:
         features = document.get("features")
         for feature in features if isinstance(features, list) else ():
             if isinstance(feature, dict):
-                yield _own_address(feature, source), feature
+                yield StacItem(_own_address(feature, source), feature, is_web(source))
         address = next((resolved(href, source) for href in _links(document).get("next", [])), None)
         if address is None or address in seen or not is_web(address) or not is_web(source):
             return
         seen.add(address)
-        source, document = address, _read(address)
+        source, document = address, reader.read(address)
 
 
 def _own_address(item: Document, source: str) -> str:
@@ -122,7 +159,7 @@ def _own_address(item: Document, source: str) -> str:
         return source
 
 
-def _tree_items(source: str, document: Document) -> Iterator[tuple[str, Document | StacUnreadable]]:
+def _tree_items(source: str, document: Document, reader: _Reader) -> Iterator[StacItem]:
     """Go down a tree of catalogs; each document is read once, also where links lead in a circle."""
     seen = {source}
     waiting = [(source, document)]
@@ -136,106 +173,135 @@ def _tree_items(source: str, document: Document) -> Iterator[tuple[str, Document
                     try:
                         targets.append(resolved(href, base))
                     except StacUnreadable as error:
-                        yield base, error
+                        yield StacItem(base, error, is_web(base))
                 targets = [target for target in dict.fromkeys(targets) if target not in seen]
                 seen.update(targets)
-                contents = executor.map(lambda target: _tried(target, source), targets)
+                contents = executor.map(lambda target, base=base: _tried(target, base, reader), targets)
                 for target, content in zip(targets, contents, strict=True):
                     if relation == "item" or isinstance(content, StacUnreadable):
-                        yield target, content
+                        yield StacItem(target, content, is_web(target))
                     else:
                         waiting.append((target, content))
 
 
-def _tried(target: str, source: str) -> Document | StacUnreadable:
-    if is_web(source) and not is_web(target):
+def _tried(target: str, base: str, reader: _Reader) -> Document | StacUnreadable:
+    if is_web(base) and not is_web(target):
         return StacUnreadable(
             f"{public_path(target)}: a catalog on a server names this file of this machine; it is not read"
         )
     try:
-        return _read(target)
+        return reader.read(target)
     except StacUnreadable as error:
         return error
 
 
 def _api_items(
-    address: str, options: CatalogOptions, collections: Sequence[str] = ()
-) -> Iterator[tuple[str, Document]]:
-    """Ask an API for items, page by page."""
-    from pystac_client import Client
-    from pystac_client.exceptions import APIError
-    from pystac_client.stac_api_io import StacApiIO
-    from requests.exceptions import RequestException
+    address: str, options: CatalogOptions, reader: _Reader, collections: list[str]
+) -> Iterator[StacItem]:
+    from workflows.pairs.stac_api import api_items
 
-    shown = public_path(address)
-    requested = list(options.collections or collections)
-    dates = (options.first_date or "..", options.last_date or "..")
-    service = StacApiIO(timeout=_SECONDS)
-    try:
-        client = Client.open(address, stac_io=service)
-        if not requested:
-            names = sorted(collection.id for collection in client.get_collections())
-            raise CatalogInvalid(
-                f"{shown}: say which of its collections with --collection: {', '.join(names)}"
-            )
-        search = client.search(
-            collections=requested,
-            bbox=options.bounds,
-            datetime=None if dates == ("..", "..") else "/".join(dates),
-        )
-        for item in search.items_as_dicts():
-            yield _own_address(item, address), item
-    except APIError as error:
-        status = error.status_code
-        if status is not None and 400 <= status < 500:
-            raise CatalogInvalid(
-                f"{shown}: the API refuses the question (HTTP {status}); check --collection, --bbox and dates"
+    for item in api_items(address, options, reader.access, collections):
+        yield StacItem(_own_address(item, address), item, True)
+
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Follows a few redirects, each to where it may lead."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+
+    def redirect_request(
+        self,
+        req: urllib.request.Request,
+        fp: IO[bytes],
+        code: int,
+        msg: str,
+        headers: HTTPMessage,
+        newurl: str,
+    ) -> urllib.request.Request | None:
+        """Return the request that follows; errors as :meth:`tiling.Access.check_address`."""
+        try:
+            self._access.check_address(public_path(newurl), newurl)
+        except TilingError:
+            fp.close()
+            raise
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Reads documents; ``access`` says which servers documents and redirects may lead to."""
+
+    access: Access
+
+    def read(self, href: str, *, is_named: bool = False) -> Document:
+        """Read one document, ``is_named`` by the user or else by another document.
+
+        Raises:
+            StacUnreadable: it is missing or damaged, or its server may not be asked.
+            CatalogUnreachable: its server does not answer.
+        """
+        shown = public_path(href)
+        try:
+            with self._opened(href, is_named) as file:
+                content = _content(shown, file)
+            document = json.loads(content)
+        except SceneUnreachable as error:
+            raise CatalogUnreachable(str(error)) from error
+        except TilingError as error:
+            raise StacUnreadable(str(error)) from error
+        except urllib.error.HTTPError as error:
+            error.close()
+            if error.code < 400:
+                raise StacUnreadable(
+                    f"{shown}: the server leads on and on (HTTP {error.code}); correct the link"
+                ) from error
+            if error.code < 500:
+                raise StacUnreadable(
+                    f"{shown}: the server has no such document (HTTP {error.code})"
+                ) from error
+            raise CatalogUnreachable(
+                f"{shown}: the server fails (HTTP {error.code}); try again later"
             ) from error
-        raise CatalogUnreachable(f"{shown}: the API fails (HTTP {status}); try again later") from error
-    except RequestException as error:
-        raise CatalogUnreachable(
-            f"{shown}: the API does not answer ({type(error).__name__}); check the address or try again later"
-        ) from error
-    finally:
-        service.session.close()
+        except (OSError, ValueError, RecursionError, HTTPException) as error:
+            if (
+                isinstance(error, OSError | HTTPException)
+                and not isinstance(error, InvalidURL)
+                and is_web(href)
+            ):
+                raise CatalogUnreachable(
+                    f"{shown}: the server does not answer; check the address, or try again later"
+                ) from error
+            plain = "this is no address" if isinstance(error, InvalidURL) else "this is no JSON"
+            reason = error.strerror if isinstance(error, OSError) else plain
+            raise StacUnreadable(f"{shown}: it cannot be read ({reason}); check the path") from error
+        if not isinstance(document, dict):
+            raise StacUnreadable(f"{shown}: this is no STAC document")
+        return document
+
+    def _opened(self, href: str, is_named: bool) -> Any:
+        if not is_web(href):
+            return open(href, "rb")
+        # Links of strangers have spaces and letters of every script.
+        quoted = urllib.parse.quote(href, safe="%/:?#[]@!$&'()*+,;=~")
+        access = replace(self.access, hosts=None) if is_named else self.access
+        access.check_address(public_path(href), quoted)
+        request = urllib.request.Request(quoted, headers={"Accept": "application/json"})
+        return urllib.request.build_opener(_Redirects(self.access)).open(request, timeout=_SECONDS)
 
 
-def _read(href: str) -> Document:
-    """Read one document.
+def _content(shown: str, file: Any) -> bytes:
+    """Return what a file or a server gives.
 
     Raises:
-        StacUnreadable: it is missing or damaged.
-        CatalogUnreachable: its server does not answer.
+        StacUnreadable: it is too much.
+        CatalogUnreachable: it comes too slowly.
     """
-    shown = public_path(href)
-    try:
-        with _opened(href) as file:
-            content = file.read(_MOST_BYTES + 1)
+    content, end = bytearray(), monotonic() + _LONGEST
+    while block := file.read1(2**20):
+        content += block
         if len(content) > _MOST_BYTES:
             raise StacUnreadable(f"{shown}: more than {_MOST_BYTES // 2**20} MiB; cut it into several")
-        document = json.loads(content)
-    except urllib.error.HTTPError as error:
-        error.close()
-        if error.code < 500:
-            raise StacUnreadable(f"{shown}: the server has no such document (HTTP {error.code})") from error
-        raise CatalogUnreachable(f"{shown}: the server fails (HTTP {error.code}); try again later") from error
-    except (OSError, ValueError, RecursionError, HTTPException) as error:
-        if isinstance(error, OSError | HTTPException) and not isinstance(error, InvalidURL) and is_web(href):
-            raise CatalogUnreachable(
-                f"{shown}: the server does not answer; check the address, or try again later"
-            ) from error
-        plain = "this is no address" if isinstance(error, InvalidURL) else "this is no JSON"
-        reason = error.strerror if isinstance(error, OSError) else plain
-        raise StacUnreadable(f"{shown}: it cannot be read ({reason}); check the path") from error
-    if not isinstance(document, dict):
-        raise StacUnreadable(f"{shown}: this is no STAC document")
-    return document
-
-
-def _opened(href: str) -> Any:
-    if not is_web(href):
-        return open(href, "rb")
-    # Links of strangers have spaces and letters of every script.
-    quoted = urllib.parse.quote(href, safe="%/:?#[]@!$&'()*+,;=~")
-    request = urllib.request.Request(quoted, headers={"Accept": "application/json"})
-    return urllib.request.urlopen(request, timeout=_SECONDS)
+        if monotonic() > end:
+            raise CatalogUnreachable(f"{shown}: not all of it came in {_LONGEST} s; try again later")
+    return bytes(content)

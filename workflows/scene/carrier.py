@@ -83,7 +83,7 @@ class OpenRun:
         """
         started, clock = datetime.now(UTC), time.perf_counter()
         options = options or SceneOptions()
-        infos = read_headers(before, after)
+        infos = read_headers(before, after, options)
         # Before the scenes are opened: what GDAL keeps of them from then on is part of the plan.
         held = max(resident_bytes(), LOADED)
         # While there is no plan yet: with a cap as little of a cache as a plan may allow.

@@ -12,7 +12,7 @@ import numpy as np
 from tiling import Frame, SceneInfo, ScenePair, TileGrid, Window, describe, plan_frame
 from workflows.dates import SceneDate, scene_date
 from workflows.errors import OptionInvalid, TooCoarse
-from workflows.options import SceneOptions
+from workflows.options import SceneOptions, ServerOptions
 
 if TYPE_CHECKING:
     from rscc.model_folder import ModelCard
@@ -33,13 +33,16 @@ def scene_dates(infos: Infos, options: SceneOptions) -> Dates:
     )
 
 
-def read_headers(before: Scene, after: Scene) -> Infos:
+def read_headers(before: Scene, after: Scene, options: ServerOptions) -> Infos:
     """Return what the headers of two scenes say; one that was read is not read again.
 
     Raises:
-        TilingError: a scene cannot be read; the message names the file.
+        TilingError: a scene cannot be read, or its server may not be asked; the message names the file.
     """
-    first, second = (scene if isinstance(scene, SceneInfo) else describe(scene) for scene in (before, after))
+    first, second = (
+        scene if isinstance(scene, SceneInfo) else describe(scene, options.access)
+        for scene in (before, after)
+    )
     return first, second
 
 

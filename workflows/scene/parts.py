@@ -40,7 +40,7 @@ def planned_tiles(
         TilingError, TooCoarse, OptionInvalid: as :func:`workflows.caption_scene`.
     """
     options = options or SceneOptions()
-    frame = plan_pair(read_headers(before, after), card, options)
+    frame = plan_pair(read_headers(before, after, options), card, options)
     return tile_grid(frame, card, options, search_area(frame, card, options))
 
 

@@ -6,6 +6,7 @@ import socket
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
 from workflows.errors import ArchiveMissing, LedgerForeign, LedgerUnusable
@@ -18,6 +19,17 @@ SCHEMA = 3
 # How long to wait for another process; with a write-ahead log only a copying program can be in the way.
 BUSY_SECONDS = 10.0
 
+# What a ledger may ask of SQLite at most, as somebody else may have written it: the bytes of a row, and what
+# its own tables could make of a query.
+LIMITS = {
+    sqlite3.SQLITE_LIMIT_LENGTH: 2**28,
+    sqlite3.SQLITE_LIMIT_SQL_LENGTH: 100_000,
+    sqlite3.SQLITE_LIMIT_COLUMN: 100,
+    sqlite3.SQLITE_LIMIT_EXPR_DEPTH: 100,
+    sqlite3.SQLITE_LIMIT_COMPOUND_SELECT: 10,
+    sqlite3.SQLITE_LIMIT_TRIGGER_DEPTH: 1,
+    sqlite3.SQLITE_LIMIT_ATTACHED: 0,
+}
 TABLES = """
 CREATE TABLE pairs (
     pair TEXT PRIMARY KEY, number INTEGER NOT NULL, before TEXT NOT NULL, after TEXT NOT NULL,
@@ -148,7 +160,10 @@ def explained(path: Path) -> Iterator[None]:
 
 def _explain(path: Path, error: sqlite3.Error) -> LedgerForeign | LedgerUnusable:
     text = str(error)
-    if any(words in text for words in ("malformed", "not a database", "no such table", "no such column")):
+    if any(
+        words in text
+        for words in ("malformed", "not a database", "no such table", "no such column", "too big")
+    ):
         return LedgerForeign(f"{path}: the ledger is damaged ({text}); put back a copy, or move it away")
     remedies = {
         "full": "free some space and start the same command again",
@@ -199,6 +214,23 @@ def _check_version(path: Path, connection: sqlite3.Connection) -> None:
             f"{path}: this ledger was made by {made} rscc (version {version}, this one reads {SCHEMA}); use "
             "that one, or another folder"
         )
+    # A view or a trigger would run what a stranger wrote.
+    if _schema(connection) != _own_schema():
+        raise LedgerForeign(
+            f"{path}: its tables are not those of rscc batch; put back a copy, or move it away"
+        )
+
+
+def _schema(connection: sqlite3.Connection) -> set[tuple[str, str]]:
+    """Return kind and name of all tables, indexes, views and triggers."""
+    return set(connection.execute("SELECT type, name FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'"))
+
+
+@cache
+def _own_schema() -> set[tuple[str, str]]:
+    with closing(_connect(":memory:")) as connection:
+        _make_tables(connection)
+        return _schema(connection)
 
 
 def _pragma(connection: sqlite3.Connection, name: str) -> int:
@@ -207,9 +239,15 @@ def _pragma(connection: sqlite3.Connection, name: str) -> int:
 
 def _connect(place: str | Path, uri: bool = False) -> sqlite3.Connection:
     # Threads that look at scenes ask what is known of them, one at a time.
-    return sqlite3.connect(
+    connection = sqlite3.connect(
         place, uri=uri, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
     )
+    for name, most in LIMITS.items():
+        connection.setlimit(name, most)
+    # What the tables of a stranger's file may call, and what is believed of its pages.
+    for pragma in ("trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0"):
+        connection.execute(f"PRAGMA {pragma}")
+    return connection
 
 
 def _host_file(path: Path) -> Path:

@@ -32,7 +32,8 @@ def asked(monkeypatch) -> list:
     """Let the engine be one without processes; keeps what engines were asked for."""
     found = []
 
-    def local(workers, source):
+    def local(workers, isolate, source):
+        assert isolate
         found.append(("local", workers, source.model, source.device))
         return InlineEngine()
 

@@ -22,8 +22,10 @@ from workflows.cli.options import (
     read_scale,
     takes_options,
 )
+from workflows.cli.pairs import pairs
 from workflows.errors import OptionInvalid
 from workflows.options import ExplainOptions, SceneOptions
+from workflows.pairs.options import CatalogOptions
 from workflows.report.record import settings_record
 from workflows.store.identity import settings_key
 
@@ -76,7 +78,7 @@ def test_the_parameters_of_a_command_become_options():
 
     names = list(inspect.signature(command).parameters)
     assert names == [
-        "model", "bands", "scale", "normalize", "align", "gsd", "bbox", "threshold", "min_area",
+        "model", "bands", "scale", "normalize", "align", "gsd", "bbox", "offline", "threshold", "min_area",
         "group_distance", "regularize", "refine", "ground", "focus_captions", "beams", "batch_size", "memory",
         "at", "window", "device", "date_before", "date_after", "force", "quiet",
     ]  # fmt: skip
@@ -102,12 +104,17 @@ def test_the_parameters_of_a_command_become_options():
 
 # Another value than the default's for every field of the options; a new field must find its place here too.
 OTHER = {
+    "offline": True, "allow_hosts": ("maps.example", "[::1]:8080"),
     "bands": (3, 2, 1), "bounds": (0.0, 0.0, 1.0, 1.0), "gsd": 1.5, "threshold": 0.31, "min_area": 3.0,
     "overlap": 20, "batch_size": 4, "beams": 1, "simplify": 0.5, "force": True, "date_before": "2019",
     "date_after": "2020-02", "scale": (0.0, 9.0), "normalize": True, "align": True, "group_distance": 5.0,
     "regularize": True, "refine": "sam:/x", "focus_captions": "zoom", "ground": False, "memory": 10**9,
     "tile_cache": Path("tiles"),
 }  # fmt: skip
+
+
+# From where it is read and where it is kept, not what is found.
+HOW = {"offline", "allow_hosts", "tile_cache"}
 
 
 def test_every_field_of_the_options_has_its_place():
@@ -123,7 +130,7 @@ def test_every_field_of_the_options_has_its_place():
         assert changed == ({name} if name in recorded else set()), name
         same_key = settings_key(other, model) == settings_key(base, model)
         # Only what no result depends on may leave the key: else stale reports count as done.
-        assert same_key == (places[name] == "none") == (name == "tile_cache"), name
+        assert same_key == (places[name] == "none") == (name in HOW), name
 
 
 def offered(command, kind: type[SceneOptions] = SceneOptions) -> set[str]:
@@ -134,12 +141,16 @@ def offered(command, kind: type[SceneOptions] = SceneOptions) -> set[str]:
 def test_commands_offer_every_option_that_has_a_help_with_the_default_of_its_field():
     everything = {name for name in SceneOptions.names() if SceneOptions.option(name).help}
     assert everything == {*OTHER} - {"overlap", "simplify"}
-    assert offered(caption) == everything
+    # Addresses of a command line are the user's own.
+    assert offered(caption) == everything - {"allow_hosts"}
     assert offered(batch) == everything - {"tile_cache", *DATES}
     assert offered(inspect_command) == {*READING, *DATES, "force", "group_distance"} | {
         "batch_size", "memory", "beams",
     }  # fmt: skip
-    assert offered(explain, ExplainOptions) == {*READING, *DATES, "force", "beams", "at", "pixel"}
-    for kind in (SceneOptions, ExplainOptions):
+    assert offered(explain, ExplainOptions) == {*READING, *DATES, "force", "beams", "at", "pixel"} | {
+        "allow_hosts",
+    }
+    assert {"offline", "allow_hosts"} <= offered(pairs, CatalogOptions)
+    for kind in (SceneOptions, ExplainOptions, CatalogOptions):
         for name in kind.names():
             assert option_parameter(kind, name).default == getattr(kind(), name), name

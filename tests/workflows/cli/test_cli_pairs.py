@@ -140,6 +140,7 @@ def test_what_is_wrong_is_said_in_one_line(scenes, pairs_command, line, message)
 
 def test_an_api_needs_the_extra(scenes, pairs_command, monkeypatch):
     monkeypatch.setitem(sys.modules, "pystac_client", None)
+    monkeypatch.delitem(sys.modules, "workflows.pairs.stac_api", raising=False)
     with stac_serving() as server:
         code, _, err = pairs_command(f"{server.address} --collection c")
     assert (code, err) == (2, "rscc: error: this command needs pystac_client: pip install 'rscc[stac]'\n")

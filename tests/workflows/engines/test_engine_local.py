@@ -17,6 +17,7 @@ from engines import LONG, drive, gone, until
 
 from rscc.errors import DeviceUnavailable
 from workflows.engines import processes
+from workflows.engines.limits import Limits
 from workflows.engines.local import LocalEngine, _ending
 from workflows.engines.processes import local_devices, threads_each
 from workflows.engines.tasks import ModelSource
@@ -72,6 +73,26 @@ def test_two_workers_share_the_tasks_and_end_with_the_engine(tasks, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux tells and limits both")
+def test_a_pair_that_takes_too_much_is_one_failed_pair(tasks):
+    """Without the limits the first is done, and the second never ends."""
+    with LocalEngine(SOURCE, 1, limits=Limits(memory=2**30, cpu_seconds=8)) as engine:
+        found = drive(engine, tasks("plain", "bomb", "plain", "spin", "plain"))
+    states = {pair.partition("-")[0]: outcome.state for pair, outcome in found.items()}
+    assert states == {"plain": "done", "bomb": "failed", "spin": "crashed"}
+    assert [outcome.state for outcome in found.values()].count("done") == 3
+    by_name = {pair.partition("-")[0]: outcome.line for pair, outcome in found.items()}
+    assert by_name["bomb"].startswith("memory ran out") and "set --memory" in by_name["bomb"]
+    assert by_name["spin"].startswith("the worker process computed longer on it than is allowed (SIGXCPU)")
+
+
+@pytest.mark.slow
+def test_what_is_not_limited_is_done(tasks):
+    with LocalEngine(SOURCE, 1) as engine:
+        (outcome,) = drive(engine, tasks("bomb")).values()
+    assert outcome.state == "done"
+
+
 def test_there_are_never_more_workers_than_tasks(tasks):
     with LocalEngine(SOURCE, 4) as engine:
         assert engine.wanted() == 8 and pids(engine) == []

@@ -185,8 +185,8 @@ def test_pictures_that_cannot_be_compared_are_refused(pictures, pair, tmp_path):
     with pytest.raises(PixelTypeUnsupported, match="uint16"):
         explain_pair(deep, deep, BrightnessCaptioner(), ExplainOptions(bands=(1, 1, 1)))
     with pytest.raises(TilingError):
-        read_pair(pictures[0], pair.after)
-    read_pair(*pictures)
+        read_pair(pictures[0], pair.after, ExplainOptions())
+    read_pair(*pictures, ExplainOptions())
 
 
 def test_the_plain_values_hold_what_the_picture_shows(pair):

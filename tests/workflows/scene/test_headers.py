@@ -29,9 +29,9 @@ def headers(monkeypatch):
     reads = Counter()
     describe = tiling.scene._described
 
-    def counting(location, file):
+    def counting(location, access, file):
         reads[location.shown] += 1
-        return describe(location, file)
+        return describe(location, access, file)
 
     monkeypatch.setattr(tiling.scene, "_described", counting)
     return reads
@@ -63,7 +63,7 @@ def test_a_task_reads_each_header_once(pair, tmp_path, headers, split_above, sta
 
 def test_a_part_reads_each_header_once(pair, tmp_path, headers):
     options = SceneOptions(tile_cache=tmp_path / "tiles")
-    rows = split_of(*read_headers(pair.before, pair.after), card(), options, 4)
+    rows = split_of(*read_headers(pair.before, pair.after, SceneOptions()), card(), options, 4)
     assert len(rows) > 1
     headers.clear()
     find_part(pair.before, pair.after, BrightnessCaptioner(), options, rows[0])

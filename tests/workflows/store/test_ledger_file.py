@@ -249,3 +249,40 @@ def test_a_ledger_that_another_machine_writes_is_refused_with_its_name(tmp_path)
             Ledger.reader(tmp_path)
     with Ledger.reader(tmp_path) as reader:
         assert reader.counts().pending == 1
+
+
+FOREIGN_TABLES = {
+    "a view that never ends": (
+        "ALTER TABLE pairs RENAME TO kept; CREATE VIEW pairs AS SELECT * FROM kept, "
+        "(WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT x FROM n)"
+    ),
+    "a trigger": "CREATE TRIGGER gone AFTER UPDATE ON pairs BEGIN DELETE FROM pairs; END",
+    "a further table": "CREATE TABLE more (x)",
+    "a table less": "DROP TABLE parts",
+}
+
+
+@pytest.mark.parametrize("kind", FOREIGN_TABLES)
+def test_a_ledger_with_tables_of_a_stranger_is_refused(tmp_path, kind):
+    with Ledger.open(tmp_path, create=True) as ledger:
+        ledger.plan(pairs("a"), retry_failed=False)
+    with sqlite3.connect(tmp_path / "ledger.sqlite") as other:
+        other.executescript(FOREIGN_TABLES[kind])
+    other.close()
+    content = (tmp_path / "ledger.sqlite").read_bytes()
+    for opening in OPENINGS:
+        with pytest.raises(LedgerForeign, match="its tables are not those of rscc batch"):
+            opening(tmp_path)
+    assert (tmp_path / "ledger.sqlite").read_bytes() == content
+
+
+def test_tables_of_a_stranger_call_nothing_and_ask_for_little(tmp_path):
+    Ledger.open(tmp_path, create=True).close()
+    for opening in OPENINGS:
+        with opening(tmp_path) as ledger:
+            values = [ledger.select(f"PRAGMA {name}")[0][0] for name in ("trusted_schema", "cell_size_check")]
+            assert values == [0, 1]
+            with pytest.raises(LedgerUnusable, match="too many attached"):
+                ledger.select("ATTACH ':memory:' AS other")
+            with pytest.raises(LedgerForeign, match="too big"):
+                ledger.select("SELECT zeroblob(300000000)")
