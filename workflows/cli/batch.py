@@ -22,9 +22,10 @@ from workflows.cli.options import (
     extra,
     takes_options,
 )
-from workflows.cli.terminal import area_words
+from workflows.cli.terminal import area_words, say
 from workflows.options import SceneOptions
 from workflows.progress import duration
+from workflows.texts import shown_lines
 
 if TYPE_CHECKING:
     from workflows.archive.estimate import Estimate
@@ -151,7 +152,7 @@ def batch(
             split_above=split_above or None,
             give_up_after=give_up_after,
             progress=progress,
-            notice=None if quiet else lambda line: typer.echo(line, err=True),
+            notice=None if quiet else partial(say, err=True),
         )
     show_archive(archive_summary(result, output), result.as_dict(), output, quiet, as_json)
     if result.failed:
@@ -239,7 +240,7 @@ def archive_summary(result: ArchiveSummary, output: Path) -> str:
     if result.failed:
         lines.append(f"failed  {result.failed:,} (rscc status {output} --failed lists them)")
         lines += [f"        {reason.count:,}: {reason.line}" for reason in result.reasons[:REASONS]]
-    return "\n".join(
+    return shown_lines(
         [*lines, f"layers  {output / 'changes.gpkg'} (open it in QGIS), changes.parquet, summary.csv"]
     )
 
@@ -278,7 +279,7 @@ def estimate_text(result: Estimate) -> str:
             f"{result.workers:,} ({source[result.speed or 'stated']})"
         )
     lines.append(f"disk    about {_size(result.disk_bytes)}, {_size(result.free_bytes)} are free")
-    return "\n".join(lines)
+    return shown_lines(lines)
 
 
 def _size(count: float) -> str:

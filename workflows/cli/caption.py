@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -50,7 +49,7 @@ def caption(
 ) -> None:
     """Find what changed between BEFORE and AFTER, say it in words, write a map layer."""
     from workflows import caption_scene
-    from workflows.cli.terminal import progress_bar, show_warnings, summary
+    from workflows.cli.terminal import progress_bar, say, say_json, show_warnings, summary
     from workflows.files import check_output
     from workflows.scene.opening import read_headers
 
@@ -63,7 +62,7 @@ def caption(
     report.write(target, overwrite)
     show_warnings(report.run["warnings"])
     if not quiet:
-        typer.echo(summary(report.run, len(report.changes), report.area_m2, target), err=as_json)
+        say(summary(report.run, len(report.changes), report.area_m2, target), err=as_json)
     if as_json:
         facts = {
             "output": str(target),
@@ -72,7 +71,7 @@ def caption(
             "area_m2": round(report.area_m2, 2),
             "run": report.run,
         }
-        typer.echo(json.dumps(facts, ensure_ascii=False))
+        say_json(facts)
 
 
 def _default_output(after: str) -> Path:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from workflows.cli.options import Dataset, Debug, DeviceOption, ModelOption, extra
+from workflows.cli.terminal import say
 
 if TYPE_CHECKING:
     from rscc.data.pairs import PairRecord
@@ -100,7 +101,7 @@ def evaluate(
             options=EvaluationOptions(baselines=not no_baselines, kinds=kinds, robustness=robustness),
             observe=observe,
         )
-    typer.echo(table.as_text(compare=compare))
+    say(table.as_text(compare=compare))
     if as_json is not None:
         write_together({as_json: [json.dumps(table.as_dict(), indent=1), "\n"]})
     if predictions is not None:

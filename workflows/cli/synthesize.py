@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from workflows.cli.options import Debug, extra
+from workflows.cli.terminal import say
 
 if TYPE_CHECKING:
     import numpy as np
@@ -64,7 +65,7 @@ def synthesize(
             sources=sources.names,
             command=shlex.join(["rscc", *sys.argv[1:]]),
         )
-    typer.echo(summary.as_text())
+    say(summary.as_text())
 
 
 def synthesize_medium(
@@ -103,7 +104,7 @@ def synthesize_medium(
         changed = counts.get("changed", 0)
         places = ", ".join(f"{place} {number}" for place, number in counts.items() if place != "changed")
         total = sum(counts.values()) - changed
-        typer.echo(f"{split:5s} {total:4d} tiles, {changed} changed: {places}")
+        say(f"{split:5s} {total:4d} tiles, {changed} changed: {places}")
 
 
 def _series(scenes: Path) -> list[tuple[SeriesLayout, list[np.ndarray]]]:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from workflows.cli.options import Dataset, Debug, Paper, extra
+from workflows.cli.terminal import say
 
 
 def train(
@@ -100,6 +101,6 @@ def train(
             command=shlex.join(["rscc", *sys.argv[1:]]),
             resume=resume,
             device=device,
-            report=typer.echo,
+            report=say,
         )
-    typer.echo(f"model   {folder.path}")
+    say(f"model   {folder.path}")
