@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 DEFAULT_MODEL = "rscc-base"
 SHIPPED = Path(__file__).parent / "folders"
 _FORMAT = 1
+# Side of a model's input in pixels at most.
+MOST_TILE = 8192
 FACTS = frozenset({"facts.safetensors", "facts.json"})
 """Members of a folder that tells facts."""
 
@@ -97,6 +100,13 @@ class ModelCard:
         if self.localiser not in LOCALISATIONS:
             raise ConfigInvalid(f"card.localiser is {self.localiser!r}; use {', '.join(LOCALISATIONS)}")
         Choice(self.draws, self.support)  # refuses what is none
+        if not 16 <= self.tile_size <= MOST_TILE:
+            raise ConfigInvalid(f"card.tile_size is {self.tile_size}; it must be 16 to {MOST_TILE} pixels")
+        low_high = len(self.gsd_range) == 2 and 0 < self.gsd_range[0] <= self.gsd_range[1] < math.inf
+        if not (0 < self.gsd < math.inf and low_high):
+            raise ConfigInvalid("card.gsd and card.gsd_range must be metres above 0, the finer first")
+        if not (0 <= self.threshold <= 1 and 0 <= self.changed_threshold < math.inf):
+            raise ConfigInvalid("card.threshold must be in 0..1, card.changed_threshold a number from 0")
 
     @property
     def choice(self) -> Choice:

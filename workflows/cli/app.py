@@ -75,7 +75,7 @@ def main(
         sys.exit(_explain(error, state.debug))
     if code == INTERRUPTED:  # typer's form of the same
         print(MESSAGE, file=sys.stderr)
-    sys.exit(code)
+    sys.exit(code or 0)
 
 
 def _explain(error: Exception, debug: bool) -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rscc.config import MOST_BEAMS
 from workflows.cli.options import Dataset, Debug, DeviceOption, ModelOption, extra
 from workflows.cli.terminal import say
 
@@ -64,7 +65,7 @@ def evaluate(
             help="Make sentences of measured facts, or let the model's decoder speak for itself.",
         ),
     ] = True,
-    beams: Annotated[int, typer.Option(min=1, help="Width of the caption search.")] = 3,
+    beams: Annotated[int, typer.Option(min=1, max=MOST_BEAMS, help="Width of the caption search.")] = 3,
     device: DeviceOption = "auto",
     debug: Debug = False,
 ) -> None:

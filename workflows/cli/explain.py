@@ -51,7 +51,8 @@ def explain(
         ),
     ] = None,
     number: Annotated[
-        int | None, typer.Option("--id", metavar="N", help="Number of the change in the report.")
+        int | None,
+        typer.Option("--id", metavar="N", min=1, max=10**15, help="Number of the change in the report."),
     ] = None,
     model: ModelOption = "rscc-base",
     device: DeviceOption = "auto",

@@ -30,7 +30,9 @@ def status(
     watch: Annotated[
         bool, typer.Option("--watch", help="Show it again and again, until everything is done or Ctrl-C.")
     ] = False,
-    every: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks with --watch.")] = 2.0,
+    every: Annotated[
+        float, typer.Option(min=0.1, max=86_400, help="Seconds between two looks with --watch.")
+    ] = 2.0,
     failed: Annotated[bool, typer.Option("--failed", help="Say why pairs failed, grouped.")] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print it as JSON, with --watch a line each.")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rscc.config import MOST_SEED
 from workflows.cli.options import Debug, extra
 from workflows.cli.terminal import say
 
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     import numpy as np
 
     from rscc.data.synthesis.medium_facts import SeriesLayout
+
+# Pairs of one kind that a folder gets.
+MOST_PAIRS = 10_000_000
 
 
 def synthesize(
@@ -34,13 +38,19 @@ def synthesize(
     single_date: Annotated[
         Path | None, typer.Option(help="Folder of single dates with masks (index.csv, image, mask).")
     ] = None,
-    crops: Annotated[int, typer.Option(min=0, help="Crops of pairs with change masks.")] = 600,
-    unchanged: Annotated[int, typer.Option(min=0, help="Pairs of one date and itself, disturbed.")] = 300,
+    crops: Annotated[
+        int, typer.Option(min=0, max=MOST_PAIRS, help="Crops of pairs with change masks.")
+    ] = 600,
+    unchanged: Annotated[
+        int, typer.Option(min=0, max=MOST_PAIRS, help="Pairs of one date and itself, disturbed.")
+    ] = 300,
     insertions: Annotated[
-        int, typer.Option(min=0, help="Buildings of one place put into another place.")
+        int, typer.Option(min=0, max=MOST_PAIRS, help="Buildings of one place put into another place.")
     ] = 250,
-    removals: Annotated[int, typer.Option(min=0, help="Buildings covered by the ground beside them.")] = 100,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same folder.")] = 0,
+    removals: Annotated[
+        int, typer.Option(min=0, max=MOST_PAIRS, help="Buildings covered by the ground beside them.")
+    ] = 100,
+    seed: Annotated[int, typer.Option(min=0, max=MOST_SEED, help="The same seed gives the same folder.")] = 0,
     debug: Debug = False,
 ) -> None:
     """Make captioned pairs from imagery with masks, to be trained on with ``rscc train --also``."""
@@ -78,11 +88,19 @@ def synthesize_medium(
         Path | None,
         typer.Option("--scenes", help="Folder with the folders of dated GeoTIFFs, one per series."),
     ] = None,
-    city_tiles: Annotated[int, typer.Option(min=0, help="Training tiles of the cities.")] = 900,
-    series_tiles: Annotated[int, typer.Option(min=0, help="Training tiles of each series.")] = 200,
-    still_tiles: Annotated[int, typer.Option(min=0, help="Training tiles of one date and itself.")] = 200,
-    calm_tiles: Annotated[int, typer.Option(min=0, help="Training tiles of two dates without change.")] = 400,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same folder.")] = 0,
+    city_tiles: Annotated[
+        int, typer.Option(min=0, max=MOST_PAIRS, help="Training tiles of the cities.")
+    ] = 900,
+    series_tiles: Annotated[
+        int, typer.Option(min=0, max=MOST_PAIRS, help="Training tiles of each series.")
+    ] = 200,
+    still_tiles: Annotated[
+        int, typer.Option(min=0, max=MOST_PAIRS, help="Training tiles of one date and itself.")
+    ] = 200,
+    calm_tiles: Annotated[
+        int, typer.Option(min=0, max=MOST_PAIRS, help="Training tiles of two dates without change.")
+    ] = 400,
+    seed: Annotated[int, typer.Option(min=0, max=MOST_SEED, help="The same seed gives the same folder.")] = 0,
     debug: Debug = False,
 ) -> None:
     """Make captioned pairs at 10 to 90 m, with masks, split by place."""
