@@ -23,6 +23,8 @@ OBJECTIVES = ("likelihood", "language", "self_critical")
 REWARDS = ("cider", "bleu4")
 SELECTORS = ("cider", "mask_f1", "perplexity")
 MOST_EPOCHS, MOST_SEED = 100_000, 2**32 - 1
+MOST_PARTS, MOST_WORDS = 4096, 2**20
+"""Of what a paper's own options count: parts of a network, and words or what stands for them."""
 # Of what counts things in a config; nobody has more, and compiled code takes no more.
 _MOST_COUNTED = 10**9
 

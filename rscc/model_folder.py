@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from rscc.config import Choice, ModelConfig, build
 from rscc.errors import ConfigInvalid, ModelFolderInvalid, ModelNotFound
-from rscc.files import atomic_write
+from rscc.files import atomic_write, parsed_json
 from rscc.inference.calibration import Calibration
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ def open_model_folder(path: Path, *, check_hashes: bool = False) -> ModelFolder:
     """
     file = path / "model.json"
     try:
-        content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        content: dict[str, Any] = parsed_json(file.read_text(encoding="utf-8"))
         if content["format"] != _FORMAT:
             raise ModelFolderInvalid(
                 f"{file}: format {content['format']} is unknown; this rscc reads {_FORMAT}"
@@ -228,26 +228,33 @@ def load_model(folder: ModelFolder) -> ChangeCaptioner:
 
     from rscc.models import model_class
     from rscc.models.trunks import build_backbone
+    from rscc.stored_weights import built_for, stored_elements
     from rscc.text.tokenizer import load_vocabulary
 
     check_whole(folder.card, folder.path)
     vocabulary = load_vocabulary(folder.path / "vocabulary.json")
+    weights = folder.path / "model.safetensors"
     try:
-        kind, backbone = model_class(folder.config.paper), build_backbone(folder.config.backbone)
-        model = kind(config=folder.config, backbone=backbone, vocabulary=vocabulary)
-    except ConfigInvalid as error:
-        raise ModelFolderInvalid(f"{folder.path / 'model.json'}: {error}") from error
+        stored = stored_elements(weights)
+    except (OSError, SafetensorError) as error:
+        raise ModelFolderInvalid(f"{weights}: holds no weights ({error}); copy the folder again") from error
     try:
-        state = load_file(folder.path / "model.safetensors")
+        kind = model_class(folder.config.paper)
+        with built_for(stored):
+            backbone = build_backbone(folder.config.backbone)
+            model = kind(config=folder.config, backbone=backbone, vocabulary=vocabulary)
+    except (ConfigInvalid, MemoryError, RuntimeError) as error:  # torch says so of more memory than there is
+        first = (str(error).splitlines() or [type(error).__name__])[0]
+        raise ModelFolderInvalid(f"{folder.path / 'model.json'}: {first}") from error
+    try:
+        state = load_file(weights)
         result = model.load_state_dict({name: value.float() for name, value in state.items()}, strict=False)
         missing = [name for name in result.missing_keys if not name.endswith("num_batches_tracked")]
         if missing or result.unexpected_keys:
             raise RuntimeError(f"lacks {missing[:1]}, does not know {result.unexpected_keys[:1]}")
     except (SafetensorError, RuntimeError) as error:
         first = str(error).splitlines()[0]
-        raise ModelFolderInvalid(
-            f"{folder.path / 'model.safetensors'}: does not fit its model.json ({first})"
-        ) from error
+        raise ModelFolderInvalid(f"{weights}: does not fit its model.json ({first})") from error
     return model.eval()
 
 
@@ -265,7 +272,9 @@ def load_facts(folder: ModelFolder) -> FactModel | None:
         return None
     try:
         return FactModel.load(folder.path)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError, SafetensorError) as error:
+    except (
+        OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError, MemoryError, SafetensorError,
+    ) as error:  # fmt: skip
         first = (str(error).splitlines() or [type(error).__name__])[0]
         raise ModelFolderInvalid(f"{folder.path / 'facts.json'}: not facts that fit ({first})") from error
 

@@ -54,7 +54,7 @@ def caption(
     from workflows.scene.opening import read_headers
 
     # What can be refused is refused before the model is loaded and the work starts.
-    target = check_output(output or _default_output(after), overwrite)
+    target = check_output(output or _default_output(after), overwrite, (before, after))
     scenes = read_headers(before, after)
     captioner = context.obj.load_captioner(model, device)
     with progress_bar(shown=not quiet and sys.stderr.isatty()) as progress:

@@ -78,7 +78,7 @@ def explain(
         return
     if number is not None:
         raise OptionInvalid(f"--id {number}: it is the number of a change in a report; give --report, too")
-    check_picture(output, overwrite)
+    check_picture(output, overwrite, (before, after))
     scenes = read_pair(before, after)
     captioner = context.obj.load_captioner(model, device)
     with progress_bar(shown=not quiet and sys.stderr.isatty()) as progress:

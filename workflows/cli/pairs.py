@@ -50,7 +50,7 @@ def pairs(
     from workflows.pairs.sources import read_catalog
     from workflows.pairs.table import check_table, write_pairs
 
-    target = check_table(output, overwrite)
+    target = check_table(output, overwrite, sources)
     with progress_bar(shown=not quiet and sys.stderr.isatty()) as progress, extra("stac"):
         catalog = read_catalog(sources, options, progress)
     show_warnings(_lines(catalog))

@@ -105,7 +105,8 @@ class ChangeReport:
             FormatUnsupported, OutputExists, OutputFolderMissing, OutputNotWritable: see
                 :func:`workflows.files.check_output`.
         """
-        path = check_output(path, overwrite)
+        scenes = [scene["path"] for scene in self.run.get("inputs", {}).values()]
+        path = check_output(path, overwrite, scenes)
         write_together({style_path(path): [qgis_style()], path: self._lines()})
         if self.finished is not None:
             self.finished()
