@@ -34,11 +34,8 @@ RSCC = {
     "rscc/text": {"rscc/config", "rscc/structures", "rscc/errors"},
     "rscc/config": {"rscc/errors"},
     "rscc/devices": {"rscc/errors"},
-    **{
-        f"rscc/{name}": set()
-        for name in ("markdown", "structures", "images", "torchvision_compat", "stored_weights")
-    },
-    **{f"rscc/{name}": set() for name in ("errors", "files", "sequences")},
+    **{f"rscc/{name}": set() for name in ("markdown", "structures", "images", "torchvision_compat")},
+    **{f"rscc/{name}": set() for name in ("errors", "files", "sequences", "stored_weights")},
 }
 WORKFLOWS = {
     "workflows/cli": {"workflows/archive", "workflows/inspection", "workflows/scene", "workflows/pairs"},

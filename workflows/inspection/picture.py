@@ -28,7 +28,7 @@ GROUND_LIGHT = 0.55
 
 
 def check_picture(path: str | Path, overwrite: bool = False, inputs: Iterable[str | Path] = ()) -> Path:
-    """Make sure that a picture can be written to ``path``, leaving nothing there; ``inputs`` stay as they are.
+    """Make sure that a picture can be written, leaving nothing there; ``inputs`` stay as they are.
 
     Raises:
         FormatUnsupported: another suffix than .png and .webp.
