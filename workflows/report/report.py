@@ -13,6 +13,9 @@ from workflows.files import check_output, style_path, write_together
 from workflows.report.geojson import collection_bbox, geometry_member, json_text, rounded
 from workflows.report.qgis import qgis_style
 
+END = b"]}\n"
+"""The last bytes of every report, and of nothing that was cut off."""
+
 
 @dataclass(frozen=True)
 class Change:
@@ -132,7 +135,7 @@ class ChangeReport:
         yield json_text(self._head())[:-1] + ', "features": ['
         for number, change in enumerate(self.changes):
             yield ("\n" if number == 0 else ",\n") + json_text(_feature(change))
-        yield "\n]}\n" if self.changes else "]}\n"
+        yield f"\n{END.decode()}" if self.changes else END.decode()
 
 
 def _plain(value: Any, digits: int) -> Any:

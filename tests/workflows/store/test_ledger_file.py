@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from ledger_pairs import finish, pairs, states
 
+from workflows.archive.status import archive_status, failure_reasons
 from workflows.errors import ArchiveMissing, LedgerForeign, LedgerUnusable
 from workflows.pairs.rows import PairRow
 from workflows.store import ledger_file
@@ -248,3 +249,41 @@ def test_a_ledger_that_another_machine_writes_is_refused_with_its_name(tmp_path)
             Ledger.reader(tmp_path)
     with Ledger.reader(tmp_path) as reader:
         assert reader.counts().pending == 1
+
+
+WRONG = [
+    ("pairs", "state", "over"), ("pairs", "number", "first"), ("pairs", "started", "noon"),
+    ("pairs", "finished", "noon"), ("pairs", "finished", float("inf")), ("pairs", "seconds", b"\xff"),
+    ("pairs", "changes", "many"), ("pairs", "area_m2", float("inf")), ("pairs", "warnings", "["),
+    ("pairs", "warnings", "{}"), ("pairs", "warnings", "[1]"), ("pairs", "warnings", b"\xff\xfe"),
+    ("pairs", "line", b"\xff\xfe"), ("pairs", "footprint", "here"), ("pairs", "before", b"\0"),
+    ("sessions", "started", "noon"), ("sessions", "ended", float("inf")), ("sessions", "host", b"\xff"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("table", "column", "value"), WRONG)
+def test_values_that_no_run_writes_are_a_damaged_ledger(tmp_path, table, column, value):
+    with Ledger.open(tmp_path, create=True) as ledger:
+        ledger.plan(pairs("a", "b"), retry_failed=False)
+        finish(ledger, "a")
+        ledger.failed("b", "worker", 1.0, "failed", "RunFailed", "no reason")
+    with sqlite3.connect(tmp_path / "ledger.sqlite") as other:
+        other.execute("PRAGMA ignore_check_constraints = ON")
+        other.execute(f"UPDATE {table} SET {column} = ?", (value,))
+    other.close()
+    with pytest.raises(LedgerForeign, match="the ledger is damaged") as caught:
+        archive_status(tmp_path)
+        failure_reasons(tmp_path)
+        with Ledger.reader(tmp_path) as ledger:
+            list(ledger.rows())
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("schema", ["DROP TABLE sessions", "ALTER TABLE pairs RENAME COLUMN state TO stage"])
+def test_a_ledger_with_other_tables_is_a_damaged_one(tmp_path, schema):
+    Ledger.open(tmp_path, create=True).close()
+    with sqlite3.connect(tmp_path / "ledger.sqlite") as other:
+        other.execute(schema)
+    other.close()
+    with pytest.raises(LedgerForeign, match="damaged"):
+        archive_status(tmp_path)
