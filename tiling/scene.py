@@ -25,6 +25,7 @@ from rasterio.io import DatasetReader
 from shapely.geometry import Polygon
 
 from tiling.archives import head_of
+from tiling.damage import sound_header
 from tiling.errors import (
     NotARaster,
     SceneIsFolder,
@@ -128,7 +129,7 @@ def describe(path: str | Path) -> SceneInfo:
             something outside its folder, or has no CRS or no georeferencing.
     """
     location = locate(path)
-    with _checked(location) as file:
+    with _checked(location) as file, sound_header(location.shown):
         return _described(location, file)
 
 
