@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mutations import TOKENS, mutated
 
 # How many examples each parser is given; RSCC_FUZZ_EXAMPLES=20000 makes a long run of it.
-EXAMPLES = int(os.environ.get("RSCC_FUZZ_EXAMPLES", "150"))
+EXAMPLES = int(os.environ.get("RSCC_FUZZ_EXAMPLES", "120"))
 # The files of an example take the place of the last one's.
 fuzzed = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 
