@@ -326,8 +326,8 @@ class ExplainOptions(SceneOptions):
         place="none",
         flag="--window",
         metavar="COL,ROW",
-        allowed=f"a column and a row, 0 to {MOST_PIXELS}",
-        is_allowed=lambda place: all(0 <= number <= MOST_PIXELS for number in place),
+        allowed=f"a column and a row, {MOST_PIXELS} at most",
+        is_allowed=lambda place: all(abs(number) <= MOST_PIXELS for number in place),
     )
 
     def __post_init__(self) -> None:
