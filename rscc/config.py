@@ -22,11 +22,24 @@ CONFIG_FOLDER = Path(__file__).parent / "configs"
 OBJECTIVES = ("likelihood", "language", "self_critical")
 REWARDS = ("cider", "bleu4")
 SELECTORS = ("cider", "mask_f1", "perplexity")
+MOST_EPOCHS, MOST_SEED = 100_000, 2**32 - 1
+MOST_PARTS, MOST_WORDS = 4096, 2**20
+"""Of what a paper's own options count: parts of a network, and words or what stands for them."""
+# Of what counts things in a config; nobody has more, and compiled code takes no more.
+_MOST_COUNTED = 10**9
 
 
 def _check(condition: bool, message: str) -> None:
     if not condition:
         raise ConfigInvalid(message)
+
+
+def _check_sizes(config: object, where: str, **ranges: tuple[int, int]) -> None:
+    """Raise ConfigInvalid unless each named field lies in its range, ends included."""
+    for name, (least, most) in ranges.items():
+        value = getattr(config, name)
+        _check(value >= least, f"{where}.{name} {value} is below {least}")
+        _check(value <= most, f"{where}.{name} {value} is above {most}")
 
 
 def _is_finite(value: object) -> bool:
@@ -67,12 +80,20 @@ class ModelConfig:
     options: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name in ("width", "heads", "word_width", "decoder_layers", "head_width", "pool"):
-            _check(getattr(self, name) >= 1, f"model.{name} {getattr(self, name)} is below 1")
+        _check_sizes(
+            self,
+            "model",
+            width=(1, 16_384),
+            heads=(1, 1024),
+            word_width=(1, 16_384),
+            decoder_layers=(1, 128),
+            max_words=(4, 1024),
+            head_width=(1, 16_384),
+            pool=(1, 64),
+        )
         _check(self.head_width % 8 == 0, f"model.head_width {self.head_width} is no multiple of 8")
         _check(self.width % self.heads == 0, f"model.width {self.width} is no multiple of heads {self.heads}")
         _check(0 <= self.dropout < 1, f"model.dropout {self.dropout} is not in 0..1")
-        _check(self.max_words >= 4, f"model.max_words {self.max_words} is below 4")
 
 
 @dataclass(frozen=True)
@@ -108,7 +129,8 @@ class DataConfig:
         _check(self.gsd > 0, f"data.gsd {self.gsd} is not above 0")
         _check(0 <= self.reversed <= 1, f"data.reversed {self.reversed} is not in 0..1")
         _check(0 <= self.disturb <= 1, f"data.disturb {self.disturb} is not in 0..1")
-        _check(self.size >= 32 and self.size % 16 == 0, f"data.size {self.size} is no multiple of 16 from 32")
+        _check_sizes(self, "data", size=(32, 16_384), min_count=(0, _MOST_COUNTED))
+        _check(self.size % 16 == 0, f"data.size {self.size} is no multiple of 16 from 32")
 
 
 @dataclass(frozen=True)
@@ -178,15 +200,21 @@ class TrainConfig:
             (self.objective == "language") == (self.select == "perplexity"),
             "train.objective 'language' and train.select 'perplexity' belong together; set both or none",
         )
-        _check(
-            min(self.batch_size, self.epochs, self.patience) >= 1,
-            "train.batch_size, train.epochs and train.patience must be at least 1",
+        _check_sizes(
+            self,
+            "train",
+            batch_size=(1, 65_536),
+            epochs=(1, MOST_EPOCHS),
+            patience=(1, _MOST_COUNTED),
+            seed=(0, MOST_SEED),
+            warmup_steps=(0, _MOST_COUNTED),
+            workers=(0, 1024),
+            samples=(2, 1024),
         )
         for name in ("learning_rate", "clip"):
             _check(getattr(self, name) > 0, f"train.{name} {getattr(self, name)} is not above 0")
-        for name in ("final_rate", "backbone_rate", "weight_decay", "warmup_steps", "workers"):
+        for name in ("final_rate", "backbone_rate", "weight_decay"):
             _check(getattr(self, name) >= 0, f"train.{name} {getattr(self, name)} is below 0")
-        _check(self.samples >= 2, f"train.samples {self.samples} is below 2: one is the other's measure")
         _check(self.hallucination >= 0, f"train.hallucination {self.hallucination} is below 0")
         for name, weight in self.reward.items():
             _check(name in REWARDS, f"train.reward.{name} is unknown; use {' and '.join(REWARDS)}")
@@ -217,7 +245,7 @@ class Choice:
     support: int = 0
 
     def __post_init__(self) -> None:
-        _check(self.draws >= 0, f"card.draws {self.draws} is below 0")
+        _check(0 <= self.draws <= 1024, f"card.draws {self.draws} is not in 0..1024")
         _check(0 <= self.support <= MOST_BEAMS, f"card.support {self.support} is not in 0..{MOST_BEAMS}")
         _check(not (self.draws and self.support), "card.draws and card.support are two ways; set one to 0")
 
@@ -299,7 +327,9 @@ def build(cls: type[T], values: dict[str, Any], where: str) -> T:
             built[key] = build(typing.cast(type, hint), value, f"{where}.{key}")
             continue
         if origin is float and isinstance(value, int) and not isinstance(value, bool):
+            _check(abs(value) < 2**1023, f"{where}.{key} is a number without bounds")
             value = float(value)
+        _check(not isinstance(value, float) or math.isfinite(value), f"{where}.{key} is {value!r}, no number")
         if origin is tuple and isinstance(value, list):
             value = tuple(value)
         accepted = origin if isinstance(origin, type) else object

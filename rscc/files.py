@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 
 @contextmanager
@@ -39,6 +41,22 @@ def atomic_write(*targets: Path, alone: bool = False) -> Iterator[tuple[Path, ..
     finally:
         for draft in drafts:
             _remove(draft)
+
+
+def parsed_json(text: str | bytes) -> Any:
+    """Return what a text of JSON says, with numbers as JSON has them: no NaN, no infinity.
+
+    Raises:
+        ValueError: it is no JSON, no UTF-8, or so deeply nested that nothing of ours wrote it.
+    """
+    try:
+        return json.loads(text, parse_constant=_refused)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+
+
+def _refused(constant: str) -> None:
+    raise ValueError(f"{constant} is no number of JSON")
 
 
 def _remove(path: Path) -> None:

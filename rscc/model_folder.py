@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from rscc.config import Choice, ModelConfig, build
 from rscc.errors import ConfigInvalid, ModelFolderInvalid, ModelNotFound
-from rscc.files import atomic_write
+from rscc.files import atomic_write, parsed_json
 from rscc.inference.calibration import Calibration
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 DEFAULT_MODEL = "rscc-base"
 SHIPPED = Path(__file__).parent / "folders"
 _FORMAT = 1
+# Side of a model's input in pixels at most.
+MOST_TILE = 8192
 FACTS = frozenset({"facts.safetensors", "facts.json"})
 """Members of a folder that tells facts."""
 
@@ -97,6 +100,13 @@ class ModelCard:
         if self.localiser not in LOCALISATIONS:
             raise ConfigInvalid(f"card.localiser is {self.localiser!r}; use {', '.join(LOCALISATIONS)}")
         Choice(self.draws, self.support)  # refuses what is none
+        if not 16 <= self.tile_size <= MOST_TILE:
+            raise ConfigInvalid(f"card.tile_size is {self.tile_size}; it must be 16 to {MOST_TILE} pixels")
+        low_high = len(self.gsd_range) == 2 and 0 < self.gsd_range[0] <= self.gsd_range[1] < math.inf
+        if not (0 < self.gsd < math.inf and low_high):
+            raise ConfigInvalid("card.gsd and card.gsd_range must be metres above 0, the finer first")
+        if not (0 <= self.threshold <= 1 and 0 <= self.changed_threshold < math.inf):
+            raise ConfigInvalid("card.threshold must be in 0..1, card.changed_threshold a number from 0")
 
     @property
     def choice(self) -> Choice:
@@ -163,7 +173,7 @@ def open_model_folder(path: Path, *, check_hashes: bool = False) -> ModelFolder:
     """
     file = path / "model.json"
     try:
-        content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        content: dict[str, Any] = parsed_json(file.read_text(encoding="utf-8"))
         if content["format"] != _FORMAT:
             raise ModelFolderInvalid(
                 f"{file}: format {content['format']} is unknown; this rscc reads {_FORMAT}"
@@ -218,26 +228,33 @@ def load_model(folder: ModelFolder) -> ChangeCaptioner:
 
     from rscc.models import model_class
     from rscc.models.trunks import build_backbone
+    from rscc.stored_weights import built_for, stored_elements
     from rscc.text.tokenizer import load_vocabulary
 
     check_whole(folder.card, folder.path)
     vocabulary = load_vocabulary(folder.path / "vocabulary.json")
+    weights = folder.path / "model.safetensors"
     try:
-        kind, backbone = model_class(folder.config.paper), build_backbone(folder.config.backbone)
-        model = kind(config=folder.config, backbone=backbone, vocabulary=vocabulary)
-    except ConfigInvalid as error:
-        raise ModelFolderInvalid(f"{folder.path / 'model.json'}: {error}") from error
+        stored = stored_elements(weights)
+    except (OSError, SafetensorError) as error:
+        raise ModelFolderInvalid(f"{weights}: holds no weights ({error}); copy the folder again") from error
     try:
-        state = load_file(folder.path / "model.safetensors")
+        kind = model_class(folder.config.paper)
+        with built_for(stored):
+            backbone = build_backbone(folder.config.backbone)
+            model = kind(config=folder.config, backbone=backbone, vocabulary=vocabulary)
+    except (ConfigInvalid, MemoryError, RuntimeError) as error:  # torch says so of more memory than there is
+        first = (str(error).splitlines() or [type(error).__name__])[0]
+        raise ModelFolderInvalid(f"{folder.path / 'model.json'}: {first}") from error
+    try:
+        state = load_file(weights)
         result = model.load_state_dict({name: value.float() for name, value in state.items()}, strict=False)
         missing = [name for name in result.missing_keys if not name.endswith("num_batches_tracked")]
         if missing or result.unexpected_keys:
             raise RuntimeError(f"lacks {missing[:1]}, does not know {result.unexpected_keys[:1]}")
     except (SafetensorError, RuntimeError) as error:
         first = str(error).splitlines()[0]
-        raise ModelFolderInvalid(
-            f"{folder.path / 'model.safetensors'}: does not fit its model.json ({first})"
-        ) from error
+        raise ModelFolderInvalid(f"{weights}: does not fit its model.json ({first})") from error
     return model.eval()
 
 
@@ -255,7 +272,9 @@ def load_facts(folder: ModelFolder) -> FactModel | None:
         return None
     try:
         return FactModel.load(folder.path)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError, SafetensorError) as error:
+    except (
+        OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError, MemoryError, SafetensorError,
+    ) as error:  # fmt: skip
         first = (str(error).splitlines() or [type(error).__name__])[0]
         raise ModelFolderInvalid(f"{folder.path / 'facts.json'}: not facts that fit ({first})") from error
 

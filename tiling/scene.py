@@ -26,6 +26,7 @@ from shapely.geometry import Polygon
 
 from tiling.access import ANYWHERE, Access
 from tiling.archives import head_of
+from tiling.damage import sound_header
 from tiling.errors import (
     NotARaster,
     SceneIsFolder,
@@ -133,7 +134,7 @@ def describe(path: str | Path, access: Access = ANYWHERE) -> SceneInfo:
             may not be asked, refers to something outside its folder, or has no CRS or no georeferencing.
     """
     location = locate(path)
-    with _checked(location, access) as file:
+    with _checked(location, access) as file, sound_header(location.shown):
         return _described(location, access, file)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,13 +20,19 @@ def style_path(path: Path) -> Path | None:
     return None if path.suffix.lower() == ".gpkg" else path.with_suffix(".qml")
 
 
-def check_output(path: str | Path, overwrite: bool = False) -> Path:
+def check_output(path: str | Path, overwrite: bool = False, inputs: Iterable[str | Path] = ()) -> Path:
     """Make sure that a report can be written to ``path``, without leaving anything there.
+
+    Args:
+        path: where the report is to be.
+        overwrite: a report that is there may be replaced.
+        inputs: files that what is written is made of.
 
     Raises:
         FormatUnsupported: another suffix than the supported ones.
         OutputFolderMissing: the folder does not exist.
-        OutputExists: the report or its style exists and ``overwrite`` is False, or a folder has that name.
+        OutputExists: the report or its style exists and ``overwrite`` is False, is one of the inputs, or a
+            folder has that name.
         OutputNotWritable: no file can be made in the folder.
     """
     path = Path(path)
@@ -34,12 +41,12 @@ def check_output(path: str | Path, overwrite: bool = False) -> Path:
             f"{path}: reports are written as {', '.join(SUPPORTED_SUFFIXES)}; give the output such a name"
         )
     style = style_path(path)
-    check_free((path,) if style is None else (path, style), overwrite)
+    check_free((path,) if style is None else (path, style), overwrite, inputs)
     return path
 
 
-def check_free(targets: Sequence[Path], overwrite: bool) -> None:
-    """Make sure that files, all in one folder, can be written without harm.
+def check_free(targets: Sequence[Path], overwrite: bool, inputs: Iterable[str | Path] = ()) -> None:
+    """Make sure that files, all in one folder, can be written without harm; ``inputs`` stay as they are.
 
     Raises:
         OutputFolderMissing, OutputExists, OutputNotWritable: as :func:`check_output`.
@@ -48,8 +55,19 @@ def check_free(targets: Sequence[Path], overwrite: bool) -> None:
     for target in targets:
         if target.is_dir():
             raise OutputExists(f"{target}: a folder has this name; choose another output name")
-        if target.exists() and not overwrite:
+        if any(_is_same(target, source) for source in inputs):
+            raise OutputExists(f"{target}: is an input of this run; choose another output name")
+        # A link that leads nowhere is somebody's, too.
+        if os.path.lexists(target) and not overwrite:
             raise OutputExists(f"{target}: exists already; add --overwrite or choose another output name")
+
+
+def _is_same(target: Path, source: str | Path) -> bool:
+    """Return whether two names are of one file; a source may lie in an archive, or on a server."""
+    try:
+        return os.path.samefile(target, source)
+    except (OSError, ValueError):
+        return False
 
 
 def check_folder(path: Path) -> None:

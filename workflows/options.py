@@ -5,7 +5,6 @@ Each field carries what the commands, the run record and the key of an archive n
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
@@ -45,6 +44,23 @@ REFLECTANCE = "reflectance"
 # A name or IPv4 address, or one of IPv6 in brackets.
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:\d{1,5})?", re.ASCII | re.IGNORECASE)
 
+# The largest values that mean anything: farther than around the Earth, larger than all of it, more bands,
+# pixels or tiles than any scene has.
+MOST_METRES = 4e7
+MOST_SQUARE_METRES = 5.2e14
+MOST_BANDS = 65_535
+MOST_PIXELS = 2**31 - 1
+MOST_AT_ONCE = 4096
+MOST_BYTES = 2**60
+# Of pixel values, whatever the type.
+MOST_VALUE = 1e12
+
+# Any longitude and latitude; whether they make a box is known where it is used.
+IN_DEGREES: dict[str, Any] = {
+    "allowed": "west, south, east, north in degrees",
+    "is_allowed": lambda box: all(abs(value) <= 360 for value in box),
+}
+
 Place = Literal["settings", "dates", "overlap", "none"]
 """Entry of an archive's key that holds a field; ``settings`` are the run record's too."""
 
@@ -82,7 +98,8 @@ class Options:
         for name in self.names():
             value, facts = getattr(self, name), self.option(name)
             if value is not None and facts.is_allowed is not None and not facts.is_allowed(value):
-                raise OptionInvalid(f"{name.replace('_', '-')} is {value}; it must be {facts.allowed}")
+                called = self.flag(name).removeprefix("--")
+                raise OptionInvalid(f"{called} is {str(value)[:60]}; it must be {facts.allowed}")
 
     @classmethod
     def names(cls) -> list[str]:
@@ -177,17 +194,22 @@ class SceneOptions(ServerOptions):
         metavar="R,G,B",
         allowed="three band numbers from 1 or band names",
         is_allowed=lambda bands: (
-            len(bands) == 3 and all(band.strip() if isinstance(band, str) else band >= 1 for band in bands)
+            len(bands) == 3
+            and all(band.strip() if isinstance(band, str) else 1 <= band <= MOST_BANDS for band in bands)
         ),
     )
     bounds: tuple[float, float, float, float] | None = option(
-        None, "Only this box, in degrees of longitude and latitude.", flag="--bbox", metavar="W,S,E,N"
+        None,
+        "Only this box, in degrees of longitude and latitude.",
+        flag="--bbox",
+        metavar="W,S,E,N",
+        **IN_DEGREES,
     )
     gsd: float | None = option(
         None,
         "Metres per pixel to work at; default: the model's.",
-        allowed="metres above 0",
-        is_allowed=lambda gsd: 0 < gsd < math.inf,
+        allowed=f"metres above 0, {MOST_METRES:g} at most",
+        is_allowed=lambda gsd: 0 < gsd <= MOST_METRES,
     )
     threshold: float | None = option(
         None,
@@ -198,14 +220,20 @@ class SceneOptions(ServerOptions):
     min_area: float = option(
         20.0,
         "Leave out changes smaller than this, in square metres.",
-        allowed="square metres from 0",
-        is_allowed=lambda area: 0 <= area < math.inf,
+        allowed=f"square metres, 0 to {MOST_SQUARE_METRES:g}",
+        is_allowed=lambda area: 0 <= area <= MOST_SQUARE_METRES,
     )
     overlap: int | None = option(
-        None, place="overlap", allowed="pixels from 0", is_allowed=lambda overlap: overlap >= 0
+        None,
+        place="overlap",
+        allowed=f"pixels, 0 to {MOST_PIXELS}",
+        is_allowed=lambda overlap: 0 <= overlap <= MOST_PIXELS,
     )
     batch_size: int = option(
-        16, "Tiles given to the model at once.", allowed="at least 1", is_allowed=lambda size: size >= 1
+        16,
+        "Tiles given to the model at once.",
+        allowed=f"1 to {MOST_AT_ONCE}",
+        is_allowed=lambda size: 1 <= size <= MOST_AT_ONCE,
     )
     beams: int = option(
         3,
@@ -213,7 +241,11 @@ class SceneOptions(ServerOptions):
         allowed=f"1 to {MOST_BEAMS}",
         is_allowed=lambda beams: 1 <= beams <= MOST_BEAMS,
     )
-    simplify: float = option(1.0, allowed="pixels from 0", is_allowed=lambda pixels: 0 <= pixels < math.inf)
+    simplify: float = option(
+        1.0,
+        allowed=f"pixels, 0 to {MOST_PIXELS}",
+        is_allowed=lambda pixels: 0 <= pixels <= MOST_PIXELS,
+    )
     force: bool = option(False, "Work on scenes that are coarser than the model is meant for.")
     date_before: str | None = option(None, _DATE_HELP, place="dates", metavar="DATE")
     date_after: str | None = option(None, _DATE_HELP, place="dates", metavar="DATE")
@@ -221,11 +253,11 @@ class SceneOptions(ServerOptions):
         None,
         "Pixel values shown as black and white, or the word reflectance; default: fitted on both dates.",
         metavar="LOW,HIGH",
-        allowed=f"two rising numbers or {REFLECTANCE!r}",
+        allowed=f"two rising numbers within {MOST_VALUE:g} of 0, or {REFLECTANCE!r}",
         is_allowed=lambda scale: (
             scale == REFLECTANCE
             if isinstance(scale, str)
-            else len(scale) == 2 and -math.inf < scale[0] < scale[1] < math.inf
+            else len(scale) == 2 and -MOST_VALUE <= scale[0] < scale[1] <= MOST_VALUE
         ),
     )
     normalize: bool = option(False, "Bring the light of AFTER to that of BEFORE, judged by unchanged pixels.")
@@ -234,8 +266,8 @@ class SceneOptions(ServerOptions):
         None,
         f"Outlines at most so many metres apart are one change; 0: each alone; default: {EVENT_DISTANCE:g}.",
         metavar="M",
-        allowed="metres from 0",
-        is_allowed=lambda metres: 0 <= metres < math.inf,
+        allowed=f"metres, 0 to {MOST_METRES:g}",
+        is_allowed=lambda metres: 0 <= metres <= MOST_METRES,
     )
     regularize: bool = option(False, "Give outlines right angles where that hardly changes them.")
     refine: str | None = option(
@@ -259,8 +291,8 @@ class SceneOptions(ServerOptions):
         None,
         "Memory that the run may take, such as 2GB or 1500MB.",
         metavar="SIZE",
-        allowed="bytes above 0",
-        is_allowed=lambda size: size > 0,
+        allowed="bytes above 0, 1 EiB at most",
+        is_allowed=lambda size: 0 < size <= MOST_BYTES,
     )
     tile_cache: Path | None = option(  # noqa: RUF009
         None, "Keep finished tiles here, so that a killed run goes on.", place="none", metavar="DIR"
@@ -312,10 +344,19 @@ class ExplainOptions(SceneOptions):
     """
 
     bounds: tuple[float, float, float, float] | None = option(
-        None, "Take the largest change in this box, in degrees.", flag="--bbox", metavar="W,S,E,N"
+        None,
+        "Take the largest change in this box, in degrees.",
+        flag="--bbox",
+        metavar="W,S,E,N",
+        **IN_DEGREES,
     )
     at: tuple[float, float] | None = option(
-        None, "Look at this place, in degrees.", place="none", metavar="LON,LAT"
+        None,
+        "Look at this place, in degrees.",
+        place="none",
+        metavar="LON,LAT",
+        allowed="longitude,latitude in degrees",
+        is_allowed=lambda place: abs(place[0]) <= 180 and abs(place[1]) <= 90,
     )
     pixel: tuple[int, int] | None = option(
         None,
@@ -323,6 +364,8 @@ class ExplainOptions(SceneOptions):
         place="none",
         flag="--window",
         metavar="COL,ROW",
+        allowed=f"a column and a row, {MOST_PIXELS} at most",
+        is_allowed=lambda place: all(abs(number) <= MOST_PIXELS for number in place),
     )
 
     def __post_init__(self) -> None:

@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 from scipy import ndimage
 
+from rscc.files import parsed_json
 from rscc.inference.fact_heads import ANSWERS, FactHeads, FactRules
+from rscc.stored_weights import built_for, stored_elements
 from rscc.structures import Caption
 from rscc.text.facts import ChangeFacts
 from rscc.text.phrasing import Phrasing
@@ -90,14 +92,15 @@ class FactModel:
         """Read the members of a folder.
 
         Raises:
-            OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError: they are damaged, or do
-                not fit each other.
+            OSError, ValueError, KeyError, TypeError, RuntimeError, MemoryError, SafetensorError: they are
+                damaged, or do not fit each other.
         """
         from safetensors.torch import load_file
 
-        content = json.loads((folder / RULES).read_text(encoding="utf-8"))
+        content = parsed_json((folder / RULES).read_text(encoding="utf-8"))
         state = load_file(folder / WEIGHTS)
-        heads = FactHeads(**content["sizes"])
+        with built_for(stored_elements(folder / WEIGHTS)):
+            heads = FactHeads(**content["sizes"])
         heads.load_state_dict(_part(state, "heads."))
         stored = content["rules"]
         slopes, offsets, sure = (tuple(map(float, stored[name])) for name in ("slopes", "offsets", "sure"))

@@ -35,7 +35,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from rscc.config import ModelConfig, build
+from rscc.config import MOST_PARTS, ModelConfig, build
 from rscc.errors import ConfigInvalid
 from rscc.models.shared.blocks import Attention
 from rscc.models.shared.decoder import Decoder, DecoderLayer
@@ -80,8 +80,8 @@ class CheersOptions(EntityOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.layers < 1 or self.temperature <= 0:
-            raise ConfigInvalid("model.options: layers and the temperature must be above 0")
+        if not 1 <= self.layers <= MOST_PARTS or self.temperature <= 0:
+            raise ConfigInvalid(f"model.options: layers must be 1 to {MOST_PARTS}, the temperature above 0")
         if self.phrases not in _READERS:
             raise ConfigInvalid(f"model.options.phrases is {self.phrases!r}; use {' or '.join(_READERS)}")
 

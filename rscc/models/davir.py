@@ -37,7 +37,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from rscc.config import ModelConfig, build
+from rscc.config import MOST_PARTS, ModelConfig, build
 from rscc.errors import ConfigInvalid
 from rscc.models.davir_compact import CompactParts, Encoded, QFormerOutput
 from rscc.models.davir_instructblip import InstructBlipParts
@@ -103,8 +103,9 @@ class DavirOptions(EntityOptions):
             if value not in allowed:
                 raise ConfigInvalid(f"model.options.{name} is {value!r}; use {' or '.join(allowed)}")
         super().__post_init__()
-        if min(self.encoder_layers, self.queries, self.query_layers) < 1 or self.blur < 0:
-            raise ConfigInvalid("model.options: numbers and sizes must be 1 at least, the blur 0 at least")
+        counts = self.encoder_layers, self.queries, self.query_layers
+        if not 1 <= min(counts) <= max(counts) <= MOST_PARTS or not 0 <= self.blur <= MOST_PARTS:
+            raise ConfigInvalid(f"model.options: numbers and sizes must be 1 to {MOST_PARTS}")
         _ = self.extraction
 
     @property

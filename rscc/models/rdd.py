@@ -18,7 +18,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from rscc.config import ModelConfig, build
+from rscc.config import MOST_PARTS, ModelConfig, build
 from rscc.errors import ConfigInvalid
 from rscc.models.shared.attributes import AttributeTokens
 from rscc.models.shared.blocks import Attention, AttentionLayer, feed_forward
@@ -59,9 +59,10 @@ class RddOptions:
     same_words_are_negatives: bool = True
 
     def __post_init__(self) -> None:
-        if min(self.object_vectors, self.action_vectors, self.distilling_steps) < 1 or self.temperature <= 0:
+        counts = self.object_vectors, self.action_vectors, self.distilling_steps
+        if not (1 <= min(counts) <= max(counts) <= MOST_PARTS) or self.temperature <= 0:
             raise ConfigInvalid(
-                "model.options: numbers of vectors and steps and the temperature must be above 0"
+                f"model.options: vectors and steps must be 1 to {MOST_PARTS}, the temperature above 0"
             )
         if self.prompt not in ("none", "fixed", "learnable"):
             raise ConfigInvalid(f"model.options.prompt is {self.prompt!r}; use none, fixed or learnable")

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from rscc.config import ModelConfig, build
+from rscc.config import MOST_PARTS, ModelConfig, build
 from rscc.errors import ConfigInvalid
 from rscc.models.shared.blocks import Attention
 from rscc.models.shared.captioner import ChangeCaptioner
@@ -47,9 +47,10 @@ class ScorerOptions:
     difference: str = "reconstruction"
 
     def __post_init__(self) -> None:
-        if min(self.layers, self.matching_heads) < 1 or self.temperature <= 0:
+        counts = self.layers, self.matching_heads
+        if not (1 <= min(counts) <= max(counts) <= MOST_PARTS) or self.temperature <= 0:
             raise ConfigInvalid(
-                "model.options: numbers of layers and heads and the temperature must be above 0"
+                f"model.options: layers and heads must be 1 to {MOST_PARTS}, the temperature above 0"
             )
         if self.difference not in ("reconstruction", "subtraction"):
             raise ConfigInvalid(

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rscc.errors import ConfigInvalid, ModelFolderInvalid
+from rscc.files import parsed_json
 from rscc.text.vocabulary import Vocabulary, tokenize
 
 _ROLES = ("pad", "bos", "eos", "unk")
@@ -110,7 +111,7 @@ def load_vocabulary(path: str | Path) -> Vocabulary:
     """
     path = Path(path)
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = parsed_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return Vocabulary.load(path)  # which says what is wrong
     if not isinstance(content, dict) or "tokenizer" not in content:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rscc.errors import ConfigInvalid, DatasetLayoutInvalid, ModelFolderInvalid
+from rscc.files import parsed_json
 
 SPECIAL = ("<pad>", "<bos>", "<eos>", "<unk>")
 
@@ -140,7 +141,7 @@ class Vocabulary:
         """
         path = Path(path)
         try:
-            words = json.loads(path.read_text(encoding="utf-8"))["words"]
+            words = parsed_json(path.read_text(encoding="utf-8"))["words"]
         except OSError as error:
             raise ModelFolderInvalid(
                 f"{path}: cannot be read ({error.strerror}); check the model folder"

@@ -158,7 +158,8 @@ def without_dropout(module: nn.Module) -> Iterator[None]:
 
 
 def _seed(seed: int, epoch: int, batch: int) -> int:
-    return (seed * 1_000_003 + epoch) * 1_000_003 + batch
+    # As large as a generator takes.
+    return ((seed * 1_000_003 + epoch) * 1_000_003 + batch) % 2**63
 
 
 def reference_documents(

@@ -26,7 +26,7 @@ RSCC = {
     "rscc/captioner": {"rscc/model_folder", "rscc/devices"},
     "rscc/model_folder": {"rscc/inference", "rscc/models"},
     "rscc/models": {"rscc/models/shared"},
-    "rscc/inference": {"rscc/models/shared"},
+    "rscc/inference": {"rscc/models/shared", "rscc/stored_weights"},
     "rscc/data/synthesis": {"rscc/data/benchmarks"},
     "rscc/data/benchmarks": {"rscc/data"},
     "rscc/data": {"rscc/models/shared", "rscc/images"},
@@ -35,7 +35,7 @@ RSCC = {
     "rscc/config": {"rscc/errors"},
     "rscc/devices": {"rscc/errors"},
     **{f"rscc/{name}": set() for name in ("markdown", "structures", "images", "torchvision_compat")},
-    **{f"rscc/{name}": set() for name in ("errors", "files", "sequences")},
+    **{f"rscc/{name}": set() for name in ("errors", "files", "sequences", "stored_weights")},
 }
 WORKFLOWS = {
     "workflows/cli": {"workflows/archive", "workflows/inspection", "workflows/scene", "workflows/pairs"},

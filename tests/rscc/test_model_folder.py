@@ -97,6 +97,64 @@ def test_a_description_that_does_not_fit_the_weights_is_refused(
     assert "\n" not in str(caught.value)
 
 
+HUGE_SIZES = {
+    "width": {"width": 16_384, "word_width": 16_384},
+    "layers": {"decoder_layers": 128, "width": 16_384},
+    "beyond any range": {"width": 2**40, "heads": 2**20},
+    "beyond machine numbers": {"width": 10**30},
+    "words": {"max_words": 10**9},
+    "not a number": {"dropout": float("nan")},
+    "head": {"head_width": 8 * 10**6},
+    "options": {"options": {"object_vectors": 10**9}},
+    "steps": {"options": {"distilling_steps": 10**9}},
+    "another trunk": {"backbone": "resnet50"},
+}
+
+
+@pytest.mark.parametrize("sizes", HUGE_SIZES)
+def test_sizes_far_beyond_the_weights_that_are_there_take_no_memory(
+    sizes, tmp_path, tiny_registered, monkeypatch
+) -> None:
+    """The address space of a child would be a limit too, but a test needs none: no tensor is filled."""
+    filled = []
+
+    def count(tensor, *arguments, **options):
+        filled.append(tensor.numel())
+        return tensor
+
+    saved(tmp_path / "model")
+    edit(**{f"model__{key}": value for key, value in HUGE_SIZES[sizes].items()})(tmp_path / "model")
+    for name in ("kaiming_uniform_", "uniform_", "xavier_uniform_", "normal_", "kaiming_normal_"):
+        monkeypatch.setattr(torch.nn.init, name, count)
+    with pytest.raises(ModelFolderInvalid, match=r"model\.json") as caught:
+        load_model(open_model_folder(tmp_path / "model"))
+    assert "\n" not in str(caught.value)
+    assert sum(filled) < 4_000_000
+
+
+@pytest.mark.parametrize("member", ["model.json", "vocabulary.json"])
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"format": NaN}', '{"format": ' + "9" * 5000 + "}"])
+def test_a_description_that_no_program_wrote_is_refused(member, text, tmp_path, tiny_registered) -> None:
+    folder = saved(tmp_path / "model").path
+    (folder / member).write_text(text)
+    with pytest.raises(ModelFolderInvalid, match=member):
+        load_model(open_model_folder(folder))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"tile_size": 10**9}, {"tile_size": 0}, {"gsd": 0.0}, {"gsd": float("inf")}, {"threshold": 2.0},
+        {"gsd_range": [2.0, 1.0]}, {"gsd_range": [1.0]}, {"changed_threshold": -1.0}, {"draws": 10**9},
+    ],
+)  # fmt: skip
+def test_a_card_with_values_that_no_model_has_is_refused(values, tmp_path, tiny_registered) -> None:
+    folder = saved(tmp_path / "model").path
+    edit(**{f"card__{key}": value for key, value in values.items()})(folder)
+    with pytest.raises(ModelFolderInvalid, match=r"model\.json"):
+        open_model_folder(folder)
+
+
 def test_a_hash_may_not_lead_out_of_the_folder(tmp_path, tiny_registered) -> None:
     saved(tmp_path / "model")
     (tmp_path / "secret").write_text("outside")

@@ -5,7 +5,8 @@ import errno
 import pytest
 
 from workflows.errors import FormatUnsupported, OutputExists, OutputFolderMissing, OutputNotWritable
-from workflows.files import check_output, style_path, write_together
+from workflows.files import check_free, check_output, style_path, write_together
+from workflows.report.report import ChangeReport
 
 
 def test_checking_leaves_nothing_behind(tmp_path):
@@ -68,3 +69,29 @@ def test_a_failure_in_the_middle_touches_neither(tmp_path, failure, expected):
         write_together({style_path(report): ["style"], report: broken()})
     assert report.read_text() == "old"
     assert [path.name for path in tmp_path.iterdir()] == ["r.geojson"]
+
+
+@pytest.mark.parametrize("name", ["r.geojson", "r.qml"])
+@pytest.mark.parametrize("link", [False, True])
+def test_an_input_is_never_replaced(tmp_path, name, link):
+    source = tmp_path / ("scene.tif" if link else name)
+    source.write_text("a scene")
+    if link:
+        (tmp_path / name).symlink_to(source)
+    with pytest.raises(OutputExists, match=f"{name}: is an input"):
+        check_output(tmp_path / "r.geojson", overwrite=True, inputs=["https://host/x.tif", source])
+    report = ChangeReport([], {"inputs": {"before": {"path": str(source)}, "after": {"path": "\0"}}})
+    with pytest.raises(OutputExists, match=f"{name}: is an input"):
+        report.write(tmp_path / "r.geojson", overwrite=True)
+    with pytest.raises(OutputExists, match=r"is an input"):
+        check_free([tmp_path / name], overwrite=True, inputs=[str(source)])
+    assert source.read_text() == "a scene"
+
+
+@pytest.mark.parametrize("name", ["r.geojson", "r.qml"])
+def test_a_link_that_leads_nowhere_is_replaced_only_when_asked_for(tmp_path, name):
+    (tmp_path / name).symlink_to(tmp_path / "nowhere")
+    with pytest.raises(OutputExists, match=name):
+        check_output(tmp_path / "r.geojson")
+    ChangeReport([]).write(tmp_path / "r.geojson", overwrite=True)
+    assert not (tmp_path / "nowhere").exists() and (tmp_path / "r.geojson").is_file()

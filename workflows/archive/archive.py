@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -17,6 +18,7 @@ from workflows.layers.layers import write_layers
 from workflows.layers.stac import stac_item
 from workflows.progress import Progress
 from workflows.report.qgis import qgis_style
+from workflows.report.report import END
 from workflows.store.folder import ITEM, REPORT, STYLE, ArchiveFolder
 from workflows.store.ledger import Ledger
 
@@ -92,12 +94,13 @@ class Archive:
             self.ledger.give_back(pair)
 
     def take_up_missing(self) -> int:
-        """Take up what is done and has no report, as somebody removed it; return how many pairs these are."""
+        """Take up what is done and has no report, as somebody removed it or cut it off; return how many."""
 
         def lacking(pairs: Sequence[str]) -> list[str]:
-            return [pair for pair in pairs if not _is_filled(f"{self.folder.pairs}/{pair}/{REPORT}")]
+            return [pair for pair in pairs if not _is_whole(f"{self.folder.pairs}/{pair}/{REPORT}")]
 
-        done = self.ledger.select("SELECT pair FROM pairs WHERE state = 'done' ORDER BY number")
+        query = "SELECT pair FROM pairs WHERE state = 'done' ORDER BY number"
+        done = self.ledger.select(query, kinds=(str,))
         parts = self.pool.map(lacking, batches((pair for (pair,) in done), _LOOKED_FOR))
         missing = [pair for part in parts for pair in part]
         self.take_up(missing)
@@ -119,10 +122,14 @@ class Archive:
         shutil.rmtree(self.folder.work / "tiles", ignore_errors=True)
 
 
-def _is_filled(path: str) -> bool:
+def _is_whole(path: str) -> bool:
+    """Return whether a report has its end, which is the same of all; it is much shorter to read than all."""
     try:
-        return os.stat(path).st_size > 0
+        with open(path, "rb") as file:
+            file.seek(-len(END), os.SEEK_END)
+            return file.read() == END
     except (FileNotFoundError, NotADirectoryError):
         return False
-    except OSError:
-        return True  # it is there, and whoever reads it says what is wrong
+    except OSError as error:
+        # Shorter than the end; else it is there, and whoever reads it says what is wrong.
+        return error.errno != errno.EINVAL

@@ -154,7 +154,7 @@ def _check_pairs(shards: Shards, ledgers: Ledgers) -> None:
     """Refuse two shards with the same pair, also one that its table has no more."""
     places: dict[str, int] = {}
     for number, ledger in ledgers.items():
-        for (pair,) in ledger.select("SELECT pair FROM pairs"):
+        for (pair,) in ledger.select("SELECT pair FROM pairs", kinds=(str,)):
             if places.setdefault(pair, number) != number:
                 raise ShardsDiffer(
                     f"{shards[number].path}: has the pair {pair}, which is in {shards[places[pair]].path}, "

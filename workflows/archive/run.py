@@ -165,7 +165,7 @@ def _plan_line(planned: Planned, missing: int) -> str:
         "changed inputs or settings": planned.changed,
         "failed before": planned.retried,
         "were running when an earlier run ended": planned.lost,
-        "report removed": missing,
+        "report removed or cut off": missing,
     }
     why = ", ".join(f"{count:,} {reason}" for reason, count in reasons.items() if count)
     done, left = planned.done - missing, planned.left + missing

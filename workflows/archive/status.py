@@ -22,6 +22,7 @@ from workflows.store.ledger_rows import Counts, LedgerRow, Session
 RECENT, ENOUGH = 600.0, 5
 # Running pairs and workers that are told of by name.
 SHOWN = 10
+_TIME = (float, int, type(None))
 _ENDED = "state IN ('done', 'failed') AND finished IS NOT NULL"
 
 
@@ -159,7 +160,9 @@ def _status(archive: ArchiveFolder) -> Status:
     with Ledger.reader(archive.path) as ledger, ledger.at_once():
         counts, sessions = ledger.counts(), ledger.sessions()
         changes, area, tiles = ledger.totals()
-        ended, last = ledger.select(f"SELECT count(*), max(finished) FROM pairs WHERE {_ENDED}")[0]
+        ended, last = ledger.select(
+            f"SELECT count(*), max(finished) FROM pairs WHERE {_ENDED}", kinds=(int, _TIME)
+        )[0]
         end = time.time() if at_work else last or 0.0
         spans = _spans(ledger, sessions, end, at_work)
         begin = max(end - RECENT, spans[-1][0] if spans else 0.0)
@@ -167,10 +170,12 @@ def _status(archive: ArchiveFolder) -> Status:
             f"SELECT worker, count(*), pair, max(finished) FROM pairs WHERE {_ENDED} AND finished >= ? "
             "AND worker IS NOT NULL GROUP BY worker ORDER BY count(*) DESC, worker",
             begin,
+            kinds=(str, int, str, _TIME),
         )
         running = ledger.select(
             "SELECT pair, attempts, started FROM pairs WHERE state = 'running' ORDER BY started LIMIT ?",
             SHOWN,
+            kinds=(str, int, _TIME[:2]),
         )
     worked = sum(until - since for since, until in spans)
     recently = sum(count for _, count, _, _ in workers)
@@ -203,7 +208,8 @@ def _spans(
             until = now
         if until is None:
             before = float("inf") if is_last else sessions[number].started
-            until = ledger.select("SELECT max(finished) FROM pairs WHERE finished < ?", before)[0][0] or 0.0
+            query = "SELECT max(finished) FROM pairs WHERE finished < ?"
+            until = ledger.select(query, before, kinds=(_TIME,))[0][0] or 0.0
         spans.append((session.started, max(until, session.started)))
     return spans
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from workflows.cli.interrupts import INTERRUPTED, MESSAGE, tidy_interrupts
+from workflows.texts import shown
 
 if TYPE_CHECKING:
     from rscc.captioner import Captioner
@@ -65,27 +66,30 @@ def main(
             # Inside, so that Ctrl-C is tidy even before the command is known.
             from workflows.cli.commands import app
 
-            app(args=None if arguments is None else list(arguments), prog_name="rscc", obj=state)
+            words = None if arguments is None else list(arguments)
+            # Not standalone: a wrong command line is an error like others, one line.
+            code = app(args=words, prog_name="rscc", obj=state, standalone_mode=False)
     except KeyboardInterrupt:
-        print(MESSAGE, file=sys.stderr)
-        sys.exit(INTERRUPTED)
-    except SystemExit as ended:
-        if ended.code == INTERRUPTED:  # typer's form of the same
-            print(MESSAGE, file=sys.stderr)
-        raise
+        code = INTERRUPTED
     except Exception as error:
         sys.exit(_explain(error, state.debug))
+    if code == INTERRUPTED:  # typer's form of the same
+        print(MESSAGE, file=sys.stderr)
+    sys.exit(code or 0)
 
 
 def _explain(error: Exception, debug: bool) -> int:
     """Print an error as one line on stderr and return the exit code it stands for."""
     if debug:
-        traceback.print_exception(error)
-    message = " ".join(str(error).split())
+        for line in "".join(traceback.format_exception(error)).splitlines():
+            print(shown(line), file=sys.stderr)
+    # Of a wrong command line, typer's own words.
+    message = shown(" ".join(getattr(error, "format_message", error.__str__)().split()))
     # Errors raised on purpose carry an exit code; asking for it spares importing the packages they come from.
     code = getattr(error, "exit_code", None)
     if isinstance(code, int):
-        print(f"rscc: error: {message}", file=sys.stderr)
+        if message:  # none: the help was shown, for want of arguments
+            print(f"rscc: error: {message}", file=sys.stderr)
         return code
     hint = "" if debug else "; run again with --debug for the traceback"
     print(f"rscc: unexpected {type(error).__name__}: {message}{hint}", file=sys.stderr)

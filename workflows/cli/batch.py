@@ -22,9 +22,10 @@ from workflows.cli.options import (
     extra,
     takes_options,
 )
-from workflows.cli.terminal import area_words
+from workflows.cli.terminal import area_words, say
 from workflows.options import SceneOptions
 from workflows.progress import duration
+from workflows.texts import shown_lines
 
 if TYPE_CHECKING:
     from workflows.archive.estimate import Estimate
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from workflows.engines.tasks import ModelSource
 
 
+# Pairs or tiles, and processes of one machine.
+MOST, MOST_WORKERS = 10**9, 4096
 # The run went through, but some pairs failed.
 SOME_FAILED = 3
 # Reasons of failures that are told; rscc status has them all.
@@ -57,7 +60,10 @@ def batch(
     model: ModelOption = "rscc-base",
     device: DeviceOption = "auto",
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Worker processes; default: one per GPU, else one per core.")
+        int | None,
+        typer.Option(
+            min=1, max=MOST_WORKERS, help="Worker processes; default: one per GPU, else one per core."
+        ),
     ] = None,
     scheduler: Annotated[
         str | None,
@@ -73,7 +79,7 @@ def batch(
         typer.Option(metavar="I/N", help="Only this share of the pairs, as of a job array; see rscc merge."),
     ] = None,
     retries: Annotated[
-        int, typer.Option(min=0, help="How often a pair is tried again that failed or crashed.")
+        int, typer.Option(min=0, max=1000, help="How often a pair is tried again that failed or crashed.")
     ] = 1,
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Also take up the pairs that failed in earlier runs.")
@@ -81,13 +87,19 @@ def batch(
     give_up_after: Annotated[
         int,
         typer.Option(
-            min=0, metavar="N", help="Stop when the scenes of so many pairs in a row cannot be had; 0: never."
+            min=0,
+            max=MOST,
+            metavar="N",
+            help="Stop when the scenes of so many pairs in a row cannot be had; 0: never.",
         ),
     ] = 25,
     split_above: Annotated[
         int,
         typer.Option(
-            min=0, metavar="TILES", help="Cut pairs with more tiles than this among the workers; 0: none."
+            min=0,
+            max=MOST,
+            metavar="TILES",
+            help="Cut pairs with more tiles than this among the workers; 0: none.",
         ),
     ] = 4096,
     isolate: Annotated[
@@ -158,7 +170,7 @@ def batch(
             split_above=split_above or None,
             give_up_after=give_up_after,
             progress=progress,
-            notice=None if quiet else lambda line: typer.echo(line, err=True),
+            notice=None if quiet else partial(say, err=True),
         )
     show_archive(archive_summary(result, output), result.as_dict(), output, quiet, as_json)
     if result.failed:
@@ -175,10 +187,12 @@ def read_shard(text: str | None) -> tuple[int, int] | None:
 
     if text is None:
         return None
-    named = re.fullmatch(r"(\d+)/(\d+)", text.strip())
+    named = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text.strip())
     number, count = map(int, named.groups()) if named else (0, 0)
     if not 1 <= number <= count:
-        raise OptionInvalid(f"--shard {text!r}: give a number from 1 and how many there are, such as 3/16")
+        raise OptionInvalid(
+            f"--shard {text[:40]!r}: give a number from 1 and how many there are, such as 3/16"
+        )
     return number, count
 
 
@@ -247,7 +261,7 @@ def archive_summary(result: ArchiveSummary, output: Path) -> str:
     if result.failed:
         lines.append(f"failed  {result.failed:,} (rscc status {output} --failed lists them)")
         lines += [f"        {reason.count:,}: {reason.line}" for reason in result.reasons[:REASONS]]
-    return "\n".join(
+    return shown_lines(
         [*lines, f"layers  {output / 'changes.gpkg'} (open it in QGIS), changes.parquet, summary.csv"]
     )
 
@@ -286,7 +300,7 @@ def estimate_text(result: Estimate) -> str:
             f"{result.workers:,} ({source[result.speed or 'stated']})"
         )
     lines.append(f"disk    about {_size(result.disk_bytes)}, {_size(result.free_bytes)} are free")
-    return "\n".join(lines)
+    return shown_lines(lines)
 
 
 def _size(count: float) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -53,12 +52,12 @@ def caption(
 ) -> None:
     """Find what changed between BEFORE and AFTER, say it in words, write a map layer."""
     from workflows import caption_scene
-    from workflows.cli.terminal import progress_bar, show_warnings, summary
+    from workflows.cli.terminal import progress_bar, say, say_json, show_warnings, summary
     from workflows.files import check_output, style_path
     from workflows.scene.opening import read_headers
 
     # What can be refused is refused before the model is loaded and the work starts.
-    target = check_output(output or _default_output(after), overwrite)
+    target = check_output(output or _default_output(after), overwrite, (before, after))
     scenes = read_headers(before, after, options)
     captioner = context.obj.load_captioner(model, device)
     with progress_bar(shown=not quiet and sys.stderr.isatty()) as progress:
@@ -66,7 +65,7 @@ def caption(
     report.write(target, overwrite)
     show_warnings(report.run["warnings"])
     if not quiet:
-        typer.echo(summary(report.run, len(report.changes), report.area_m2, target), err=as_json)
+        say(summary(report.run, len(report.changes), report.area_m2, target), err=as_json)
     if as_json:
         style = style_path(target)
         facts = {
@@ -76,7 +75,7 @@ def caption(
             "area_m2": round(report.area_m2, 2),
             "run": report.run,
         }
-        typer.echo(json.dumps(facts, ensure_ascii=False))
+        say_json(facts)
 
 
 def _default_output(after: str) -> Path:

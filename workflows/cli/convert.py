@@ -26,17 +26,17 @@ def convert(
     debug: Debug = False,
 ) -> None:
     """Write a report in another format, with the same changes and attributes."""
+    from workflows.cli.terminal import say, say_json
     from workflows.files import check_output
     from workflows.inspection.event import read_report
     from workflows.report.change import feature_of
-    from workflows.report.geojson import json_text
 
-    target = None if output == STDOUT else check_output(output, overwrite)
+    target = None if output == STDOUT else check_output(output, overwrite, (report,))
     read = read_report(report)
     if target is None:
         for change in read.changes:
-            typer.echo(json_text(feature_of(change)))
+            say_json(feature_of(change))
         return
     read.write(target, overwrite)
     if not quiet:
-        typer.echo(f"{target}: {len(read.changes)} changes")
+        say(f"{target}: {len(read.changes)} changes")

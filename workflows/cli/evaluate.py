@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rscc.config import MOST_BEAMS
 from workflows.cli.options import Dataset, Debug, DeviceOption, ModelOption, extra
+from workflows.cli.terminal import say
 
 if TYPE_CHECKING:
     from rscc.data.pairs import PairRecord
@@ -63,7 +65,7 @@ def evaluate(
             help="Make sentences of measured facts, or let the model's decoder speak for itself.",
         ),
     ] = True,
-    beams: Annotated[int, typer.Option(min=1, help="Width of the caption search.")] = 3,
+    beams: Annotated[int, typer.Option(min=1, max=MOST_BEAMS, help="Width of the caption search.")] = 3,
     device: DeviceOption = "auto",
     debug: Debug = False,
 ) -> None:
@@ -100,7 +102,7 @@ def evaluate(
             options=EvaluationOptions(baselines=not no_baselines, kinds=kinds, robustness=robustness),
             observe=observe,
         )
-    typer.echo(table.as_text(compare=compare))
+    say(table.as_text(compare=compare))
     if as_json is not None:
         write_together({as_json: [json.dumps(table.as_dict(), indent=1), "\n"]})
     if predictions is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -55,7 +54,8 @@ def explain(
         ),
     ] = None,
     number: Annotated[
-        int | None, typer.Option("--id", metavar="N", help="Number of the change in the report.")
+        int | None,
+        typer.Option("--id", metavar="N", min=1, max=10**15, help="Number of the change in the report."),
     ] = None,
     model: ModelOption = "rscc-base",
     device: DeviceOption = "auto",
@@ -71,7 +71,7 @@ def explain(
 
     With --report and --id: say a change of a report in its own words, with its facts and what they rest on.
     """
-    from workflows.cli.terminal import explanation_summary, progress_bar, show_warnings
+    from workflows.cli.terminal import explanation_summary, progress_bar, say, say_json, show_warnings
     from workflows.errors import OptionInvalid
     from workflows.inspection.explain import explain_pair, read_pair
     from workflows.inspection.picture import check_picture, write_picture
@@ -81,7 +81,7 @@ def explain(
         return
     if number is not None:
         raise OptionInvalid(f"--id {number}: it is the number of a change in a report; give --report, too")
-    check_picture(output, overwrite)
+    check_picture(output, overwrite, (before, after))
     scenes = read_pair(before, after, options)
     captioner = context.obj.load_captioner(model, device)
     with progress_bar(shown=not quiet and sys.stderr.isatty()) as progress:
@@ -90,18 +90,19 @@ def explain(
     show_warnings(explained.crop.warnings)
     facts = explained.as_dict()
     if not quiet:
-        typer.echo(explanation_summary(facts, output), err=as_json)
+        say(explanation_summary(facts, output), err=as_json)
     if as_json:
-        typer.echo(json.dumps({"output": str(output), **facts}, ensure_ascii=False))
+        say_json({"output": str(output), **facts})
 
 
 def _explain_event(context: typer.Context, report: Path, number: int | None, servers: ServerOptions) -> None:
     """Say a change of a report in its own words, with its facts and what they rest on."""
-    from workflows.cli.terminal import show_warnings
+    from workflows.cli.terminal import say, say_json, show_warnings
     from workflows.errors import OptionInvalid
-    from workflows.inspection.event import read_event, shown
+    from workflows.inspection.event import read_event
     from workflows.inspection.event_text import event_text
     from workflows.inspection.evidence import explain_event, shipped_model
+    from workflows.texts import shown
 
     given = context.params
     told = {one.name: one.opts[0] for one in context.command.params if _is_told(context, str(one.name))}
@@ -122,8 +123,10 @@ def _explain_event(context: typer.Context, report: Path, number: int | None, ser
     explained = explain_event(event, captioner, scenes, servers)
     show_warnings(explained.warnings)
     facts = explained.as_dict()
-    # Not the letters of every script as they are: some of them steer a terminal.
-    typer.echo(json.dumps(facts) if given["as_json"] else event_text(facts))
+    if given["as_json"]:
+        say_json(facts)
+    else:
+        say(event_text(facts))
 
 
 def _is_told(context: typer.Context, name: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
@@ -43,13 +42,17 @@ def inspect(
     Nothing is written and the model is not loaded, unless its speed is to be measured. What would be
     refused is said as an error, with the exit code that rscc caption would end with.
     """
+    from workflows.cli.terminal import say, say_json
     from workflows.inspection.inspect import inspect_pair
 
     card = context.obj.load_card(model)
     load = (lambda: context.obj.load_captioner(model, device)) if measure else None
     inspection = inspect_pair(before, after, card, options, load)
-    typer.echo(json.dumps(inspection.as_dict(), ensure_ascii=False) if as_json else inspection.as_text())
+    if as_json:
+        say_json(inspection.as_dict())
+    else:
+        say(inspection.as_text())
     for refusal in inspection.refusals:
-        typer.echo(f"rscc: error: {refusal.message}", err=True)
+        say(f"rscc: error: {refusal.message}", err=True)
     if inspection.exit_code:
         raise typer.Exit(inspection.exit_code)

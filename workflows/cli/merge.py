@@ -11,6 +11,7 @@ import typer
 from workflows.cli.batch import SOME_FAILED
 from workflows.cli.options import Debug, JsonOption, QuietOption
 from workflows.cli.terminal import area_words
+from workflows.texts import shown_lines
 
 if TYPE_CHECKING:
     from workflows.archive.merge import MergeSummary
@@ -50,4 +51,4 @@ def merge_summary(result: MergeSummary, archive: Path) -> str:
     if result.removed:
         lines.append("shards  removed")
     lines.append(f"layers  {archive}/changes.gpkg (open it in QGIS), changes.parquet, summary.csv")
-    return "\n".join(lines)
+    return shown_lines(lines)

@@ -53,7 +53,10 @@ QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress ba
 JsonOption = Annotated[bool, typer.Option("--json", help="Print a machine-readable summary on stdout.")]
 
 _PREFIXES = "kmgt"
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt])(i?)b?", re.IGNORECASE)
+# Characters of a wrong value that are shown.
+_SHOWN = 60
+# More digits than these are no memory of any machine.
+_SIZE = re.compile(r"(\d{1,18}(?:\.\d{1,18})?)\s*([kmgt])(i?)b?", re.IGNORECASE)
 
 
 @contextmanager
@@ -75,7 +78,10 @@ def read_bands(text: str) -> tuple[int | str, int | str, int | str]:
     parts = [part.strip() for part in text.split(",")]
     if len(parts) != 3 or not all(parts):
         raise _invalid("--bands", text, "three band numbers or names such as 3,2,1 or B04,B03,B02")
-    red, green, blue = (int(part) if part.isdecimal() else part for part in parts)
+    try:
+        red, green, blue = (int(part) if part.isdecimal() else part for part in parts)
+    except ValueError:  # more digits than Python reads
+        raise _invalid("--bands", text, "three band numbers or names such as 3,2,1 or B04,B03,B02") from None
     return red, green, blue
 
 
@@ -134,7 +140,7 @@ def _numbers(text: str, kind: type, count: int, option: str, expected: str) -> l
 def _invalid(option: str, text: str, expected: str) -> Exception:
     from workflows.errors import OptionInvalid
 
-    return OptionInvalid(f"{option} {text!r}: give {expected}")
+    return OptionInvalid(f"{option} {text[:_SHOWN]!r}: give {expected}")
 
 
 # How a pair is read, and when it was taken: names of fields that every command that reads one offers.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,6 +10,7 @@ import typer
 
 from workflows.cli.options import Debug, JsonOption, QuietOption, extra, takes_options
 from workflows.pairs.options import CatalogOptions
+from workflows.texts import shown_lines
 
 if TYPE_CHECKING:
     from workflows.pairs.catalog import Catalog
@@ -46,20 +46,20 @@ def pairs(
     options: CatalogOptions,
 ) -> None:
     """Find pairs of scenes and write them to a table, to look at and to edit before rscc batch."""
-    from workflows.cli.terminal import progress_bar, show_warnings
+    from workflows.cli.terminal import progress_bar, say, say_json, show_warnings
     from workflows.pairs.sources import read_catalog
     from workflows.pairs.table import check_table, write_pairs
 
-    target = check_table(output, overwrite)
+    target = check_table(output, overwrite, sources)
     with progress_bar(shown=not quiet and sys.stderr.isatty()) as progress, extra("stac"):
         catalog = read_catalog(sources, options, progress)
     show_warnings(_lines(catalog))
     catalog.check()
     facts = _facts(catalog, target, write_pairs(catalog.rows, target))
     if not quiet:
-        typer.echo(_summary(catalog, facts), err=as_json)
+        say(_summary(catalog, facts), err=as_json)
     if as_json:
-        typer.echo(json.dumps(facts, ensure_ascii=False))
+        say_json(facts)
 
 
 def _lines(catalog: Catalog) -> list[str]:
@@ -84,7 +84,7 @@ def _summary(catalog: Catalog, facts: dict[str, Any]) -> str:
     if facts["layer"] is not None:
         lines.append(f"layer    {facts['layer']} (the ground of each pair, for QGIS)")
     lines.append(f"next     look at the table, edit it, then: rscc batch {facts['output']} --out ARCHIVE")
-    return "\n".join(lines)
+    return shown_lines(lines)
 
 
 def _count(number: int, noun: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -14,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from workflows.cli.options import Debug
-from workflows.cli.terminal import area_words
+from workflows.cli.terminal import area_words, say
 from workflows.progress import duration
+from workflows.texts import shown_json, shown_lines
 
 if TYPE_CHECKING:
     from workflows.archive.status import Status
@@ -30,7 +30,9 @@ def status(
     watch: Annotated[
         bool, typer.Option("--watch", help="Show it again and again, until everything is done or Ctrl-C.")
     ] = False,
-    every: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks with --watch.")] = 2.0,
+    every: Annotated[
+        float, typer.Option(min=0.1, max=86_400, help="Seconds between two looks with --watch.")
+    ] = 2.0,
     failed: Annotated[bool, typer.Option("--failed", help="Say why pairs failed, grouped.")] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print it as JSON, with --watch a line each.")
@@ -55,7 +57,7 @@ def status(
     with _screen(redrawn=watch and not as_json and sys.stdout.isatty()) as show:
         while True:
             plain, text, is_over = look()
-            show(json.dumps(plain, ensure_ascii=False) if as_json else text)
+            show(shown_json(plain) if as_json else text)
             if not watch or is_over:
                 break
             time.sleep(every)
@@ -100,7 +102,7 @@ def as_text(archive: Path, result: Status) -> str:
     lines += _shards(result)
     if counts.failed:
         lines.append(f"reasons  rscc status {archive} --failed")
-    return "\n".join(lines)
+    return shown_lines(lines)
 
 
 def reasons_text(reasons: Sequence[Reason]) -> str:
@@ -113,7 +115,7 @@ def reasons_text(reasons: Sequence[Reason]) -> str:
         more = reason.count - len(reason.pairs)
         lines.append(f"{count:>10}  {reason.kind}: {reason.line} [{reason.error}]")
         lines.append(f"{'':>10}  {', '.join(reason.pairs)}{f' and {more:,} more' if more else ''}")
-    return "\n".join(lines)
+    return shown_lines(lines)
 
 
 def _speed(result: Status) -> str:
@@ -164,10 +166,10 @@ def _shards(result: Status) -> Iterator[str]:
 def _screen(redrawn: bool) -> Iterator[Callable[[str], None]]:
     """Yield what shows a text: below the last one, or in its place."""
     if not redrawn:
-        yield typer.echo
+        yield say
         return
     from rich.live import Live
     from rich.text import Text
 
     with Live(auto_refresh=False) as live:
-        yield lambda text: live.update(Text(text), refresh=True)
+        yield lambda text: live.update(Text(shown_lines(text.split("\n"))), refresh=True)

@@ -9,12 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rscc.config import MOST_SEED
 from workflows.cli.options import Debug, extra
+from workflows.cli.terminal import say
 
 if TYPE_CHECKING:
     import numpy as np
 
     from rscc.data.synthesis.medium_facts import SeriesLayout
+
+# Pairs of one kind that a folder gets.
+MOST_PAIRS = 10_000_000
 
 
 def synthesize(
@@ -33,13 +38,19 @@ def synthesize(
     single_date: Annotated[
         Path | None, typer.Option(help="Folder of single dates with masks (index.csv, image, mask).")
     ] = None,
-    crops: Annotated[int, typer.Option(min=0, help="Crops of pairs with change masks.")] = 600,
-    unchanged: Annotated[int, typer.Option(min=0, help="Pairs of one date and itself, disturbed.")] = 300,
+    crops: Annotated[
+        int, typer.Option(min=0, max=MOST_PAIRS, help="Crops of pairs with change masks.")
+    ] = 600,
+    unchanged: Annotated[
+        int, typer.Option(min=0, max=MOST_PAIRS, help="Pairs of one date and itself, disturbed.")
+    ] = 300,
     insertions: Annotated[
-        int, typer.Option(min=0, help="Buildings of one place put into another place.")
+        int, typer.Option(min=0, max=MOST_PAIRS, help="Buildings of one place put into another place.")
     ] = 250,
-    removals: Annotated[int, typer.Option(min=0, help="Buildings covered by the ground beside them.")] = 100,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same folder.")] = 0,
+    removals: Annotated[
+        int, typer.Option(min=0, max=MOST_PAIRS, help="Buildings covered by the ground beside them.")
+    ] = 100,
+    seed: Annotated[int, typer.Option(min=0, max=MOST_SEED, help="The same seed gives the same folder.")] = 0,
     debug: Debug = False,
 ) -> None:
     """Make captioned pairs from imagery with masks, to be trained on with ``rscc train --also``."""
@@ -64,7 +75,7 @@ def synthesize(
             sources=sources.names,
             command=shlex.join(["rscc", *sys.argv[1:]]),
         )
-    typer.echo(summary.as_text())
+    say(summary.as_text())
 
 
 def synthesize_medium(
@@ -77,11 +88,19 @@ def synthesize_medium(
         Path | None,
         typer.Option("--scenes", help="Folder with the folders of dated GeoTIFFs, one per series."),
     ] = None,
-    city_tiles: Annotated[int, typer.Option(min=0, help="Training tiles of the cities.")] = 900,
-    series_tiles: Annotated[int, typer.Option(min=0, help="Training tiles of each series.")] = 200,
-    still_tiles: Annotated[int, typer.Option(min=0, help="Training tiles of one date and itself.")] = 200,
-    calm_tiles: Annotated[int, typer.Option(min=0, help="Training tiles of two dates without change.")] = 400,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same folder.")] = 0,
+    city_tiles: Annotated[
+        int, typer.Option(min=0, max=MOST_PAIRS, help="Training tiles of the cities.")
+    ] = 900,
+    series_tiles: Annotated[
+        int, typer.Option(min=0, max=MOST_PAIRS, help="Training tiles of each series.")
+    ] = 200,
+    still_tiles: Annotated[
+        int, typer.Option(min=0, max=MOST_PAIRS, help="Training tiles of one date and itself.")
+    ] = 200,
+    calm_tiles: Annotated[
+        int, typer.Option(min=0, max=MOST_PAIRS, help="Training tiles of two dates without change.")
+    ] = 400,
+    seed: Annotated[int, typer.Option(min=0, max=MOST_SEED, help="The same seed gives the same folder.")] = 0,
     debug: Debug = False,
 ) -> None:
     """Make captioned pairs at 10 to 90 m, with masks, split by place."""
@@ -103,7 +122,7 @@ def synthesize_medium(
         changed = counts.get("changed", 0)
         places = ", ".join(f"{place} {number}" for place, number in counts.items() if place != "changed")
         total = sum(counts.values()) - changed
-        typer.echo(f"{split:5s} {total:4d} tiles, {changed} changed: {places}")
+        say(f"{split:5s} {total:4d} tiles, {changed} changed: {places}")
 
 
 def _series(scenes: Path) -> list[tuple[SeriesLayout, list[np.ndarray]]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -12,9 +11,20 @@ from typing import Any
 import typer
 
 from workflows.inspection.text import light_words, shift_words
+from workflows.texts import shown, shown_json, shown_lines
 
 # Working pixels from which the summary tells of a shift.
 NOTABLE_SHIFT = 0.5
+
+
+def say(text: str, *, err: bool = False) -> None:
+    """Print a text of one or more lines; what of it would steer the terminal is written out."""
+    typer.echo(shown_lines(text.split("\n")), err=err)
+
+
+def say_json(value: Any) -> None:
+    """Print plain values as one line of JSON on stdout."""
+    typer.echo(shown_json(value))
 
 
 @contextmanager
@@ -41,15 +51,15 @@ def progress_bar(shown: bool) -> Iterator[Callable[[str, int, int], None] | None
 def show_archive(text: str, result: dict[str, Any], archive: Path, quiet: bool, as_json: bool) -> None:
     """Print what a command came to: ``text`` unless quiet, on stderr beside JSON; and ``result`` as JSON."""
     if not quiet:
-        typer.echo(text, err=as_json)
+        say(text, err=as_json)
     if as_json:
-        typer.echo(json.dumps({"archive": str(archive), **result}, ensure_ascii=False))
+        say_json({"archive": str(archive), **result})
 
 
 def show_warnings(warnings: Iterable[str]) -> None:
     """Print each as one line on stderr."""
     for warning in warnings:
-        typer.echo(f"rscc: warning: {warning}", err=True)
+        typer.echo(f"rscc: warning: {shown(warning)}", err=True)
 
 
 def summary(run: dict[str, Any], count: int, area: float, target: Path) -> str:
@@ -70,7 +80,7 @@ def summary(run: dict[str, Any], count: int, area: float, target: Path) -> str:
         lines.append(f"light   {light_words(run['normalization'])}")
     if run["resumed_tiles"]:
         lines.append(f"resumed {run['resumed_tiles']:,} of the tiles were finished by an earlier run")
-    return "\n".join([*lines, f"report  {target} (open it in QGIS; the style lies beside it)"])
+    return shown_lines([*lines, f"report  {target} (open it in QGIS; the style lies beside it)"])
 
 
 def explanation_summary(facts: dict[str, Any], target: Path) -> str:
@@ -82,7 +92,7 @@ def explanation_summary(facts: dict[str, Any], target: Path) -> str:
     if facts["entities"]:
         lines.append(f"entities {', '.join(facts['entities'])}")
     lines += [f"model    {facts['model']['name']} {facts['model']['version']}", f"picture  {target}"]
-    return "\n".join(lines)
+    return shown_lines(lines)
 
 
 def area_words(area: float) -> str:

@@ -9,7 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
+from rscc.config import MOST_EPOCHS, MOST_SEED
 from workflows.cli.options import Dataset, Debug, Paper, extra
+from workflows.cli.terminal import say
 
 
 def train(
@@ -54,8 +56,10 @@ def train(
     ] = None,
     backbone_weights: Annotated[Path | None, typer.Option(help="File of pretrained trunk weights.")] = None,
     text_encoder: Annotated[str, typer.Option(help="Text encoder of the auxiliary losses.")] = "sentence",
-    epochs: Annotated[int | None, typer.Option(help="Instead of the config's.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Instead of the config's.")] = None,
+    epochs: Annotated[
+        int | None, typer.Option(min=1, max=MOST_EPOCHS, help="Instead of the config's.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, max=MOST_SEED, help="Instead of the config's.")] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the run that lies in the output.")
     ] = False,
@@ -100,6 +104,6 @@ def train(
             command=shlex.join(["rscc", *sys.argv[1:]]),
             resume=resume,
             device=device,
-            report=typer.echo,
+            report=say,
         )
-    typer.echo(f"model   {folder.path}")
+    say(f"model   {folder.path}")

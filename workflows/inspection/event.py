@@ -18,6 +18,7 @@ from workflows.options import SceneOptions
 from workflows.report.change import Change
 from workflows.report.geojson import joined, polygons_in
 from workflows.report.report import ChangeReport
+from workflows.texts import shown
 
 LARGEST_BYTES = 256 * 2**20
 """Of a report that is read: it takes some times as much memory."""
@@ -145,13 +146,6 @@ def read_event(path: str | Path, number: int) -> ReportedEvent:
         there = f"it has {len(features)} changes; give --id 1 to {last}" if features else "it has no changes"
         raise OptionInvalid(f"{shown(path)}: there is no change {number} in it; {there}")
     return ReportedEvent(path, _change(path, feature), features, {name: record[name] for name in _RECORD})
-
-
-def shown(text: str | Path) -> str:
-    """Return a text in which characters that a terminal obeys, or does not show, are written out."""
-    return "".join(
-        letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in str(text)
-    )
 
 
 _ANOTHER = "give a .geojson file that rscc caption or rscc batch wrote"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from workflows.inspection.event import shown
+from workflows.texts import shown_lines
 
 INDENT = 14
 _UNKNOWN = "not known"
@@ -23,7 +23,7 @@ def event_text(facts: Mapping[str, Any]) -> str:
         *_evidence(facts),
     ]
     # A report may come from anybody, and some letters steer a terminal.
-    return "\n".join(shown(line) for line in lines)
+    return shown_lines(lines)
 
 
 def _facts(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -11,12 +11,13 @@ import shapely
 from shapely.geometry import MultiPolygon, Polygon
 
 from tiling import NoOverlap, ScenePair, locate, on_map, transformer
-from workflows.inspection.event import ReportedEvent, shown
+from workflows.inspection.event import ReportedEvent
 from workflows.options import ServerOptions
 from workflows.report.geojson import polygons_in
 from workflows.scene.crops import clipped
 from workflows.scene.facts import fact_logits
 from workflows.scene.run import SceneRun
+from workflows.texts import shown
 
 if TYPE_CHECKING:
     from rscc.captioner import Captioner

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,8 +27,8 @@ HEAT = np.array([(120, 20, 60), (225, 70, 35), (255, 190, 60), (255, 250, 190)],
 GROUND_LIGHT = 0.55
 
 
-def check_picture(path: str | Path, overwrite: bool = False) -> Path:
-    """Make sure that a picture can be written to ``path``, without leaving anything there.
+def check_picture(path: str | Path, overwrite: bool = False, inputs: Iterable[str | Path] = ()) -> Path:
+    """Make sure that a picture can be written, leaving nothing there; ``inputs`` stay as they are.
 
     Raises:
         FormatUnsupported: another suffix than .png and .webp.
@@ -39,7 +39,7 @@ def check_picture(path: str | Path, overwrite: bool = False) -> Path:
         raise FormatUnsupported(
             f"{path}: pictures are written as {', '.join(FORMATS)}; give the output such a name"
         )
-    check_free([path], overwrite)
+    check_free([path], overwrite, inputs)
     return path
 
 

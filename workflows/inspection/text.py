@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from workflows.progress import duration
+from workflows.texts import shown_lines
 
 
 def shift_words(registration: Mapping[str, Any]) -> str:
@@ -70,7 +71,7 @@ def inspection_text(facts: Mapping[str, Any], width: int = WIDTH) -> str:
                 text, width, initial_indent=lead, subsequent_indent=" " * (INDENT + 2), break_long_words=False
             )
             lines += wrapped or [lead.rstrip()]
-    return "\n".join(lines)
+    return shown_lines(lines)
 
 
 def _paragraphs(facts: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:

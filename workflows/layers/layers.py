@@ -19,13 +19,15 @@ import pyarrow as pa
 import shapely
 from shapely.geometry import MultiPolygon
 
+from rscc.files import parsed_json
+from workflows.dates import parse_date
 from workflows.errors import ReportsDamaged
 from workflows.files import guarded_cell
 from workflows.layers.stac import catalog_lines, pair_geometry
 from workflows.progress import Progress, tell
 from workflows.report import geopackage
 from workflows.report.geojson import parts_of
-from workflows.report.parquet import CRS, GROUP, PLAIN_SCHEMA, ChangeTable, read_groups
+from workflows.report.parquet import CRS, GROUP, PLAIN_SCHEMA, ChangeTable, change_row, read_groups
 from workflows.report.qgis import pairs_style, qgis_style
 from workflows.store.folder import REPORT, ArchiveFolder
 from workflows.store.ledger_rows import DONE, DROPPED, LedgerRow
@@ -38,6 +40,8 @@ _HEAD_BYTES = 65536
 _PLACE = ("pair", "site", "state", "date_before", "date_after", "before", "after")
 _COUNTS = {"changes": pa.int64(), "area_m2": pa.float64(), "tiles": pa.int64()}
 _FAILURE = ("kind", "error", "line")
+# Of the run record, what all pairs of an archive have in common.
+_SHARED = ("model", "settings", "versions")
 _SUMMARY = (*_PLACE, *_COUNTS, "seconds", "attempts", *_FAILURE)
 _PAIRS = pa.schema(
     {
@@ -146,14 +150,17 @@ def _tables(
         pa.ipc.new_stream(sink, _PAIRS) as stream,
     ):
         for number, row in enumerate(spool, start=1):
-            report = _report(folder, row)
-            if report is None and row.state == DONE:
+            try:
+                report = _report(folder, row)
+                pair = _pair(row, report)
+                changes = [] if report is None else [change_row(feature) for feature in report["features"]]
+                shared = None if report is None else {name: report["rscc"][name] for name in _SHARED}
+            except Exception:  # whatever a tampered report brings shapely to say
                 damaged.append(row.pair)
                 continue
-            if report is not None:
-                table.add(row.pair, row.site, report["features"])
-                record = record or {name: report["rscc"][name] for name in ("model", "settings", "versions")}
-            waiting.append(_pair(row, report))
+            table.add(row.pair, row.site, changes)
+            record = record or shared
+            waiting.append(pair)
             if len(waiting) == GROUP or number == spool.count:
                 stream.write_batch(pa.RecordBatch.from_pylist(waiting, _PAIRS))
                 waiting.clear()
@@ -165,14 +172,15 @@ def _tables(
 
 
 def _report(folder: ArchiveFolder, row: LedgerRow) -> dict[str, Any] | None:
-    """Return the report of a pair; None if it is not done, or its report is missing or damaged."""
+    """Return the report of a pair; None if it is not done.
+
+    Raises:
+        OSError, ValueError: it is missing, or no JSON.
+    """
     if row.state != DONE:
         return None
-    try:
-        report = json.loads((folder.pair_folder(row.pair) / REPORT).read_bytes())
-    except (OSError, ValueError):
-        return None
-    return report if isinstance(report, dict) and {"rscc", "features"} <= report.keys() else None
+    report: dict[str, Any] = parsed_json((folder.pair_folder(row.pair) / REPORT).read_bytes())
+    return report
 
 
 def _pair(row: LedgerRow, report: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -180,7 +188,8 @@ def _pair(row: LedgerRow, report: Mapping[str, Any] | None) -> dict[str, Any]:
     shown, geometry = _shown(row), pair_geometry(row, report)
     if report is not None:
         inputs = report["rscc"]["inputs"]
-        shown |= {f"date_{role}": inputs[role]["date"] for role in ("before", "after")}
+        dates = {f"date_{role}": inputs[role]["date"] for role in ("before", "after")}
+        shown |= {name: date and parse_date(date) for name, date in dates.items()}
     wkb = None if geometry is None else shapely.to_wkb(MultiPolygon(parts_of(geometry)))
     return shown | {geopackage.GEOMETRY: wkb}
 

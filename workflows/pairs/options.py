@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 from workflows.dates import parse_date
 from workflows.errors import OptionInvalid
-from workflows.options import SceneOptions, ServerOptions, option
+from workflows.options import IN_DEGREES, SceneOptions, ServerOptions, option
 
 PairRule = Literal["consecutive", "first-last", "all", "yearly"]
 PAIR_RULES: tuple[PairRule, ...] = get_args(PairRule)
@@ -64,7 +64,7 @@ class CatalogOptions(ServerOptions):
         (), "STAC: only of this; repeatable.", flag="--collection", metavar="NAME"
     )
     bounds: tuple[float, float, float, float] | None = option(
-        None, SceneOptions.option("bounds").help, flag="--bbox", metavar="W,S,E,N"
+        None, SceneOptions.option("bounds").help, flag="--bbox", metavar="W,S,E,N", **IN_DEGREES
     )
 
     def __post_init__(self) -> None:

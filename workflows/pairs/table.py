@@ -70,14 +70,14 @@ def layer_path(path: Path) -> Path:
     return path.with_name(f"{path.stem}_footprints.geojson")
 
 
-def check_table(path: str | Path, overwrite: bool = False) -> Path:
-    """Make sure that a table and its layer can be written to ``path``.
+def check_table(path: str | Path, overwrite: bool = False, inputs: Iterable[str | Path] = ()) -> Path:
+    """Make sure that a table and its layer can be written to ``path``; ``inputs`` stay as they are.
 
     Raises:
         FormatUnsupported, OutputFolderMissing, OutputExists, OutputNotWritable: it cannot.
     """
     path = _table_path(path)
-    check_free((path, layer_path(path)), overwrite)
+    check_free((path, layer_path(path)), overwrite, inputs)
     return path
 
 

@@ -23,8 +23,8 @@ from shapely.geometry import MultiPolygon, Polygon, shape
 from tiling import ReprojectionFailed, geodesic_area_m2, transformer
 from workflows.report import geopackage
 from workflows.report.change import Change, feature_of
-from workflows.report.geojson import json_text, parts_of
-from workflows.report.parquet import CRS, GROUP, PLAIN_SCHEMA, REPORT_SCHEMA, ChangeTable
+from workflows.report.geojson import parts_of
+from workflows.report.parquet import CRS, GROUP, PLAIN_SCHEMA, REPORT_SCHEMA, ChangeTable, change_row
 from workflows.report.qgis import qgis_style
 
 Run = Mapping[str, Any]
@@ -57,7 +57,7 @@ def content_of(
 
 def _write_parquet(changes: Sequence[Change], run: Run, path: Path) -> None:
     with ChangeTable(path, REPORT_SCHEMA) as table:
-        table.add(None, None, map(feature_of, changes))
+        table.add(None, None, (change_row(feature_of(change)) for change in changes))
         table.finish(run)
 
 
@@ -127,15 +127,15 @@ def _footprint(run: Run) -> list[Row]:
         return []
     if not parts:
         return []
-    scenes = {role: _text(run, "inputs", role, "path") for role in ("before", "after")}
-    dates = {f"date_{role}": _text(run, "inputs", role, "date") for role in ("before", "after")}
-    model = {"model": _text(run, "model", "name"), "model_version": _text(run, "model", "version")}
+    scenes = {role: text_in(run, "inputs", role, "path") for role in ("before", "after")}
+    dates = {f"date_{role}": text_in(run, "inputs", role, "date") for role in ("before", "after")}
+    model = {"model": text_in(run, "model", "name"), "model_version": text_in(run, "model", "version")}
     return [{**scenes, **dates, **model, geopackage.GEOMETRY: ground}]
 
 
 def _grid_crs(changes: Sequence[Change], run: Run) -> str:
     """Return the CRS of the grid that was worked on; WGS84 where it is not known or has no such places."""
-    crs = _text(run, "tiling", "crs")
+    crs = text_in(run, "tiling", "crs")
     try:
         bounds = np.array([change.geometry.bounds for change in changes]).reshape(-1, 2)
         placed = crs is not None and np.isfinite(transformer(CRS, crs).transform(*bounds.T)).all()
@@ -144,7 +144,7 @@ def _grid_crs(changes: Sequence[Change], run: Run) -> str:
     return crs if crs is not None and placed else CRS
 
 
-def _text(run: Run, *names: str) -> str | None:
+def text_in(run: Run, *names: str) -> str | None:
     """Return a text of the run record by the names that lead to it; None where there is none."""
     value: Any = run
     for name in names:

@@ -9,9 +9,12 @@ from typing import Any
 
 from workflows.files import check_output, style_path, write_together
 from workflows.report.change import Change, feature_of
-from workflows.report.formats import content_of
+from workflows.report.formats import content_of, text_in
 from workflows.report.geojson import collection_bbox, json_text, rounded
 from workflows.report.qgis import qgis_style
+
+END = b"]}\n"
+"""The last bytes of every report, and of nothing that was cut off."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,8 @@ class ChangeReport:
             FormatUnsupported, OutputExists, OutputFolderMissing, OutputNotWritable: see
                 :func:`workflows.files.check_output`.
         """
-        path = check_output(path, overwrite)
+        named = (text_in(self.run, "inputs", role, "path") for role in ("before", "after"))
+        path = check_output(path, overwrite, [name for name in named if name is not None])
         style = style_path(path)
         made = content_of(path, self.changes, self.run) or self._lines()
         write_together({**({} if style is None else {style: [qgis_style()]}), path: made})
@@ -72,4 +76,4 @@ class ChangeReport:
         yield json_text(self._head())[:-1] + ', "features": ['
         for number, change in enumerate(self.changes):
             yield ("\n" if number == 0 else ",\n") + json_text(feature_of(change))
-        yield "\n]}\n" if self.changes else "]}\n"
+        yield f"\n{END.decode()}" if self.changes else END.decode()

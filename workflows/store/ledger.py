@@ -7,7 +7,6 @@ the call. A pair is marked done after its folder has its name; a kill between th
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,8 +21,9 @@ from rscc.sequences import batches
 from workflows.addresses import without_secrets
 from workflows.store import ledger_file, ledger_plan
 from workflows.store.identity import Stored
-from workflows.store.ledger_file import explained
+from workflows.store.ledger_file import damaged, explained
 from workflows.store.ledger_rows import STATES, Counts, LedgerRow, Part, Planned, Session
+from workflows.store.ledger_values import KINDS, Kind, as_json, checked, texts
 
 if TYPE_CHECKING:
     from workflows.pairs.rows import PairRow
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 _COLUMNS = tuple(field.name for field in fields(LedgerRow))
 _SELECT = f"SELECT {', '.join(_COLUMNS)} FROM pairs"
+_ROW, _SESSION = ([KINDS[str(field.type)] for field in fields(kind)] for kind in (LedgerRow, Session))
+_FILE = (int, int, int, bytes, (str, type(None)))
 # Rows read at once, and rows of a table taken in at once.
 _CHUNK, _BATCH = 1000, 5000
 _NOTHING = {
@@ -122,8 +124,7 @@ class Ledger:
 
     def next(self, limit: int) -> list[LedgerRow]:
         """Return the first ``limit`` pending pairs in the order of the table."""
-        rows = self.select(f"{_SELECT} WHERE state = 'pending' ORDER BY number, pair LIMIT ?", limit)
-        return [_row(values) for values in rows]
+        return self._rows(f"{_SELECT} WHERE state = 'pending' ORDER BY number, pair LIMIT ?", limit)
 
     def get(self, pair: str) -> LedgerRow:
         """Return one pair.
@@ -131,8 +132,8 @@ class Ledger:
         Raises:
             KeyError: there is no such pair.
         """
-        for values in self.select(f"{_SELECT} WHERE pair = ?", pair):
-            return _row(values)
+        for row in self._rows(f"{_SELECT} WHERE pair = ?", pair):
+            return row
         raise KeyError(pair)
 
     def start(self, pair: str, attempt: int, worker: str | None = None) -> None:
@@ -150,8 +151,8 @@ class Ledger:
         warnings: Sequence[str] = (),
     ) -> None:
         """Say that the folder of a pair is complete and has its name."""
-        texts = json.dumps([without_secrets(text) for text in warnings], ensure_ascii=False)
-        result = {"changes": changes, "area_m2": area_m2, "tiles": tiles, "warnings": texts}
+        kept = as_json(without_secrets(text) for text in warnings)
+        result = {"changes": changes, "area_m2": area_m2, "tiles": tiles, "warnings": kept}
         self._end(pair, "done", worker, seconds, **result)
 
     def failed(self, pair: str, worker: str, seconds: float, kind: str, error: str, line: str) -> None:
@@ -180,7 +181,7 @@ class Ledger:
         which = "state <> 'dropped'" if state is None else f"state = '{state}'"
         query = f"{_SELECT} WHERE {which} AND (number, pair) > (?, ?) ORDER BY number, pair LIMIT {_CHUNK}"
         last: tuple[int, str] = (-1, "")
-        while chunk := [_row(values) for values in self.select(query, *last)]:
+        while chunk := self._rows(query, *last):
             yield from chunk
             last = (chunk[-1].number, chunk[-1].pair)
 
@@ -201,12 +202,16 @@ class Ledger:
 
     def counts(self) -> Counts:
         """Return how many pairs are in which state."""
-        return Counts(**dict(self.select("SELECT state, count(*) FROM pairs GROUP BY state")))
+        counts = dict(self.select("SELECT state, count(*) FROM pairs GROUP BY state"))
+        for state in counts:
+            if state not in STATES:
+                raise damaged(self.path, f"pairs of it are {str(state)[:40]!r}")
+        return Counts(**counts)
 
     def totals(self) -> tuple[int, float, int]:
         """Return the changes, their square metres and the tiles of all pairs that are done."""
         query = "SELECT total(changes), total(area_m2), total(tiles) FROM pairs WHERE state = 'done'"
-        ((changes, area, tiles),) = self.select(query)
+        ((changes, area, tiles),) = self.select(query, kinds=(float, float, float))
         return int(changes), round(area, 2), int(tiles)
 
     def split(self, pair: str, rows: Sequence[tuple[int, int]]) -> None:
@@ -232,7 +237,8 @@ class Ledger:
     def parts(self, pair: str) -> list[Part]:
         """Return the parts of a pair from its first rows on; none if it is not split."""
         query = "SELECT number, row_start, row_end, done FROM parts WHERE pair = ? ORDER BY number"
-        return [Part(number, start, end, bool(done)) for number, start, end, done in self.select(query, pair)]
+        parts = checked(self.path, (int,) * 4, self.select(query, pair))
+        return [Part(number, start, end, bool(done)) for number, start, end, done in parts]
 
     def files(self) -> Mapping[str, Stored]:
         """Return what was hashed of files, by absolute path, and of scenes; each is sought when asked for."""
@@ -241,7 +247,7 @@ class Ledger:
     def keep_files(self, files: Mapping[str, Stored]) -> None:
         """Keep what was hashed of files, so that a restart does not read them again."""
         rows = [
-            (path, *file[:4], None if file.sources is None else json.dumps(file.sources))
+            (path, *file[:4], None if file.sources is None else as_json(file.sources))
             for path, file in files.items()
         ]
         with self._transaction():
@@ -250,7 +256,7 @@ class Ledger:
     def sessions(self) -> list[Session]:
         """Return when coordinators worked, the first first."""
         query = "SELECT host, pid, started, ended FROM sessions ORDER BY number"
-        return [Session(*values) for values in self.select(query)]
+        return [Session(*values) for values in checked(self.path, _SESSION, self.select(query))]
 
     @contextmanager
     def at_once(self) -> Iterator[None]:
@@ -295,24 +301,30 @@ class Ledger:
                     self._connection.execute("ROLLBACK")
                 raise
 
-    def select(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
-        """Return what a query of one's own finds, as ``status`` needs sums over all pairs."""
+    def select(self, query: str, *values: Any, kinds: Sequence[Kind] = ()) -> list[tuple[Any, ...]]:
+        """Return what a query of one's own finds, as ``status`` needs sums over all pairs.
+
+        ``kinds`` are what its columns must be, see :func:`workflows.store.ledger_values.checked`.
+        """
         with explained(self.path):
-            return self._connection.execute(query, values).fetchall()
+            rows = self._connection.execute(query, values).fetchall()
+        return list(checked(self.path, kinds, rows)) if kinds else rows
+
+    def _rows(self, query: str, *values: Any) -> list[LedgerRow]:
+        rows = []
+        for row in checked(self.path, _ROW, self.select(query, *values)):
+            plain = list(row)
+            plain[_WARNINGS] = texts(self.path, plain[_WARNINGS])
+            rows.append(LedgerRow(*plain))
+        return rows
 
 
 _WARNINGS = _COLUMNS.index("warnings")
 
 
-def _row(values: Sequence[Any]) -> LedgerRow:
-    plain = list(values)
-    plain[_WARNINGS] = () if plain[_WARNINGS] == "[]" else tuple(json.loads(plain[_WARNINGS]))
-    return LedgerRow(*plain)
-
-
 def _values(row: LedgerRow) -> tuple[Any, ...]:
     plain = list(astuple(row))
-    plain[_WARNINGS] = json.dumps(row.warnings, ensure_ascii=False)
+    plain[_WARNINGS] = as_json(row.warnings)
     return tuple(plain)
 
 
@@ -337,8 +349,10 @@ class Files(Mapping[str, Stored]):
         found = self._one("SELECT size, mtime_ns, whole, digest, sources FROM files WHERE path = ?", path)
         if found is None:
             return default
-        size, mtime_ns, whole, digest, sources = found
-        return Stored(size, mtime_ns, bool(whole), digest, sources and tuple(json.loads(sources)))
+        ((size, mtime_ns, whole, digest, sources),) = checked(self._path, _FILE, [found])
+        return Stored(
+            size, mtime_ns, bool(whole), digest, None if sources is None else texts(self._path, sources)
+        )
 
     def __iter__(self) -> Iterator[str]:
         with explained(self._path), self._lock:
@@ -352,6 +366,6 @@ class Files(Mapping[str, Stored]):
         try:
             with self._lock:
                 return self._connection.execute(query, values).fetchone()
-        except sqlite3.Error:
+        except (sqlite3.Error, UnicodeDecodeError):
             with explained(self._path):
                 raise

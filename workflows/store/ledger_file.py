@@ -152,6 +152,8 @@ def explained(path: Path) -> Iterator[None]:
         raise  # a rule of the tables was broken: our mistake, not one of the file
     except sqlite3.Error as error:
         raise _explain(path, error) from error
+    except UnicodeDecodeError as error:  # in what SQLite says of a damaged file
+        raise damaged(path, "its text is no UTF-8") from error
     except OSError as error:
         raise LedgerUnusable(
             f"{path}: the ledger cannot be used ({error.strerror or error}); see to that and go on"
@@ -160,21 +162,28 @@ def explained(path: Path) -> Iterator[None]:
 
 def _explain(path: Path, error: sqlite3.Error) -> LedgerForeign | LedgerUnusable:
     text = str(error)
-    if any(
-        words in text
-        for words in ("malformed", "not a database", "no such table", "no such column", "too big")
-    ):
-        return LedgerForeign(f"{path}: the ledger is damaged ({text}); put back a copy, or move it away")
     remedies = {
         "full": "free some space and start the same command again",
         "locked": "another program holds it: close that one and start the same command again",
         "readonly": "it may not be written: check its permissions",
         "unable to open": "check its folder and the permissions",
         "I/O error": "check the disk and start the same command again",
-        "": "start the same command again",
+        "memory": "free some memory and start the same command again",
+        "closed": "start the same command again",
+        "interrupted": "start the same command again",
     }
-    remedy = next(remedy for words, remedy in remedies.items() if words in text)
-    return LedgerUnusable(f"{path}: the ledger cannot be used ({text}); {remedy}")
+    remedy = next((remedy for words, remedy in remedies.items() if words in text), None)
+    # The system's words are those above; all others are about what the file holds.
+    return damaged(path, text) if remedy is None else _unusable(path, f"{text}); {remedy}")
+
+
+def damaged(path: Path, what: str) -> LedgerForeign:
+    """Return the error that says that the ledger at ``path`` holds what no run writes."""
+    return LedgerForeign(f"{path}: the ledger is damaged ({what}); put back a copy, or move it away")
+
+
+def _unusable(path: Path, what: str) -> LedgerUnusable:
+    return LedgerUnusable(f"{path}: the ledger cannot be used ({what}")
 
 
 def _check_start(path: Path) -> None:

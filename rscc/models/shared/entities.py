@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from rscc.config import build
+from rscc.config import MOST_WORDS, build
 from rscc.errors import ConfigInvalid
 from rscc.models.shared.captioner import ChangeCaptioner
 from rscc.models.shared.retrieval import (
@@ -50,8 +50,9 @@ class EntityOptions:
     entity_width: int = 384
 
     def __post_init__(self) -> None:
-        if min(self.entities, self.most_entities, self.least_count, self.entity_width) < 1:
-            raise ConfigInvalid("model.options: numbers and sizes of entities must be above 0")
+        counts = self.entities, self.most_entities, self.least_count, self.entity_width
+        if not 1 <= min(counts) <= max(counts) <= MOST_WORDS:
+            raise ConfigInvalid(f"model.options: numbers and sizes of entities must be 1 to {MOST_WORDS}")
         if self.most_entities < self.entities or 0 < len(self.entity_names) < self.entities:
             raise ConfigInvalid(
                 f"model.options: {self.entities} entities cannot be retrieved from fewer; lower entities"

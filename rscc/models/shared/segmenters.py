@@ -11,7 +11,6 @@ A prompt is a box with a point inside; one mask is asked for, not three to choos
 
 from __future__ import annotations
 
-import pickle
 import re
 from pathlib import Path
 from typing import Any
@@ -188,9 +187,14 @@ def load_segmenter(kind: str) -> SamSegmenter:
             f"{place}: no such folder; give one that holds Segment Anything in the format of transformers"
         )
     try:
-        sam = SamModel.from_pretrained(place, local_files_only=True, use_safetensors=True)
-    except (OSError, ValueError) as error:
-        reason = str(error).strip().split("\n", 1)[0]
+        sam, loaded = SamModel.from_pretrained(
+            place, local_files_only=True, use_safetensors=True, output_loading_info=True
+        )
+        # What is not there would be made up.
+        if missing := sorted(loaded["missing_keys"]):
+            raise ValueError(f"{len(missing)} of its tensors are missing, such as {missing[0]}")
+    except Exception as error:  # whatever files of others bring the library to say
+        reason = (str(error) or type(error).__name__).strip().split("\n", 1)[0]
         raise WeightsNotFound(
             f"{place}: not a Segment Anything model with safetensors weights ({reason}); "
             "give a local folder in the format of transformers"
@@ -222,7 +226,6 @@ def _load_mobile_sam(path: Path, config: Any, model: Any) -> SamSegmenter:
 
 
 def _read_tensors(path: Path) -> dict[str, Tensor]:
-    from safetensors import SafetensorError
     from safetensors.torch import load_file
 
     if not path.is_file():
@@ -231,8 +234,8 @@ def _read_tensors(path: Path) -> dict[str, Tensor]:
         if path.suffix == ".safetensors":
             return load_file(path)
         state = torch.load(path, map_location="cpu", weights_only=True)
-    except (SafetensorError, OSError, RuntimeError, EOFError, ValueError, pickle.UnpicklingError) as error:
-        reason = str(error).strip().split("\n", 1)[0]
+    except Exception as error:  # whatever files of others bring the libraries to say
+        reason = (str(error) or type(error).__name__).strip().split("\n", 1)[0]
         raise WeightsNotFound(f"{path}: holds more or other than tensors ({reason})") from error
     if not isinstance(state, dict) or not all(isinstance(value, Tensor) for value in state.values()):
         raise WeightsNotFound(f"{path}: holds other than a table of tensors")

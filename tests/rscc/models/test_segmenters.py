@@ -216,3 +216,37 @@ def test_unknown_segmenters_are_refused(kind) -> None:
 def test_a_folder_without_sam_is_said(tmp_path) -> None:
     with pytest.raises(WeightsNotFound, match="not a Segment Anything"):
         load_segmenter(f"sam:{tmp_path}")
+
+
+SAM_DAMAGE = {
+    "no tensors": lambda folder: save_file({}, folder / "model.safetensors"),
+    "one tensor": lambda folder: save_file({"x": torch.zeros(1)}, folder / "model.safetensors"),
+    "nothing": lambda folder: (folder / "model.safetensors").write_bytes(b""),
+    "a huge header": lambda folder: (folder / "model.safetensors").write_bytes(b"\xff" * 64),
+    "cut off": lambda folder: (folder / "model.safetensors").write_bytes(
+        (folder / "model.safetensors").read_bytes()[:-10]
+    ),
+    "other sizes": lambda folder: (folder / "config.json").write_text('{"model_type": "sam"}'),
+    "no sizes": lambda folder: (folder / "config.json").write_text('{"vision_config": 3}'),
+    "deep": lambda folder: (folder / "config.json").write_text("[" * 100_000),
+    "a list": lambda folder: (folder / "config.json").write_text("[]"),
+}
+
+
+@pytest.mark.parametrize("damage", SAM_DAMAGE)
+def test_a_folder_whose_weights_are_not_there_is_said(damage, tmp_path) -> None:
+    tiny_sam().save_pretrained(tmp_path / "sam")
+    assert load_segmenter(f"sam:{tmp_path / 'sam'}").size == 64
+    SAM_DAMAGE[damage](tmp_path / "sam")
+    with pytest.raises(WeightsNotFound, match="not a Segment Anything") as caught:
+        load_segmenter(f"sam:{tmp_path / 'sam'}")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff" * 64, b"PK\x03\x04", b"\x80\x02."])
+@pytest.mark.parametrize("name", ["x.pt", "x.safetensors"])
+def test_a_file_without_weights_is_said(name, content, tmp_path) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(WeightsNotFound, match=name) as caught:
+        load_segmenter(f"mobile_sam:{tmp_path / name}")
+    assert "\n" not in str(caught.value)

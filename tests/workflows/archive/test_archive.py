@@ -140,8 +140,8 @@ def test_pairs_that_the_table_no_longer_has_are_left_out_and_come_back(made, out
     assert contents(out) == old
 
 
-@pytest.mark.parametrize("content", ["no folder", None, b""])
-def test_a_report_that_somebody_removed_is_made_again(made, out, old, content):
+@pytest.mark.parametrize("content", ["no folder", None, b"", b"{", b'{"type": "FeatureCollection", "fea'])
+def test_a_report_that_somebody_removed_or_cut_off_is_made_again(made, out, old, content):
     removed = made.sound[4]
     report = out / "pairs" / removed / "changes.geojson"
     if content == "no folder":
@@ -150,14 +150,14 @@ def test_a_report_that_somebody_removed_is_made_again(made, out, old, content):
         report.unlink() if content is None else report.write_bytes(content)
     engine, lines = InlineEngine(), []
     found = run(made, out, engine, notice=lines.append)
-    assert begun(engine) == [removed] and "1 to do (1 report removed)" in lines[0]
+    assert begun(engine) == [removed] and "1 to do (1 report removed or cut off)" in lines[0]
     assert found.skipped_as_done == 6
     assert contents(out) == old
 
 
 def test_a_report_that_somebody_damaged_is_said_and_made_again(made, out, old):
     damaged = made.sound[4]
-    (out / "pairs" / damaged / "changes.geojson").write_text("{")
+    (out / "pairs" / damaged / "changes.geojson").write_text("{\n]}\n")
     (out / "summary.csv").unlink()
     engine, lines = InlineEngine(), []
     found = run(made, out, engine, notice=lines.append)
@@ -167,15 +167,40 @@ def test_a_report_that_somebody_damaged_is_said_and_made_again(made, out, old):
     assert contents(out) == old
 
 
+def test_a_report_that_is_cut_off_is_noticed_when_another_pair_is_redone(made, out, old):
+    cut, removed = made.sound[2], made.sound[4]
+    report = out / "pairs" / cut / "changes.geojson"
+    report.write_bytes(report.read_bytes()[:-1])
+    (out / "pairs" / removed / "changes.geojson").unlink()
+    engine = InlineEngine()
+    run(made, out, engine)
+    assert set(begun(engine)) == {cut, removed}
+    assert contents(out) == old
+
+
+def test_a_tampered_report_is_named_and_made_again(made, out, old):
+    tampered = made.sound[4]
+    report = out / "pairs" / tampered / "changes.geojson"
+    whole = json.loads(report.read_text())
+    whole["rscc"]["inputs"]["before"]["date"] = 7
+    report.write_text(json.dumps(whole)[:-2] + "\n]}\n")
+    (out / "summary.csv").unlink()
+    engine, lines = InlineEngine(), []
+    run(made, out, engine, notice=lines.append)
+    assert lines == [f"1 report is missing or damaged ({tampered}); made again"]
+    assert begun(engine) == [tampered]
+    assert contents(out) == old
+
+
 def test_a_report_that_is_damaged_again_and_again_ends_the_run(made, out, monkeypatch):
     run(made, out, InlineEngine())
     damaged = out / "pairs" / made.sound[4] / "changes.geojson"
     install = ArchiveFolder.install
 
     def damage(folder, pair, files):
-        install(folder, pair, {**files, "changes.geojson": b"{"})
+        install(folder, pair, {**files, "changes.geojson": b"{\n]}\n"})
 
-    damaged.write_text("{")
+    damaged.write_text("{\n]}\n")
     (out / "summary.csv").unlink()
     with monkeypatch.context() as patched:
         patched.setattr(ArchiveFolder, "install", damage)

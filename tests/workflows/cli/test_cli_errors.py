@@ -33,6 +33,13 @@ def scenes(tmp_path, monkeypatch):
     (tmp_path / "text.tif").write_text("not a picture")
     (tmp_path / "folder.geojson").mkdir()
     (tmp_path / "existing.geojson").write_text("mine")
+    (tmp_path / "nowhere.geojson").symlink_to("nothing")
+    for name in ("scene.geojson", "scene.qml"):
+        (tmp_path / name).write_bytes((tmp_path / "after.tif").read_bytes())
+    for name in ("empty", "config_only"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "config_only" / "config.json").write_text('{"model_type": "sam"}')
+    (tmp_path / "zero.safetensors").write_bytes(b"")
     (tmp_path / "styled.qml").write_text("mine")
     for name, width in (("picture.png", 90), ("wider.png", 95), ("taken.png", 90)):
         Image.fromarray(np.full((80, width, 3), 100, np.uint8)).save(tmp_path / name)
@@ -79,6 +86,18 @@ REFUSED = {
         (["before.tif", "after.tif", "-o", "/proc/r.geojson"], 1, ["/proc/r.geojson"]),
         (["before.tif", "after.tif", "-o", "r.gpkg"], 2, ["r.gpkg", ".geojson"]),
         (["before.tif", "after.tif", "-o", "existing.geojson"], 2, ["existing.geojson", "--overwrite"]),
+        (["before.tif", "scene.qml", "-o", "scene.geojson", "--overwrite"], 2, ["scene.qml", "is an input"]),
+        (["scene.geojson", "after.tif", "--overwrite", "-o", "scene.geojson"], 2, ["is an input"]),
+        (["before.tif", "after.tif", "-o", "nowhere.geojson"], 2, ["nowhere.geojson", "--overwrite"]),
+        (["before.tif", "after.tif", "--refine", "sam:"], 2, ["refine", "sam:FOLDER"]),
+        (["before.tif", "after.tif", "--refine", "sam:missing"], 2, ["missing"]),
+        (["before.tif", "after.tif", "--refine", "sam:empty"], 2, ["empty"]),
+        (["before.tif", "after.tif", "--refine", "sam:config_only"], 2, ["config_only"]),
+        (["before.tif", "after.tif", "--refine", "sam:text.tif"], 2, ["text.tif"]),
+        (["before.tif", "after.tif", "--refine", "mobile_sam:empty"], 2, ["empty"]),
+        (["before.tif", "after.tif", "--refine", "mobile_sam:text.tif"], 2, ["text.tif"]),
+        (["before.tif", "after.tif", "--refine", "mobile_sam:missing.pt"], 2, ["missing.pt"]),
+        (["before.tif", "after.tif", "--refine", "mobile_sam:zero.safetensors"], 2, ["zero.safetensors"]),
         (["before.tif", "after.tif", "-o", "styled.geojson"], 2, ["styled.qml", "--overwrite"]),
         (["before.tif", "after.tif", "-o", "folder.geojson", "--overwrite"], 2, ["folder.geojson"]),
     ],
@@ -103,6 +122,7 @@ REFUSED = {
         (["before.tif", "after.tif", "-o", "p.tif"], 2, ["p.tif", ".png"]),
         (["before.tif", "after.tif", "-o", "taken.png"], 2, ["taken.png", "--overwrite"]),
         (["before.tif", "after.tif", "-o", "missing/p.png"], 2, ["missing"]),
+        (["picture.png", "taken.png", "-o", "taken.png", "--overwrite"], 2, ["taken.png", "is an input"]),
         (["before.tif", "after.tif", "-o", "/proc/p.png"], 1, ["/proc/p.png"]),
     ],
 }

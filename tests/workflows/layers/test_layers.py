@@ -248,6 +248,46 @@ def test_reports_that_are_lost_are_named(tmp_path, content):
     assert not folder.work.exists()
 
 
+def tamper(report, path: str, value) -> None:
+    """Set one member, named with dots, of a report."""
+    *parents, last = (int(name) if name.isdecimal() else name for name in path.split("."))
+    for name in parents:
+        report = report[name]
+    report[last] = value
+
+
+TAMPERED = (
+        ("features", 3), ("features", [3]), ("features.0", None), ("features.0.properties", []),
+        ("features.0.properties.id", "one"), ("features.0.properties.id", 10**30),
+        ("features.0.properties.count", 1.5), ("features.0.properties.caption", 7),
+        ("features.0.properties.caption", "\ud800"), ("features.0.properties.alternatives", "a text"),
+        ("features.0.properties.alternatives", [["deep"]]), ("features.0.properties.area_m2", 10**400),
+        ("features.0.properties.score", {}), ("features.0.properties.caption_confident", "yes"),
+        ("features.0.geometry", None), ("features.0.geometry", {"type": "Point", "coordinates": [1, 2]}),
+        ("features.0.geometry", {"type": "Polygon", "coordinates": [[[0, 0], [1, 1]]]}),
+        ("features.0.geometry", {"type": "Polygon", "coordinates": "round"}),
+        ("features.0.geometry", {"type": "Polygon", "coordinates": [[[0, 0], [1e400, 1], [1, 0], [0, 0]]]}),
+        ("rscc", None), ("rscc", {}), ("rscc.inputs", []), ("rscc.inputs.before", "x"),
+        ("rscc.inputs.before", {"date": 7}), ("rscc.inputs.before", {"date": "soon"}),
+        ("rscc.ground", {"type": "Nowhere"}), ("rscc.ground", 3),
+        ("rscc", {"inputs": {"before": {"date": None}, "after": {"date": None}}}),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "value"), TAMPERED)
+def test_reports_that_somebody_tampered_with_are_named(tmp_path, path, value):
+    folder = installed(tmp_path / "archive", rows=ROWS)
+    before = contents(folder)
+    file = folder.pair_folder("nasty") / "changes.geojson"
+    report = json.loads(file.read_text())
+    tamper(report, path, value)
+    file.write_text(json.dumps(report))
+    with pytest.raises(ReportsDamaged, match=r"pairs/nasty/changes.geojson: ") as caught:
+        write_layers(folder, [ledger_row(row.pair, row.state, key="new") for row in ROWS])
+    assert caught.value.pairs == ["nasty"]
+    assert contents(folder) == before
+
+
 def test_a_kill_at_any_pair_leaves_the_old_layers(tmp_path):
     folder = installed(tmp_path / "archive", rows=ROWS[:1])
     before = contents(folder)

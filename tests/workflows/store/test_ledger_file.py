@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from ledger_pairs import finish, pairs, states
 
+from workflows.archive.status import archive_status, failure_reasons
 from workflows.errors import ArchiveMissing, LedgerForeign, LedgerUnusable
 from workflows.pairs.rows import PairRow
 from workflows.store import ledger_file
@@ -282,7 +283,45 @@ def test_tables_of_a_stranger_call_nothing_and_ask_for_little(tmp_path):
         with opening(tmp_path) as ledger:
             values = [ledger.select(f"PRAGMA {name}")[0][0] for name in ("trusted_schema", "cell_size_check")]
             assert values == [0, 1]
-            with pytest.raises(LedgerUnusable, match="too many attached"):
+            with pytest.raises(LedgerForeign, match="too many attached"):
                 ledger.select("ATTACH ':memory:' AS other")
             with pytest.raises(LedgerForeign, match="too big"):
                 ledger.select("SELECT zeroblob(300000000)")
+
+
+WRONG = [
+    ("pairs", "state", "over"), ("pairs", "number", "first"), ("pairs", "started", "noon"),
+    ("pairs", "finished", "noon"), ("pairs", "finished", float("inf")), ("pairs", "seconds", b"\xff"),
+    ("pairs", "changes", "many"), ("pairs", "area_m2", float("inf")), ("pairs", "warnings", "["),
+    ("pairs", "warnings", "{}"), ("pairs", "warnings", "[1]"), ("pairs", "warnings", b"\xff\xfe"),
+    ("pairs", "line", b"\xff\xfe"), ("pairs", "footprint", "here"), ("pairs", "before", b"\0"),
+    ("sessions", "started", "noon"), ("sessions", "ended", float("inf")), ("sessions", "host", b"\xff"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("table", "column", "value"), WRONG)
+def test_values_that_no_run_writes_are_a_damaged_ledger(tmp_path, table, column, value):
+    with Ledger.open(tmp_path, create=True) as ledger:
+        ledger.plan(pairs("a", "b"), retry_failed=False)
+        finish(ledger, "a")
+        ledger.failed("b", "worker", 1.0, "failed", "RunFailed", "no reason")
+    with sqlite3.connect(tmp_path / "ledger.sqlite") as other:
+        other.execute("PRAGMA ignore_check_constraints = ON")
+        other.execute(f"UPDATE {table} SET {column} = ?", (value,))
+    other.close()
+    with pytest.raises(LedgerForeign, match="the ledger is damaged") as caught:
+        archive_status(tmp_path)
+        failure_reasons(tmp_path)
+        with Ledger.reader(tmp_path) as ledger:
+            list(ledger.rows())
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("schema", ["DROP TABLE sessions", "ALTER TABLE pairs RENAME COLUMN state TO stage"])
+def test_a_ledger_with_other_tables_is_a_damaged_one(tmp_path, schema):
+    Ledger.open(tmp_path, create=True).close()
+    with sqlite3.connect(tmp_path / "ledger.sqlite") as other:
+        other.execute(schema)
+    other.close()
+    with pytest.raises(LedgerForeign, match=r"damaged|its tables are not those of rscc batch"):
+        archive_status(tmp_path)

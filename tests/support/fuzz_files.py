@@ -1,0 +1,245 @@
+"""Run the command on damaged copies of sound folders and count what must not happen.
+
+Usage: python tests/support/fuzz_files.py --count 20000 [--seed 1] [--only vrt model] [--keep DIR]
+
+Each case copies a sound folder, damages one file of it and runs the command there, in a worker process that
+stays warm. Counted are errors that are none of ours ("unexpected"), tracebacks, ends by a signal, cases over
+60 seconds, lines that steer a terminal, outputs that are half written, temporary files that stay and inputs
+that changed. The summary is one line of JSON; a case is made again by its number and the seed, and with
+--keep the folders of those that went wrong stay.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import multiprocessing
+import os
+import random
+import resource
+import shutil
+import sys
+import tempfile
+import time
+import warnings
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+if __name__ == "__main__":
+    for place in (Path(__file__).parent, Path(__file__).parents[2]):
+        sys.path.insert(0, str(place))
+
+from fuzz_bases import Base, all_bases, run
+from mutations import mutated
+
+PATIENCE = 60.0
+CODES = {0, 1, 2, 3}
+
+
+@dataclass
+class Case:
+    """What became of one damaged folder: ``problems`` is empty where all was as it should be."""
+
+    base: str
+    number: int
+    file: str
+    code: int | None = None
+    seconds: float = 0.0
+    peak_mb: int = 0
+    problems: list[str] = field(default_factory=list)
+    error: str = ""
+
+
+@dataclass
+class Summary:
+    """The sum of all cases."""
+
+    cases: int = 0
+    problems: Counter[str] = field(default_factory=Counter)
+    codes: dict[str, Counter[str]] = field(default_factory=dict)
+    slowest_seconds: float = 0.0
+    peak_mb: int = 0
+    examples: list[dict[str, object]] = field(default_factory=list)
+
+    def add(self, case: Case) -> None:
+        """Count a case; the first of each kind of problem is kept."""
+        self.cases += 1
+        self.codes.setdefault(case.base, Counter())[str(case.code)] += 1
+        self.slowest_seconds = round(max(self.slowest_seconds, case.seconds), 2)
+        self.peak_mb = max(self.peak_mb, case.peak_mb)
+        seen = {(one["base"], str(one["error"])[:60], *one["problems"]) for one in self.examples}  # type: ignore[misc]
+        if case.problems and (case.base, case.error[:60], *case.problems) not in seen:
+            self.examples.append(asdict(case))
+        self.problems.update(case.problems)
+
+
+def main() -> None:
+    """Run as many cases as are asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0, help="number of the first case")
+    parser.add_argument("--only", nargs="*", help="names of bases; default: all")
+    parser.add_argument("--keep", type=Path, help="folder for those that went wrong")
+    parser.add_argument("--seconds", type=float, default=1e9, help="stop after so long")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as place:
+        summary = fuzz(
+            Path(place), range(given.first, given.first + given.count), given.seed,
+            only=given.only, keep=given.keep, seconds=given.seconds,
+        )  # fmt: skip
+    print(json.dumps(vars(summary)))
+
+
+def fuzz(
+    place: Path,
+    numbers: range,
+    seed: int,
+    *,
+    only: list[str] | None = None,
+    keep: Path | None = None,
+    seconds: float = 1e9,
+) -> Summary:
+    """Run cases and return their sum; ``place`` is an empty folder for all that is made."""
+    (place / "bases").mkdir()
+    with contextlib.redirect_stdout(io.StringIO()):
+        bases = [base for base in all_bases(place / "bases") if not only or base.name in only]
+    summary, started = Summary(), time.monotonic()
+    with _Worker() as worker:
+        for base in bases:
+            shutil.copytree(base.folder, place / "case")
+            answer = worker.ask(place / "case", base.words)
+            assert answer is not None and answer["code"] == 0, f"{base.name} is not sound: {answer}"
+            shutil.rmtree(place / "case")
+        for number in numbers:
+            if time.monotonic() - started > seconds:
+                break
+            base = bases[number % len(bases)]
+            folder = place / "case"
+            case, sums = damage(base, folder, number, seed)
+            before = time.monotonic()
+            answer = worker.ask(folder, base.words)
+            case.seconds = round(time.monotonic() - before, 2)
+            _judge(case, base, folder, sums, answer)
+            summary.add(case)
+            if case.problems and keep:
+                shutil.copytree(folder, keep / f"{base.name}-{number}", dirs_exist_ok=True)
+            shutil.rmtree(folder, ignore_errors=True)
+    return summary
+
+
+def damage(base: Base, folder: Path, number: int, seed: int) -> tuple[Case, dict[str, bytes]]:
+    """Copy a base to ``folder`` with one file damaged; also returns what the files then hold."""
+    rng = random.Random(f"{seed}:{base.name}:{number}")
+    shutil.copytree(base.folder, folder)
+    name = rng.choice(base.mutable)
+    (folder / name).write_bytes(mutated((folder / name).read_bytes(), rng))
+    if base.mend is not None and rng.random() < 0.9:
+        base.mend(folder)
+    contents = {str(path.relative_to(folder)): path.read_bytes() for path in _files(folder)}
+    return Case(base.name, number, name), contents
+
+
+def _files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+def _judge(case: Case, base: Base, folder: Path, sums: dict[str, bytes], answer: dict | None) -> None:
+    if answer is None:
+        case.problems.append("hang" if case.seconds >= PATIENCE else "crash")
+        return
+    case.code, case.peak_mb, err = answer["code"], answer["peak_mb"], answer["err"]
+    lines = [line for line in err.splitlines() if not line.startswith("rscc: warning: ")]
+    case.error = (lines or [""])[-1][:300]
+    checks = {
+        "unexpected": "rscc: unexpected" in err or "unexpected " in answer["out"],
+        "traceback": "Traceback" in err,
+        "exit code": case.code not in CODES,
+        "several lines": case.code == 2 and len(lines) != 1,
+        "steers the terminal": not all(one.isprintable() for one in (err + answer["out"]).split("\n")),
+        "input changed": "archive" not in sums and any(
+            (folder / name).read_bytes() != content
+            for name, content in sums.items()
+            if not name.startswith("archive") and name != base.output
+        ),
+        "temporary files": any(path.suffix == ".tmp" for path in _files(folder)),
+        "half written": base.output is not None and _half_written(folder / base.output, case.code),
+    }  # fmt: skip
+    case.problems += [name for name, wrong in checks.items() if wrong]
+
+
+def _half_written(output: Path, code: int | None) -> bool:
+    """Return whether an output is there though the command failed, or is not whole though it did not."""
+    if code != 0:
+        return output.exists()
+    if output.suffix == ".geojson":
+        try:
+            json.loads(output.read_bytes())
+        except (OSError, ValueError):
+            return True
+    return not output.exists()
+
+
+class _Worker:
+    """A process that runs commands; a new one after a crash or a hang."""
+
+    def __init__(self) -> None:
+        self._context = multiprocessing.get_context("spawn")
+        self._start()
+
+    def _start(self) -> None:
+        self._pipe, other = self._context.Pipe()
+        self._process = self._context.Process(target=_serve, args=(other,), daemon=True)
+        self._process.start()
+        other.close()
+        assert self._pipe.recv() == "ready"
+
+    def ask(self, folder: Path, words: tuple[str, ...]) -> dict | None:
+        """Return what a command came to; None where it crashed its process, or had to be ended."""
+        self._pipe.send((str(folder), words))
+        try:
+            if self._pipe.poll(PATIENCE):
+                answer: dict = self._pipe.recv()
+                return answer
+        except EOFError:
+            pass
+        self._process.kill()
+        self._process.join()
+        self._start()
+        return None
+
+    def __enter__(self) -> _Worker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.join()
+
+
+def _serve(pipe: Connection) -> None:
+    # What a library writes to the terminal past Python is not what is looked for.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    warnings.simplefilter("ignore")
+    pipe.send("ready")
+    while True:
+        folder, words = pipe.recv()
+        os.chdir(folder)
+        out, err, code = io.StringIO(), io.StringIO(), 0
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            try:
+                run(words)
+            except SystemExit as ended:
+                code = ended.code if isinstance(ended.code, int) else 0
+            except BaseException as error:
+                err.write(f"Traceback: {error!r}")
+                code = -1
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+        pipe.send({"code": code, "out": out.getvalue(), "err": err.getvalue(), "peak_mb": peak})
+
+
+if __name__ == "__main__":
+    main()

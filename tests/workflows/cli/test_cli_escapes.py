@@ -1,0 +1,93 @@
+"""Names, captions and reasons of others reach the terminal with nothing in them that steers it."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+
+import pytest
+from archive_rows import failed_row
+from fakes import BrightnessCaptioner
+from scene_pairs import make_pair
+
+from rscc.structures import Caption
+from workflows.store.ledger import Ledger
+
+EVIL = "a\x1b]0;owned\x07\x9b31m\u202eb\nrscc: error: forged"
+
+
+@pytest.fixture
+def scenes(tmp_path, monkeypatch):
+    """A pair whose later scene has an evil name, in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    make_pair(tmp_path, [(20, 20, 30, 30, 240)], names=("before.tif", f"{EVIL}.tif"))
+    return tmp_path
+
+
+def check(*texts: str, lines: int | None = None) -> None:
+    """Every line is printable; ``lines`` says how many there are where none may be forged."""
+    for text in texts:
+        assert all(line.isprintable() for line in text.split("\n")), repr(text)
+    if lines is not None:
+        assert sum(text.count("\n") for text in texts) == lines
+
+
+@pytest.mark.parametrize("command", ["caption", "inspect", "explain"])
+@pytest.mark.parametrize("as_json", [False, True])
+def test_of_scenes_with_such_names(scenes, rscc_command, command, as_json):
+    output = {"caption": ["-o", "r.geojson"], "explain": ["-o", "p.png"]}.get(command, [])
+    words = [command, "before.tif", f"{EVIL}.tif", *output, *(["--json", "--quiet"] if as_json else [])]
+    words = [word for word in words if command != "inspect" or word != "--quiet"]
+    code, out, err = rscc_command(*words)
+    assert code == 0, err
+    check(out, err)
+    if as_json:
+        assert EVIL in json.dumps(json.loads(out), ensure_ascii=False) or command == "explain" or "\\n" in out
+
+
+def test_of_a_scene_that_is_missing_and_of_a_wrong_command_line(scenes, rscc_command):
+    for words in (["caption", "before.tif", f"{EVIL}.png"], ["caption", f"--{EVIL}"], [EVIL]):
+        for debug in ([], ["--debug"]):
+            code, out, err = rscc_command(*debug, *words)
+            assert code == 2 and out == ""
+            check(err, lines=None if debug else 1)
+            assert "forged" in err
+
+
+def test_of_captions_of_a_model(scenes, rscc_command):
+    class Talking(BrightnessCaptioner):
+        def explain(self, *arguments, **options):
+            explanation = super().explain(*arguments, **options)
+            object.__setattr__(explanation, "caption", Caption(EVIL, 0.5, True))
+            return explanation
+
+    words = ("explain", "before.tif", f"{EVIL}.tif", "-o", "p.png")
+    code, out, err = rscc_command(*words, captioner=Talking())
+    assert code == 0, err
+    check(out, err)
+    assert "owned" in out
+
+
+def test_of_reasons_and_names_in_a_ledger(tmp_path, rscc_command):
+    with Ledger.open(tmp_path, create=True) as ledger:
+        ledger.replace([failed_row("p1", line=f"{EVIL} is no raster")])
+    with sqlite3.connect(tmp_path / "ledger.sqlite") as connection:
+        connection.execute("INSERT INTO sessions VALUES (1, ?, 1, 1.0, NULL)", (EVIL,))
+        connection.execute("UPDATE pairs SET worker = ?, error = ?", (EVIL, EVIL))
+    connection.close()
+    for words in ([], ["--failed"], ["--json"], ["--failed", "--json"]):
+        code, out, err = rscc_command("status", tmp_path, *words)
+        assert (code, err) == (0, "")
+        check(out, lines=1 if "--json" in words else None)
+        assert "owned" in out or words == []
+
+
+def test_of_folders_and_tables_with_such_names(tmp_path, rscc_command):
+    (tmp_path / EVIL).mkdir()
+    make_pair(tmp_path / EVIL, [], names=("a_2019.tif", "a_2020.tif"))
+    code, out, err = rscc_command("pairs", tmp_path / EVIL, "-o", tmp_path / EVIL / "pairs.csv")
+    assert code == 0, err
+    check(out, err)
+    code, out, err = rscc_command("merge", tmp_path / EVIL)
+    assert code == 2
+    check(err, lines=1)

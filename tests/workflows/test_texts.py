@@ -1,0 +1,27 @@
+"""What steers a terminal is written out, in lines and in JSON."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workflows.texts import shown, shown_json, shown_lines
+
+STEERING = "\x1b[2J\x9b31m\x07\r\u202egnp.exe\u2066\u2028\x7f\udc80"
+
+
+def test_what_steers_a_terminal_is_written_out():
+    assert shown("Zürich 東京.tif") == "Zürich 東京.tif"
+    assert shown("\x1b[31m\u202e") == r"\x1b[31m\u202e"
+    assert shown_lines(["a\nrscc: error: forged", "b"]) == "a\\nrscc: error: forged\nb"
+    assert shown(STEERING).isprintable()
+
+
+@given(st.text() | st.just(STEERING))
+def test_texts_and_json_are_printable_and_json_stays_what_it_was(text):
+    assert shown(shown(text)) == shown(text)
+    written = shown_json({"name": text})
+    assert written.isprintable()
+    assert json.loads(written) == {"name": text}
