@@ -211,14 +211,15 @@ def load_model(folder: ModelFolder) -> ChangeCaptioner:
     """Build the model of a checked folder with its weights, in evaluation mode, in float32.
 
     Raises:
-        ModelFolderInvalid: the weights are damaged, do not fit the described sizes, or are a part only.
+        ModelFolderInvalid: the weights are damaged, not all numbers, do not fit the described sizes, or are a
+            part only.
     """
     from safetensors import SafetensorError
-    from safetensors.torch import load_file
 
     from rscc.models import model_class
     from rscc.models.trunks import build_backbone
     from rscc.text.tokenizer import load_vocabulary
+    from rscc.weights import load_weights
 
     check_whole(folder.card, folder.path)
     vocabulary = load_vocabulary(folder.path / "vocabulary.json")
@@ -228,7 +229,7 @@ def load_model(folder: ModelFolder) -> ChangeCaptioner:
     except ConfigInvalid as error:
         raise ModelFolderInvalid(f"{folder.path / 'model.json'}: {error}") from error
     try:
-        state = load_file(folder.path / "model.safetensors")
+        state = load_weights(folder.path / "model.safetensors")
         result = model.load_state_dict({name: value.float() for name, value in state.items()}, strict=False)
         missing = [name for name in result.missing_keys if not name.endswith("num_batches_tracked")]
         if missing or result.unexpected_keys:
