@@ -27,6 +27,6 @@ def load_weights(path: Path) -> dict[str, Tensor]:
     for name, value in state.items():
         if not bool(torch.isfinite(value.float()).all()):
             raise ModelFolderInvalid(
-                f"{path}: the tensor {name!r} holds NaN or infinity; get a sound copy, or train the model anew"
+                f"{path}: the tensor {name!r} holds NaN or infinity; get a sound copy or train it anew"
             )
     return state

@@ -1,4 +1,4 @@
-"""Weights and answers that are not all numbers: no threshold is below NaN, so they would pass for "no change"."""
+"""Weights and answers that are not all numbers: no threshold is below NaN, so they would be "no change"."""
 
 import pickle
 
