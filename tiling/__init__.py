@@ -34,15 +34,18 @@ from tiling.location import is_address, locate
 from tiling.mosaic import Band, ChangeMosaic
 from tiling.normalization import Normalization
 from tiling.pair import ScenePair
+from tiling.plain import is_odd, plain_only
 from tiling.polygons import ChangeRegion, Polygonizer, polygonize
 from tiling.radiometry import Stretch
 from tiling.reader import PairTile, read_tiles
 from tiling.registration import Registration
 from tiling.regularize import regularized
 from tiling.scene import SceneInfo, describe, files_of, open_scene, safe_environment
+from tiling.sidecars import MAX_TEXT_BYTES
 from tiling.vrt import checked_sources, looks_like_vrt
 
 __all__ = [
+    "MAX_TEXT_BYTES",
     "ArchiveUnclear",
     "Band",
     "BandChoice",
@@ -90,11 +93,13 @@ __all__ = [
     "geodesic_area_m2",
     "group_regions",
     "is_address",
+    "is_odd",
     "lattice",
     "locate",
     "looks_like_vrt",
     "on_map",
     "open_scene",
+    "plain_only",
     "plan_frame",
     "pole_in",
     "polygonize",

@@ -35,6 +35,7 @@ from tiling.errors import (
 )
 from tiling.location import Location, locate
 from tiling.placement import outline, placement
+from tiling.plain import plain_only
 from tiling.remote import network_error, reading_options
 from tiling.sidecars import MASK, Sidecars
 from tiling.virtual import pinned
@@ -280,10 +281,10 @@ _ungeoreferenced = _Ungeoreferenced()
 def _head(shown: str, path: Path) -> bytes:
     if os.path.isdir(path):
         raise SceneIsFolder(f"{shown}: this is a folder; name the raster file in it")
-    if not os.path.isfile(path):
+    if not os.path.exists(path):
         raise SceneNotFound(f"{shown}: there is no such file; check the path")
     try:
-        with path.open("rb") as file:
+        with open(path, "rb", opener=plain_only) as file:
             return file.read(_HEAD)
     except OSError as error:
         raise SceneUnreadable(

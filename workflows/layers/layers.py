@@ -19,6 +19,7 @@ import pyarrow as pa
 import shapely
 from shapely.geometry import MultiPolygon
 
+from tiling import plain_only
 from workflows.errors import ReportsDamaged
 from workflows.files import guarded_cell
 from workflows.layers import geopackage
@@ -169,7 +170,8 @@ def _report(folder: ArchiveFolder, row: LedgerRow) -> dict[str, Any] | None:
     if row.state != DONE:
         return None
     try:
-        report = json.loads((folder.pair_folder(row.pair) / REPORT).read_bytes())
+        with open(folder.pair_folder(row.pair) / REPORT, "rb", opener=plain_only) as file:
+            report = json.loads(file.read())
     except (OSError, ValueError):
         return None
     return report if isinstance(report, dict) and {"rscc", "features"} <= report.keys() else None

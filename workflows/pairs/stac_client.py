@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPException, InvalidURL
 from typing import Any
 
+from tiling import plain_only
 from workflows.addresses import public_path
 from workflows.errors import CatalogInvalid, CatalogUnreachable
 from workflows.pairs.options import CatalogOptions
@@ -234,7 +235,7 @@ def _read(href: str) -> Document:
 
 def _opened(href: str) -> Any:
     if not is_web(href):
-        return open(href, "rb")
+        return open(href, "rb", opener=plain_only)
     # Links of strangers have spaces and letters of every script.
     quoted = urllib.parse.quote(href, safe="%/:?#[]@!$&'()*+,;=~")
     request = urllib.request.Request(quoted, headers={"Accept": "application/json"})
