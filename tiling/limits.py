@@ -6,9 +6,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
+from rasterio._err import CPLE_BaseError
+from rasterio.errors import RasterioError
 from rasterio.io import DatasetReader
 
-from tiling.errors import SceneTooLarge, UnsafeReference
+from tiling.errors import SceneDamaged, SceneTooLarge, UnsafeReference
 
 MAX_PIXELS = 10**11
 MAX_BANDS = 256
@@ -21,10 +23,10 @@ FREE_PIXELS, MAX_RATIO = 10**8, 10_000
 
 
 def check_header(shown: str, file: DatasetReader) -> None:
-    """Refuse an open raster that is too large, or that names a file of overviews.
+    """Refuse an open raster that is too large, has a mask that cannot be used, or names a file of overviews.
 
     Raises:
-        SceneTooLarge, UnsafeReference: as said.
+        SceneTooLarge, SceneDamaged, UnsafeReference: as said.
     """
     if file.width * file.height > MAX_PIXELS:
         raise SceneTooLarge(
@@ -42,6 +44,13 @@ def check_header(shown: str, file: DatasetReader) -> None:
                 f"{shown}: its blocks of {cols} x {rows} pixels take {size / 2**20:.0f} MiB, more than "
                 f"{MAX_BLOCK_BYTES // 2**20}; tile it with gdal_translate -of COG"
             )
+    try:
+        # What goes wrong in the first is raised by what is asked next.
+        _ = file.mask_flag_enums, file.colorinterp
+    except (CPLE_BaseError, RasterioError) as error:
+        raise SceneDamaged(
+            f"{shown}: its mask is damaged; remove it, or get a sound copy of the file"
+        ) from error
     # GDAL does not mind upper and lower case.
     if any(key.upper() == "OVERVIEW_FILE" for key in file.tags(ns="OVERVIEWS")):
         raise UnsafeReference(f"{shown}: it names a file of overviews; remove that entry with gdal_edit")

@@ -27,6 +27,7 @@ from shapely.geometry import Polygon
 from tiling.archives import head_of
 from tiling.errors import (
     NotARaster,
+    SceneDamaged,
     SceneIsFolder,
     SceneNotFound,
     SceneUnreadable,
@@ -233,7 +234,7 @@ def _open_file(shown: str, path: Path) -> tuple[DatasetReader, list[Path]]:
 def _open_vrt(shown: str, path: Path, sidecars: Sidecars) -> tuple[DatasetReader, list[Path]]:
     """Open a VRT as it was checked: GDAL sees neither the file nor, by itself, what lies beside it."""
     vrt = checked_vrt(shown, path)
-    names = {source: _check_source(shown, source, sidecars) for source in vrt.sources}
+    names = {source: _check_source(shown, source, sidecars, vrt.bands[source]) for source in vrt.sources}
     beside = _check_sidecars(shown, path, sidecars)
     mask = next((pinned(shown, str(file), "GTiff") for file in beside if file.suffix.lower() == MASK), None)
     return _open_as(shown, vrt.text(names, mask), "VRT"), [path, *vrt.sources]
@@ -307,8 +308,11 @@ def _driver(shown: str, head: bytes) -> str:
     )
 
 
-def _check_source(shown: str, source: Path, sidecars: Sidecars) -> str:
-    """Check a source of a VRT; return the name by which GDAL opens it with the driver of the check."""
+def _check_source(shown: str, source: Path, sidecars: Sidecars, bands: int) -> str:
+    """Check a source of a VRT, of which it wants so many bands at least.
+
+    Returns the name by which GDAL opens it with the driver of the check.
+    """
     if not os.path.isfile(source):
         raise SceneNotFound(
             f"{shown}: the VRT names {source.name}, which is not there; put it back or rebuild the VRT"
@@ -322,6 +326,10 @@ def _check_source(shown: str, source: Path, sidecars: Sidecars) -> str:
     driver = _driver(str(source), head)
     with _open_as(str(source), source, driver) as file:
         check_header(str(source), file)
+        if bands > file.count:  # GDAL would not survive a wish for the mask of a band that is not there
+            raise SceneDamaged(
+                f"{shown}: the VRT asks for band {bands} of {source.name}, which has {file.count}; rebuild it"
+            )
     return pinned(shown, str(source), driver)
 
 
@@ -358,18 +366,28 @@ def _described(location: Location, file: DatasetReader) -> SceneInfo:
         colors=tuple(color.name for color in file.colorinterp),
         masked_by=_masked_by(file),
         gcps=place.gcps,
-        descriptions=tuple(file.descriptions),
+        descriptions=_descriptions(file),
         palette=_palette(file),
         scales=tuple(float(scale) for scale in file.scales),
         offsets=tuple(float(offset) for offset in file.offsets),
     )
 
 
+def _descriptions(file: DatasetReader) -> tuple[str | None, ...]:
+    try:
+        return tuple(file.descriptions)
+    except UnicodeDecodeError:
+        return (None,) * file.count  # names in another encoding than UTF-8 say nothing
+
+
 def _palette(file: DatasetReader) -> tuple[tuple[int, int, int, int], ...] | None:
     first, *others = file.colorinterp
     if first != ColorInterp.palette or any(color != ColorInterp.alpha for color in others):
         return None
-    table = file.colormap(1)
+    try:
+        table = file.colormap(1)
+    except ValueError:
+        return None  # there is none: what is called a palette is grey
     return tuple(table[value] for value in range(len(table)))
 
 

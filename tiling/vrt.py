@@ -47,10 +47,12 @@ class CheckedVRT:
     Attributes:
         root: what was read.
         named: each element that names a source, and the file it names.
+        bands: the highest number of a band that is asked for, of each source.
     """
 
     root: Element
     named: tuple[tuple[Element, Path], ...]
+    bands: Mapping[Path, int]
 
     @property
     def sources(self) -> list[Path]:
@@ -108,12 +110,30 @@ def checked_vrt(shown: str, path: Path) -> CheckedVRT:
             )
         if element.tag == "SourceFilename":
             named.append((element, _source(shown, folder, element, own.get("relativetovrt", "0"))))
-    checked = CheckedVRT(root, tuple(named))
+    checked = CheckedVRT(root, tuple(named), _bands(shown, root, dict(named)))
     if len(checked.sources) > MAX_SOURCES:
         raise SceneTooLarge(
             f"{shown}: the VRT names {len(checked.sources)} sources, more than {MAX_SOURCES}; merge some"
         )
     return checked
+
+
+def _bands(shown: str, root: Element, named: Mapping[Element, Path]) -> dict[Path, int]:
+    """Return the highest number of a band that is asked for, of each source."""
+    bands: dict[Path, int] = {}
+    for element in root.iter():
+        numbers = [_band_number(shown, child.text or "") for child in element.findall("SourceBand")]
+        for child in element.findall("SourceFilename"):
+            bands[named[child]] = max(bands.get(named[child], 1), *numbers, 1)
+    return bands
+
+
+def _band_number(shown: str, text: str) -> int:
+    """Return the number in ``2``, ``mask,2`` or ``mask``."""
+    match = re.fullmatch(r"(?:mask(?:,|$))?(\d{1,6})?", text.strip())
+    if not match:
+        raise UnsafeReference(f"{shown}: the VRT asks for the band {text!r}, which is none; {_REMEDY}")
+    return int(match[1] or 1)
 
 
 def _parsed(shown: str, path: Path) -> Element:
