@@ -36,7 +36,14 @@ def check_header(shown: str, file: DatasetReader) -> None:
         raise SceneTooLarge(
             f"{shown}: {file.count} bands are more than {MAX_BANDS}; keep three with gdal_translate -b"
         )
-    together = file.count if file.interleaving is not None and file.interleaving.name == "pixel" else 1
+    try:
+        interleaving = file.interleaving
+    except ValueError as error:
+        raise SceneDamaged(
+            f"{shown}: it says that its bands lie in a way that is none ({error}); rewrite it with "
+            "gdal_translate"
+        ) from error
+    together = file.count if interleaving is not None and interleaving.name == "pixel" else 1
     for (rows, cols), dtype in zip(file.block_shapes, file.dtypes, strict=True):
         size = rows * cols * _pixel_bytes(dtype) * together
         if size > MAX_BLOCK_BYTES:

@@ -64,6 +64,9 @@ class CheckedVRT:
 
         ``mask`` is the name of a raster that says where there are data, unless the VRT says so itself.
         """
+        # Nothing is read of overviews, and thousands of them would be made for ever.
+        for overviews in self.root.findall("OverviewList"):
+            self.root.remove(overviews)
         for element, path in self.named:
             shared = element.get("shared")
             element.attrib = {"relativeToVRT": "0"} | ({"shared": shared} if shared in ("0", "1") else {})

@@ -12,7 +12,16 @@ import rasterio
 from rasters import UTM, textured, write_scene
 from virtual_rasters import band, source, write_bands
 
-from tiling import MissingGeoreferencing, SceneDamaged, ScenePair, UnsafeReference, choose_bands, describe
+from tiling import (
+    MissingGeoreferencing,
+    SceneDamaged,
+    ScenePair,
+    UnsafeReference,
+    Window,
+    choose_bands,
+    describe,
+    open_scene,
+)
 
 IMAGE = textured(40, 60)
 READ = """import sys
@@ -116,3 +125,19 @@ def test_names_of_bands_in_another_encoding_say_nothing(folder):
     (folder / "a.tif.aux.xml").write_bytes(text)
     info = describe(folder / "a.tif")
     assert info.descriptions == (None,) * 3 and choose_bands(info).numbers == (1, 2, 3)
+
+
+@pytest.mark.timeout(60)
+def test_overviews_of_a_vrt_are_not_made(folder):
+    bands = "".join(band(n, source("a.tif", n)) for n in (1, 2, 3))
+    path = write_bands(folder / "b.vrt", f"<OverviewList>{'2 ' * 100_000}</OverviewList>{bands}")
+    with ScenePair.open(path, path) as pair:
+        assert np.array_equal(pair.read(Window(0, 0, 60, 40))[0], IMAGE)
+    with open_scene(path) as file:
+        assert file.overviews(1) == []
+
+
+def test_an_order_of_bands_that_is_none_is_refused(folder):
+    bands = "".join(band(n, source("a.tif", n)) for n in (1, 2, 3))
+    text = '<Metadata domain="IMAGE_STRUCTURE"><MDI key="INTERLEAVE">blorp</MDI></Metadata>'
+    refused(SceneDamaged, write_bands(folder / "b.vrt", text + bands), "blorp", "gdal_translate")
