@@ -216,10 +216,10 @@ def load_model(folder: ModelFolder) -> ChangeCaptioner:
     """
     from safetensors import SafetensorError
 
+    from rscc.inference.tensors import load_weights
     from rscc.models import model_class
     from rscc.models.trunks import build_backbone
     from rscc.text.tokenizer import load_vocabulary
-    from rscc.weights import load_weights
 
     check_whole(folder.card, folder.path)
     vocabulary = load_vocabulary(folder.path / "vocabulary.json")

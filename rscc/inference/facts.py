@@ -94,7 +94,7 @@ class FactModel:
             OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError: they are damaged, or do
                 not fit each other.
         """
-        from rscc.weights import load_weights
+        from rscc.inference.tensors import load_weights
 
         content = json.loads((folder / RULES).read_text(encoding="utf-8"))
         state = load_weights(folder / WEIGHTS)
