@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from rscc.devices import pick_device
+from rscc.errors import NonFiniteOutput
 from rscc.inference.calibration import FlagCalibration, changed_probability
 from rscc.inference.explanations import Explanation, explain_features
 from rscc.inference.localisers import Localiser, build_localiser
@@ -37,6 +38,9 @@ PLACE_WORDS = frozenset(
 
 class Captioner:
     """Captions pairs of images and finds their changed pixels.
+
+    Whatever is asked of it, :class:`~rscc.errors.NonFiniteOutput` is raised where the network answers NaN or
+    infinity: no threshold is below these, so they would be taken for "no change".
 
     Attributes:
         card: what the model says of itself.
@@ -192,20 +196,23 @@ class Captioner:
         self, before: np.ndarray, after: np.ndarray, *, head: bool = True, focus: np.ndarray | None = None
     ) -> DifferenceFeatures:
         """Encode pairs; ``head``: with what finding the changed pixels needs."""
-        return self._model.encode(
+        features = self._model.encode(
             self._tensor(before),
             self._tensor(after),
             head=head and self._localiser.needs_head,
             focus=None if focus is None else self._tensor(focus.astype(np.float32)),
         )
+        self._check_finite(features.tokens, features.changed_logits, features.change_logits)
+        return features
 
     def _find(self, features: DifferenceFeatures) -> ChangePrediction:
         images = features.pair.images
         assert images is not None
         maps = self._localiser.maps(self._model, features, (images[0].shape[-2], images[0].shape[-1]))
+        changed = changed_probability(features, self._flag)
+        self._check_finite(maps, changed)
         return ChangePrediction(
-            change_probability=maps.cpu().numpy(),
-            changed_probability=changed_probability(features, self._flag).cpu().numpy(),
+            change_probability=maps.cpu().numpy(), changed_probability=changed.cpu().numpy()
         )
 
     def _logits(
@@ -215,6 +222,7 @@ class Captioner:
         maps = (features.pair.maps_before, features.pair.maps_after)
         with torch.autocast(self.device.type, enabled=False):
             logits = self.facts.heads(*(one.float() for one in maps), change, regions)
+        self._check_finite(logits)
         values: np.ndarray = logits.float().cpu().numpy()
         return values
 
@@ -247,9 +255,10 @@ class Captioner:
             choice=self.card.choice,
             avoided=self._place_words if placeless else (),
         )
-        probabilities = [1.0] * len(hypotheses)
-        if not assume_changed:
-            probabilities = changed_probability(features, self._flag).tolist()
+        likelihoods = torch.tensor([ranked[0].score for ranked in hypotheses])
+        known = torch.ones_like(likelihoods) if assume_changed else changed_probability(features, self._flag)
+        self._check_finite(likelihoods, known)
+        probabilities = known.tolist()
         captions = []
         for probability, ranked in zip(probabilities, hypotheses, strict=True):
             if not assume_changed and probability < self.card.changed_threshold:
@@ -275,6 +284,20 @@ class Captioner:
             return likelihood
         changed = probability if self.card.changed_threshold > 0 else 1.0
         return changed * calibration.score.probability(likelihood)
+
+    def _check_finite(self, *answers: torch.Tensor | None) -> None:
+        """Raise NonFiniteOutput unless all numbers of answers (B, ...) are finite."""
+        for answer in answers:
+            if answer is None:
+                continue
+            sound = answer.isfinite().reshape(len(answer), -1).all(1)
+            if not bool(sound.all()):
+                pairs = (~sound).nonzero().flatten().tolist()
+                raise NonFiniteOutput(
+                    f"{self.card.name}: the network answers NaN or infinity for pair {pairs[0] + 1} of "
+                    f"{len(answer)}; get a sound copy of the model, or try another device",
+                    pairs,
+                )
 
     @property
     def _flag(self) -> FlagCalibration | None:

@@ -4,6 +4,8 @@ The command prints ``str(error)`` as one line on stderr and exits with ``error.e
 (2: the input or an option is wrong; 1: the input was right but the run failed).
 """
 
+from collections.abc import Sequence
+
 
 class RsccError(Exception):
     """Root of every error that the ``rscc`` package raises on purpose."""
@@ -47,3 +49,13 @@ class NonFiniteLoss(RsccError):
     """Training met a NaN or an infinity; the message lists every loss term."""
 
     exit_code = 1
+
+
+class NonFiniteOutput(RsccError):
+    """The network answered NaN or infinity; ``pairs`` are the places of such pairs in what it was given."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, pairs: Sequence[int] = ()) -> None:
+        super().__init__(message)
+        self.pairs = list(pairs)

@@ -221,11 +221,12 @@ def load_model(folder: ModelFolder) -> ChangeCaptioner:
     """Build the model of a checked folder with its weights, in evaluation mode, in float32.
 
     Raises:
-        ModelFolderInvalid: the weights are damaged, do not fit the described sizes, or are a part only.
+        ModelFolderInvalid: the weights are damaged, not all numbers, do not fit the described sizes, or are a
+            part only.
     """
     from safetensors import SafetensorError
-    from safetensors.torch import load_file
 
+    from rscc.inference.tensors import load_weights
     from rscc.models import model_class
     from rscc.models.trunks import build_backbone
     from rscc.stored_weights import built_for, stored_elements
@@ -247,7 +248,7 @@ def load_model(folder: ModelFolder) -> ChangeCaptioner:
         first = (str(error).splitlines() or [type(error).__name__])[0]
         raise ModelFolderInvalid(f"{folder.path / 'model.json'}: {first}") from error
     try:
-        state = load_file(weights)
+        state = load_weights(weights)
         result = model.load_state_dict({name: value.float() for name, value in state.items()}, strict=False)
         missing = [name for name in result.missing_keys if not name.endswith("num_batches_tracked")]
         if missing or result.unexpected_keys:

@@ -36,6 +36,7 @@ from tiling.location import is_address, locate
 from tiling.mosaic import Band, ChangeMosaic
 from tiling.normalization import Normalization
 from tiling.pair import ScenePair
+from tiling.plain import is_odd, plain_only
 from tiling.polygons import ChangeRegion, Polygonizer, polygonize
 from tiling.radiometry import Stretch
 from tiling.reader import PairTile, read_tiles
@@ -43,10 +44,12 @@ from tiling.registration import Registration
 from tiling.regularize import regularized
 from tiling.remote import safe_environment
 from tiling.scene import SceneInfo, describe, files_of, open_scene
+from tiling.sidecars import MAX_TEXT_BYTES
 from tiling.vrt import checked_sources, looks_like_vrt
 
 __all__ = [
     "ANYWHERE",
+    "MAX_TEXT_BYTES",
     "Access",
     "AddressForbidden",
     "ArchiveUnclear",
@@ -96,11 +99,13 @@ __all__ = [
     "geodesic_area_m2",
     "group_regions",
     "is_address",
+    "is_odd",
     "lattice",
     "locate",
     "looks_like_vrt",
     "on_map",
     "open_scene",
+    "plain_only",
     "plan_frame",
     "pole_in",
     "polygonize",

@@ -16,7 +16,8 @@ from shapely.geometry import Polygon, box
 from tiling.errors import BoundsInvalid, NoOverlap, ResolutionInvalid, SceneTooLarge
 from tiling.geodesy import ground_sampling, near, on_map, transformer, utm_crs
 from tiling.grid import Window
-from tiling.scene import MAX_PIXELS, SceneInfo
+from tiling.limits import MAX_PIXELS
+from tiling.scene import SceneInfo
 
 WGS84 = "EPSG:4326"
 # Outlines are cut into this many edges a side before they are reprojected, because they bend.

@@ -25,6 +25,8 @@ SQUARED_FROM = 6
 LEAST_PART = 1e-3
 # Longitudes may go on beyond the antimeridian, as far as once around the Earth from its middle.
 _LONGITUDE, _LATITUDE = 540.0, 90.0
+# No pixel and no place on Earth is so far from where counting begins.
+_ENDLESS = 1e12
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,12 @@ def placement(shown: str, file: DatasetReader) -> Placement:
         if not points:
             raise _unplaced(shown, by_camera=file.rpcs is not None)
         crs, gcps = points_crs, tuple(points)
+        places = [(point.col, point.row, point.x, point.y) for point in points]
+        if not (np.abs(np.array(places, float)) < _ENDLESS).all():
+            raise MissingGeoreferencing(
+                f"{shown}: its ground control points are not all numbers that can be; correct them with "
+                "gdal_edit"
+            )
     # A plan of a building has a system that is neither projected nor geographic.
     if not crs or not ((system := CRS.from_user_input(crs)).is_projected or system.is_geographic):
         raise MissingCRS(

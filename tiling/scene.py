@@ -29,14 +29,16 @@ from tiling.archives import head_of
 from tiling.damage import sound_header
 from tiling.errors import (
     NotARaster,
+    SceneDamaged,
     SceneIsFolder,
     SceneNotFound,
-    SceneTooLarge,
     SceneUnreadable,
     UnsafeReference,
 )
+from tiling.limits import check_header, check_substance
 from tiling.location import Location, locate
 from tiling.placement import outline, placement
+from tiling.plain import plain_only
 from tiling.remote import network_error, safe_environment
 from tiling.sidecars import MASK, Sidecars
 from tiling.virtual import pinned
@@ -52,9 +54,6 @@ _STARTS = {
 }
 _NAMES = {"GTiff": "GeoTIFF", "JP2OpenJPEG": "JPEG 2000 file"}
 _HEAD = 1024
-MAX_PIXELS = 10**11
-MAX_BANDS = 256
-MAX_BLOCK_BYTES = 2**29
 
 
 @dataclass(frozen=True)
@@ -180,17 +179,25 @@ def files_of(scene: SceneInfo) -> set[str]:
 @contextmanager
 def _checked(location: Location, access: Access) -> Iterator[DatasetReader]:
     access.check(location)
-    with safe_environment(location.source), _opened(location) as file:
-        _check_header(location.shown, file)
-        yield file
+    with safe_environment(location.source):
+        opened, parts = _opened(location)
+        with opened as file:
+            check_header(location.shown, file)
+            if location.local is not None:
+                check_substance(location.shown, file, parts)
+            yield file
 
 
-def _opened(location: Location) -> DatasetReader:
-    """Open a scene with the driver that its first bytes call for, after the checks of what it refers to."""
+def _opened(location: Location) -> tuple[DatasetReader, list[Path]]:
+    """Open a scene with the driver that its first bytes call for, after the checks of what it refers to.
+
+    Returns with it the files of this machine that its pixels are read from.
+    """
     if location.local is None:
-        return _open_remote(location.shown, location.source)
+        return _open_remote(location.shown, location.source), []
     if location.member is not None:
-        return _open_member(location.shown, location.local, location.member, location.source)
+        member = _open_member(location.shown, location.local, location.member, location.source)
+        return member, [location.local]
     return _open_file(location.shown, Path(location.source))
 
 
@@ -215,22 +222,22 @@ def _open_member(shown: str, archive: Path, member: str, source: str) -> Dataset
     return _open_as(shown, source, _driver(shown, head))
 
 
-def _open_file(shown: str, path: Path) -> DatasetReader:
+def _open_file(shown: str, path: Path) -> tuple[DatasetReader, list[Path]]:
     head = _head(shown, path)
     sidecars = Sidecars()
     if looks_like_vrt(head):
         return _open_vrt(shown, path, sidecars)
     _check_sidecars(shown, path, sidecars)
-    return _open_as(shown, path, _driver(shown, head))
+    return _open_as(shown, path, _driver(shown, head)), [path]
 
 
-def _open_vrt(shown: str, path: Path, sidecars: Sidecars) -> DatasetReader:
+def _open_vrt(shown: str, path: Path, sidecars: Sidecars) -> tuple[DatasetReader, list[Path]]:
     """Open a VRT as it was checked: GDAL sees neither the file nor, by itself, what lies beside it."""
     vrt = checked_vrt(shown, path)
-    names = {source: _check_source(shown, source, sidecars) for source in vrt.sources}
+    names = {source: _check_source(shown, source, sidecars, vrt.bands[source]) for source in vrt.sources}
     beside = _check_sidecars(shown, path, sidecars)
     mask = next((pinned(shown, str(file), "GTiff") for file in beside if file.suffix.lower() == MASK), None)
-    return _open_as(shown, vrt.text(names, mask), "VRT")
+    return _open_as(shown, vrt.text(names, mask), "VRT"), [path, *vrt.sources]
 
 
 def _open_as(shown: str, source: str | Path, driver: str) -> DatasetReader:
@@ -280,10 +287,10 @@ _ungeoreferenced = _Ungeoreferenced()
 def _head(shown: str, path: Path) -> bytes:
     if os.path.isdir(path):
         raise SceneIsFolder(f"{shown}: this is a folder; name the raster file in it")
-    if not os.path.isfile(path):
+    if not os.path.exists(path):
         raise SceneNotFound(f"{shown}: there is no such file; check the path")
     try:
-        with path.open("rb") as file:
+        with open(path, "rb", opener=plain_only) as file:
             return file.read(_HEAD)
     except OSError as error:
         raise SceneUnreadable(
@@ -301,8 +308,11 @@ def _driver(shown: str, head: bytes) -> str:
     )
 
 
-def _check_source(shown: str, source: Path, sidecars: Sidecars) -> str:
-    """Check a source of a VRT; return the name by which GDAL opens it with the driver of the check."""
+def _check_source(shown: str, source: Path, sidecars: Sidecars, bands: int) -> str:
+    """Check a source of a VRT, of which it wants so many bands at least.
+
+    Returns the name by which GDAL opens it with the driver of the check.
+    """
     if not os.path.isfile(source):
         raise SceneNotFound(
             f"{shown}: the VRT names {source.name}, which is not there; put it back or rebuild the VRT"
@@ -315,7 +325,11 @@ def _check_source(shown: str, source: Path, sidecars: Sidecars) -> str:
     _check_sidecars(str(source), source, sidecars)
     driver = _driver(str(source), head)
     with _open_as(str(source), source, driver) as file:
-        _check_header(str(source), file)
+        check_header(str(source), file)
+        if bands > file.count:  # GDAL would not survive a wish for the mask of a band that is not there
+            raise SceneDamaged(
+                f"{shown}: the VRT asks for band {bands} of {source.name}, which has {file.count}; rebuild it"
+            )
     return pinned(shown, str(source), driver)
 
 
@@ -328,30 +342,8 @@ def _check_sidecars(shown: str, path: Path, sidecars: Sidecars) -> list[Path]:
         # Overviews may have a mask, a mask overviews.
         _check_sidecars(shown, beside, sidecars)
         with _open_as(str(beside), beside, "GTiff") as file:
-            _check_header(str(beside), file)
+            check_header(str(beside), file)
     return found
-
-
-def _check_header(shown: str, file: DatasetReader) -> None:
-    if file.width * file.height > MAX_PIXELS:
-        raise SceneTooLarge(
-            f"{shown}: {file.width} x {file.height} pixels are more than {MAX_PIXELS:.0e}; cut it"
-        )
-    if file.count > MAX_BANDS:
-        raise SceneTooLarge(
-            f"{shown}: {file.count} bands are more than {MAX_BANDS}; keep three with gdal_translate -b"
-        )
-    together = file.count if file.interleaving is not None and file.interleaving.name == "pixel" else 1
-    for (rows, cols), dtype in zip(file.block_shapes, file.dtypes, strict=True):
-        size = rows * cols * (4 if dtype == "complex_int16" else np.dtype(dtype).itemsize) * together
-        if size > MAX_BLOCK_BYTES:
-            raise SceneTooLarge(
-                f"{shown}: its blocks of {cols} x {rows} pixels take {size / 2**20:.0f} MiB, more than "
-                f"{MAX_BLOCK_BYTES // 2**20}; tile it with gdal_translate -of COG"
-            )
-    # GDAL does not mind upper and lower case.
-    if any(key.upper() == "OVERVIEW_FILE" for key in file.tags(ns="OVERVIEWS")):
-        raise UnsafeReference(f"{shown}: it names a file of overviews; remove that entry with gdal_edit")
 
 
 def _described(location: Location, access: Access, file: DatasetReader) -> SceneInfo:
@@ -374,7 +366,7 @@ def _described(location: Location, access: Access, file: DatasetReader) -> Scene
         colors=tuple(color.name for color in file.colorinterp),
         masked_by=_masked_by(file),
         gcps=place.gcps,
-        descriptions=tuple(file.descriptions),
+        descriptions=_descriptions(file),
         palette=_palette(file),
         scales=tuple(float(scale) for scale in file.scales),
         offsets=tuple(float(offset) for offset in file.offsets),
@@ -382,11 +374,21 @@ def _described(location: Location, access: Access, file: DatasetReader) -> Scene
     )
 
 
+def _descriptions(file: DatasetReader) -> tuple[str | None, ...]:
+    try:
+        return tuple(file.descriptions)
+    except UnicodeDecodeError:
+        return (None,) * file.count  # names in another encoding than UTF-8 say nothing
+
+
 def _palette(file: DatasetReader) -> tuple[tuple[int, int, int, int], ...] | None:
     first, *others = file.colorinterp
     if first != ColorInterp.palette or any(color != ColorInterp.alpha for color in others):
         return None
-    table = file.colormap(1)
+    try:
+        table = file.colormap(1)
+    except ValueError:
+        return None  # there is none: what is called a palette is grey
     return tuple(table[value] for value in range(len(table)))
 
 

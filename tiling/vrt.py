@@ -15,6 +15,7 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
 from tiling.errors import SceneTooLarge, UnsafeReference
+from tiling.plain import plain_only
 
 MAX_BYTES = 16 * 2**20
 MAX_SOURCES = 10_000
@@ -46,10 +47,12 @@ class CheckedVRT:
     Attributes:
         root: what was read.
         named: each element that names a source, and the file it names.
+        bands: the highest number of a band that is asked for, of each source.
     """
 
     root: Element
     named: tuple[tuple[Element, Path], ...]
+    bands: Mapping[Path, int]
 
     @property
     def sources(self) -> list[Path]:
@@ -61,6 +64,9 @@ class CheckedVRT:
 
         ``mask`` is the name of a raster that says where there are data, unless the VRT says so itself.
         """
+        # Nothing is read of overviews, and thousands of them would be made for ever.
+        for overviews in self.root.findall("OverviewList"):
+            self.root.remove(overviews)
         for element, path in self.named:
             shared = element.get("shared")
             element.attrib = {"relativeToVRT": "0"} | ({"shared": shared} if shared in ("0", "1") else {})
@@ -107,7 +113,7 @@ def checked_vrt(shown: str, path: Path) -> CheckedVRT:
             )
         if element.tag == "SourceFilename":
             named.append((element, _source(shown, folder, element, own.get("relativetovrt", "0"))))
-    checked = CheckedVRT(root, tuple(named))
+    checked = CheckedVRT(root, tuple(named), _bands(shown, root, dict(named)))
     if len(checked.sources) > MAX_SOURCES:
         raise SceneTooLarge(
             f"{shown}: the VRT names {len(checked.sources)} sources, more than {MAX_SOURCES}; merge some"
@@ -115,10 +121,29 @@ def checked_vrt(shown: str, path: Path) -> CheckedVRT:
     return checked
 
 
+def _bands(shown: str, root: Element, named: Mapping[Element, Path]) -> dict[Path, int]:
+    """Return the highest number of a band that is asked for, of each source."""
+    bands: dict[Path, int] = {}
+    for element in root.iter():
+        numbers = [_band_number(shown, child.text or "") for child in element.findall("SourceBand")]
+        for child in element.findall("SourceFilename"):
+            bands[named[child]] = max(bands.get(named[child], 1), *numbers, 1)
+    return bands
+
+
+def _band_number(shown: str, text: str) -> int:
+    """Return the number in ``2``, ``mask,2`` or ``mask``."""
+    match = re.fullmatch(r"(?:mask(?:,|$))?(\d{1,6})?", text.strip())
+    if not match:
+        raise UnsafeReference(f"{shown}: the VRT asks for the band {text!r}, which is none; {_REMEDY}")
+    return int(match[1] or 1)
+
+
 def _parsed(shown: str, path: Path) -> Element:
     if path.stat().st_size > MAX_BYTES:
         raise SceneTooLarge(f"{shown}: a VRT of more than {MAX_BYTES // 2**20} MiB; convert it to a GeoTIFF")
-    text = path.read_bytes()
+    with open(path, "rb", opener=plain_only) as file:
+        text = file.read()
     if b"<!" in text.replace(b"<!--", b"").replace(b"<![CDATA[", b""):
         raise UnsafeReference(f"{shown}: the VRT declares a document type or entities; {_REMEDY}")
     if b"<?" in re.sub(rb"\A(\xef\xbb\xbf)?\s*<\?xml\s", b"", text):

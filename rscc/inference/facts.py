@@ -92,13 +92,14 @@ class FactModel:
         """Read the members of a folder.
 
         Raises:
+            ModelFolderInvalid: a tensor holds NaN or infinity.
             OSError, ValueError, KeyError, TypeError, RuntimeError, MemoryError, SafetensorError: they are
                 damaged, or do not fit each other.
         """
-        from safetensors.torch import load_file
+        from rscc.inference.tensors import load_weights
 
         content = parsed_json((folder / RULES).read_text(encoding="utf-8"))
-        state = load_file(folder / WEIGHTS)
+        state = load_weights(folder / WEIGHTS)
         with built_for(stored_elements(folder / WEIGHTS)):
             heads = FactHeads(**content["sizes"])
         heads.load_state_dict(_part(state, "heads."))
@@ -107,6 +108,8 @@ class FactModel:
         rules = FactRules(slopes, offsets, sure, stored["scores"])
         if not len(rules.slopes) == len(rules.offsets) == len(rules.sure) == len(ANSWERS):
             raise ValueError(f"{RULES}: needs {len(ANSWERS)} rules")
+        if not np.isfinite([slopes, offsets, sure]).all():
+            raise ValueError(f"{RULES}: its slopes, offsets and sure must be numbers")
         phrasing = None
         if content["phrasing"] is not None:
             arrays = {name: value.float().numpy() for name, value in _part(state, "phrasing.").items()}

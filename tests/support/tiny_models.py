@@ -196,3 +196,10 @@ CAPTIONS = (
     "many trees are removed on the left side of the scene",
     "villas are built",
 )
+
+
+@torch.no_grad()
+def overflowing(model: ChangeCaptioner) -> ChangeCaptioner:
+    """Make finite weights that no activation stays finite with."""
+    model.backbone.stages[0][0].bias.fill_(3e38)
+    return model

@@ -1,37 +1,143 @@
-"""Headers that GDAL reads piece by piece, some pieces of which are damaged: refused in one line."""
+"""Headers of strangers that say what cannot be: an ordinary error that names the file, or the rest of them.
 
-from __future__ import annotations
+What a VRT asks of its sources can even end the process, so it is asked for in another one.
+"""
 
-import zipfile
+import subprocess
+import sys
 
 import numpy as np
 import pytest
-from rasters import textured, write_scene
+import rasterio
+from rasters import UTM, textured, write_scene
+from virtual_rasters import band, source, write_bands
 
-from tiling import SceneDamaged, TilingError, describe
+from tiling import (
+    MissingGeoreferencing,
+    SceneDamaged,
+    ScenePair,
+    UnsafeReference,
+    Window,
+    choose_bands,
+    describe,
+    open_scene,
+)
 
 IMAGE = textured(40, 60)
+READ = """import sys
+from tiling import ScenePair
+try:
+    ScenePair.open(*sys.argv[1:])
+except Exception as error:
+    print(error)
+"""
 
 
-def test_a_name_of_a_band_that_is_no_text(tmp_path):
-    path = write_scene(tmp_path / "a.tif", IMAGE)
-    band = b'<PAMRasterBand band="1"><Description>\xff\xfe</Description></PAMRasterBand>'
-    (tmp_path / "a.tif.aux.xml").write_bytes(b"<PAMDataset>" + band + b"</PAMDataset>")
-    with pytest.raises(SceneDamaged, match=r"a\.tif: its header is damaged") as caught:
+def refused(error, path, *words):
+    with pytest.raises(error) as caught:
         describe(path)
-    assert "\n" not in str(caught.value)
+    message = str(caught.value)
+    assert message.startswith(f"{path}") and "; " in message and "\n" not in message
+    assert all(word in message for word in words)
 
 
-def test_a_member_of_an_archive_whose_packed_bytes_are_damaged(tmp_path):
-    noise = np.random.default_rng(1).integers(0, 255, (3, 200, 200), np.uint8)
-    write_scene(tmp_path / "a.tif", noise)
-    with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.write(tmp_path / "a.tif", "a.tif")
-    sound = (tmp_path / "a.zip").read_bytes()
-    for place in range(40, len(sound) - 120, 1009):
-        content = bytearray(sound)
-        content[place : place + 60] = b"\xff" * 60
-        (tmp_path / "a.zip").write_bytes(content)
-        with pytest.raises(TilingError, match=r"a\.zip") as caught:
-            describe(tmp_path / "a.zip")
-        assert "\n" not in str(caught.value)
+# Bands that are not there
+
+
+@pytest.mark.parametrize("wish", ["mask,4", "mask,9", " mask,999999 ", "4", "9"])
+def test_a_vrt_does_not_ask_for_bands_that_its_source_lacks(folder, wish):
+    """The mask of a band that is not there ends GDAL, and the process with it."""
+    path = write_bands(folder / "b.vrt", "".join(band(n, source("a.tif", wish)) for n in (1, 2, 3)))
+    done = subprocess.run([sys.executable, "-c", READ, str(path), str(path)], capture_output=True, text=True)
+    assert done.returncode == 0 and "the VRT asks for band" in done.stdout
+    refused(SceneDamaged, path, "of a.tif, which has 3", "rebuild")
+
+
+@pytest.mark.parametrize("wish", ["mask,x", "mask,-1", "-1", "1.5", "mask,1,2", "overview", "1" * 40])
+def test_a_vrt_asks_for_bands_by_number(folder, wish):
+    refused(UnsafeReference, write_bands(folder / "b.vrt", band(1, source("a.tif", wish))), "which is none")
+
+
+@pytest.mark.parametrize("wish", ["mask,3", "mask", " 3 ", ""])
+def test_bands_and_masks_that_are_there_are_read(folder, wish):
+    write_scene(folder / "a.tif", IMAGE, mask=np.ones((40, 60), bool))
+    path = write_bands(folder / "b.vrt", "".join(band(n, source("a.tif", wish)) for n in (1, 2, 3)))
+    with ScenePair.open(path, path) as pair:
+        assert pair.grid.width == 60
+
+
+# Masks and palettes
+
+
+def write_mask(path, bands=1, **flags):
+    """Write a mask beside a raster; ``flags`` is what it says of itself."""
+    write_scene(path.with_name("mask.tif"), np.full((bands, 40, 60), 255, np.uint8))
+    with rasterio.open(path.with_name("mask.tif"), "r+") as file:
+        file.update_tags(**flags)
+    path.with_name("mask.tif").rename(path.with_name(f"{path.name}.msk"))
+
+
+def test_a_mask_that_lacks_bands_is_damaged(folder):
+    path = folder / "a.tif"
+    write_mask(path, INTERNAL_MASK_FLAGS_1="2", INTERNAL_MASK_FLAGS_2="2", INTERNAL_MASK_FLAGS_3="2")
+    assert describe(path).masked_by == "mask"
+    (folder / "a.tif.msk").unlink()
+    write_mask(path, INTERNAL_MASK_FLAGS_1="2", INTERNAL_MASK_FLAGS_2="x", INTERNAL_MASK_FLAGS_3="-1")
+    refused(SceneDamaged, path, "its mask is damaged", "remove it")
+
+
+def test_a_palette_without_colours_is_grey(folder):
+    tiff = write_scene(folder / "grey.tif", IMAGE[:1], colors=["palette"], photometric="minisblack")
+    vrt = write_bands(folder / "b.vrt", band(1, "<ColorInterp>Palette</ColorInterp>" + source("grey.tif")))
+    for path in (tiff, vrt):
+        info = describe(path)
+        assert info.palette is None and choose_bands(info).how == "gray"
+        with ScenePair.open(path, path) as pair:
+            assert pair.grid.width == 60
+
+
+# Places and names
+
+
+def gcps(*points):
+    listed = (
+        f'<GCP Id="{n}" Pixel="{p[0]}" Line="{p[1]}" X="{p[2]}" Y="{p[3]}"/>' for n, p in enumerate(points)
+    )
+    return f'<GCPList Projection="{UTM}">{"".join(listed)}</GCPList>'
+
+
+CORNERS = [(0, 0, 500_000, 5_600_000), (60, 0, 500_030, 5_600_000), (0, 40, 500_000, 5_599_980)]
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf", "1e308", "-1e13"])
+@pytest.mark.parametrize("number", range(4), ids=["column", "row", "x", "y"])
+def test_control_points_are_numbers(folder, value, number):
+    bands = "".join(band(n, source("a.tif", n)) for n in (1, 2, 3))
+    describe(write_bands(folder / "b.vrt", bands, place=gcps(*CORNERS)))
+    point = [60, 40, 500_030, 5_599_980]
+    point[number] = value
+    path = write_bands(folder / "b.vrt", bands, place=gcps(*CORNERS, point))
+    refused(MissingGeoreferencing, path, "control points", "gdal_edit")
+
+
+def test_names_of_bands_in_another_encoding_say_nothing(folder):
+    text = b'<PAMDataset><PAMRasterBand band="1"><Description>\xff</Description></PAMRasterBand></PAMDataset>'
+    (folder / "a.tif.aux.xml").write_bytes(text)
+    info = describe(folder / "a.tif")
+    assert info.descriptions == (None,) * 3 and choose_bands(info).numbers == (1, 2, 3)
+
+
+@pytest.mark.timeout(60)
+def test_overviews_of_a_vrt_are_not_made(folder):
+    bands = "".join(band(n, source("a.tif", n)) for n in (1, 2, 3))
+    path = write_bands(folder / "b.vrt", f"<OverviewList>{'2 ' * 100_000}</OverviewList>{bands}")
+    with ScenePair.open(path, path) as pair:
+        assert np.array_equal(pair.read(Window(0, 0, 60, 40))[0], IMAGE)
+    with open_scene(path) as file:
+        assert file.overviews(1) == []
+
+
+def test_an_order_of_bands_that_is_none_is_refused(folder):
+    bands = "".join(band(n, source("a.tif", n)) for n in (1, 2, 3))
+    text = '<Metadata domain="IMAGE_STRUCTURE"><MDI key="INTERLEAVE">blorp</MDI></Metadata>'
+    refused(SceneDamaged, write_bands(folder / "b.vrt", text + bands), "blorp", "gdal_translate")

@@ -1,6 +1,7 @@
 import struct
 import sys
 import warnings
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -9,8 +10,9 @@ import opened_scenes
 import pytest
 import rasterio
 from PIL import Image
+from rasterio.windows import Window as RasterWindow
 from rasters import north_up, textured, write_scene
-from virtual_rasters import write_vrt
+from virtual_rasters import band, source, write_bands, write_vrt
 
 import tiling.scene
 from tiling import (
@@ -131,7 +133,7 @@ def test_too_large_blocks(tmp_path):
     blocks = {"blockxsize": 16_384, "blockysize": 16_384}
     path = write_bomb(tmp_path / "bomb.tif", 20_000, 20_000, interleave="pixel", **blocks)
     refused(SceneTooLarge, path, "16384 x 16384", "COG")
-    describe(write_bomb(tmp_path / "a.tif", 20_000, 20_000, interleave="band", **blocks))
+    describe(write_bomb(tmp_path / "a.tif", 9_000, 9_000, interleave="band", **blocks))
 
 
 @pytest.mark.parametrize("driver", ["PNG", "JPEG"])
@@ -282,3 +284,28 @@ def test_threads_that_open_files_without_georeferencing_leave_warnings_as_they_w
     finally:
         sys.setswitchinterval(interval)
     assert list(warnings.filters) == before
+
+
+def test_a_scene_that_is_nearly_all_empty_is_not_worked_through(tmp_path):
+    empty = "".join(band(number, "") for number in (1, 2, 3))
+    path = write_bands(tmp_path / "bomb.vrt", empty, (300_000, 300_000))
+    assert path.stat().st_size < 400
+    refused(SceneTooLarge, path, "300000 x 300000", "bytes", "empty", "-projwin")
+    path = write_bomb(tmp_path / "bomb.tif", 20_000, 20_000, blockxsize=512, blockysize=512)
+    refused(SceneTooLarge, path, "20000 x 20000", "empty")
+    with zipfile.ZipFile(tmp_path / "bomb.zip", "w") as archive:
+        archive.write(path, "bomb.tif")
+    refused(SceneTooLarge, tmp_path / "bomb.zip/bomb.tif", "20000 x 20000", "empty")
+    refused(SceneTooLarge, write_bands(tmp_path / "a.vrt", empty, (10_001, 10_000)), "empty")
+    describe(write_bands(tmp_path / "b.vrt", empty, (10_000, 10_000)))
+
+
+def test_a_sparse_scene_with_something_in_it_is_read(tmp_path):
+    """Of 20,000 x 20,000 pixels 512 x 512 have data, which are not packed."""
+    path = write_bomb(tmp_path / "a.tif", 20_000, 20_000, blockxsize=512, blockysize=512)
+    with rasterio.open(path, "r+") as file:
+        file.write(textured(512, 512), window=RasterWindow(1024, 2048, 512, 512))
+    assert path.stat().st_size < 20_000**2 / 400
+    describe(path)
+    write_bands(tmp_path / "a.vrt", "".join(band(n, source("a.tif", n)) for n in (1, 2, 3)), (20_000, 20_000))
+    describe(tmp_path / "a.vrt")

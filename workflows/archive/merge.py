@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rscc.sequences import batches
+from tiling import plain_only
 from workflows.archive.archive import Archive
 from workflows.errors import ArchiveMissing, ReportsDamaged, ShardsDiffer, ShardsUnfinished
 from workflows.files import write_together
@@ -225,7 +226,8 @@ def common_record(shards: Shards) -> str | None:
     first: tuple[ArchiveFolder, str, Mapping[str, Any]] | None = None
     for shard in shards.values():
         try:
-            text = shard.run.read_text(encoding="utf-8")
+            with open(shard.run, encoding="utf-8", opener=plain_only) as file:
+                text = file.read()
             decisive = _decisive(json.loads(text))
         except FileNotFoundError:
             continue

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tiling import plain_only
 from workflows.archive.archive import Archive
 from workflows.archive.dispatch import Dispatch, DispatchOptions
 from workflows.archive.interrupts import patient_interrupts
@@ -192,7 +193,8 @@ def _write_record(
         record |= {"versions": versions(), "engine": engine}
     else:
         try:
-            earlier = json.loads(folder.run.read_text(encoding="utf-8"))
+            with open(folder.run, encoding="utf-8", opener=plain_only) as file:
+                earlier = json.load(file)
         except (OSError, ValueError):
             return
         record = earlier | record

@@ -12,6 +12,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+from tiling import is_odd
 from workflows.store.failures import Reason, grouped
 from workflows.store.folder import ArchiveFolder
 from workflows.store.ledger import Ledger
@@ -120,6 +121,8 @@ def is_at_work(lock: Path) -> bool:
             return lock.exists()
     import fcntl
 
+    if is_odd(lock):
+        return False
     try:
         # For reading: an archive that may not be written can be asked about, too.
         file = os.open(lock, os.O_RDONLY)

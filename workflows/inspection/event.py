@@ -12,7 +12,7 @@ from typing import Any, get_args, get_type_hints
 import shapely
 from shapely.geometry import MultiPolygon, Polygon, shape
 
-from tiling import SceneNotFound, locate
+from tiling import SceneNotFound, is_odd, locate, plain_only
 from workflows.errors import OptionInvalid, ReportInvalid
 from workflows.options import SceneOptions
 from workflows.report.change import Change
@@ -172,8 +172,10 @@ def _content(path: Path) -> dict[str, Any]:
                 f"{shown(there)}/PAIR/changes.geojson"
             )
         raise ReportInvalid(f"{name}: it is a folder; {_ANOTHER}")
-    if not path.is_file():
+    if not path.exists():
         raise ReportInvalid(f"{name}: there is no such file; {_ANOTHER}")
+    if is_odd(path):
+        raise ReportInvalid(f"{name}: it is a pipe, a socket or a device; {_ANOTHER}")
     try:
         size = path.stat().st_size
         if size > LARGEST_BYTES:
@@ -181,7 +183,8 @@ def _content(path: Path) -> dict[str, Any]:
                 f"{name}: it has {size / 2**20:,.0f} MiB; reports are read up to "
                 f"{LARGEST_BYTES / 2**20:,.0f} MiB, so caption a part of the scene with --bbox"
             )
-        text = path.read_text(encoding="utf-8")
+        with open(path, encoding="utf-8", opener=plain_only) as file:
+            text = file.read()
         content = json.loads(text, parse_constant=_refused)
     except OSError as error:
         raise ReportInvalid(f"{name}: it cannot be read ({error.strerror}); check its permissions") from error

@@ -20,6 +20,7 @@ import shapely
 from shapely.geometry import MultiPolygon
 
 from rscc.files import parsed_json
+from tiling import plain_only
 from workflows.dates import parse_date
 from workflows.errors import ReportsDamaged
 from workflows.files import guarded_cell
@@ -179,7 +180,8 @@ def _report(folder: ArchiveFolder, row: LedgerRow) -> dict[str, Any] | None:
     """
     if row.state != DONE:
         return None
-    report: dict[str, Any] = parsed_json((folder.pair_folder(row.pair) / REPORT).read_bytes())
+    with open(folder.pair_folder(row.pair) / REPORT, "rb", opener=plain_only) as file:
+        report: dict[str, Any] = parsed_json(file.read())
     return report
 
 

@@ -8,13 +8,12 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from re import Pattern
 from typing import TYPE_CHECKING, Any
 
 from tiling import ANYWHERE, Access
 from workflows.addresses import public_path
 from workflows.dates import scene_date
-from workflows.errors import CatalogInvalid
+from workflows.errors import CatalogInvalid, OptionInvalid
 from workflows.pairs.catalog import Catalog, Scene, Skipped, choose, named_rows
 from workflows.pairs.headers import Header, read_headers
 from workflows.pairs.options import CatalogOptions, within
@@ -24,11 +23,15 @@ from workflows.pairs.sidecars import Sidecars
 from workflows.pairs.table import read_pairs
 
 if TYPE_CHECKING:
+    from regex import Pattern
+
     from workflows.progress import Progress
 
 
 RASTERS = (".tif", ".tiff", ".jp2", ".j2k", ".png", ".jpg", ".jpeg", ".vrt", ".zip")
 UNMATCHED = "not like --match"
+# That a name may be compared with a pattern for; a sound pattern takes some millionths.
+SECONDS = 2.0
 
 
 @dataclass(frozen=True)
@@ -135,8 +138,18 @@ def folder_catalog(folder: str | Path, options: CatalogOptions, progress: Progre
 
 
 def key_of(name: str, pattern: Pattern[str]) -> str | None:
-    """Return what the groups of a pattern find in a path, joined; None where it is not found."""
-    match = pattern.search(name)
+    """Return what the groups of a pattern find in a path, joined; None where it is not found.
+
+    Raises:
+        OptionInvalid: it would take for ever, as ``(a+)+`` may.
+    """
+    try:
+        match = pattern.search(name, timeout=SECONDS)
+    except TimeoutError:
+        raise OptionInvalid(
+            f"match is {pattern.pattern!r}, for which {name} takes more than {SECONDS:g} s; give one "
+            "without a repeat inside a repeat"
+        ) from None
     return "-".join(group for group in match.groups() if group) or None if match else None
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from workflows.dates import parse_date
 from workflows.errors import OptionInvalid
 from workflows.options import IN_DEGREES, SceneOptions, ServerOptions, option
+
+if TYPE_CHECKING:
+    from regex import Pattern
 
 PairRule = Literal["consecutive", "first-last", "all", "yearly"]
 PAIR_RULES: tuple[PairRule, ...] = get_args(PairRule)
@@ -77,16 +79,19 @@ class CatalogOptions(ServerOptions):
         if self.match is not None:
             self.pattern()
 
-    def pattern(self) -> re.Pattern[str]:
+    def pattern(self) -> Pattern[str]:
         """Return ``match``, compiled.
 
         Raises:
             OptionInvalid: it is no pattern, or has no group.
         """
+        # Python's own re cannot be stopped: on an unlucky name some patterns take for ever.
+        import regex
+
         text = self.match or ""
         try:
-            pattern = re.compile(text)
-        except re.error as error:
+            pattern = regex.compile(text)
+        except (regex.error, RecursionError, OverflowError) as error:
             raise OptionInvalid(f"match is {text!r}, which is no pattern of Python's re: {error}") from error
         if not pattern.groups:
             raise OptionInvalid(

@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 
+from tiling import plain_only
+
 # Names under which providers give the time of acquisition and the share of clouds in percent.
 _DATES = (
     "DATE_ACQUIRED",
@@ -78,7 +80,7 @@ class Sidecars:
 @lru_cache(maxsize=256)
 def _facts(path: Path) -> tuple[str | None, float | None]:
     try:
-        with path.open(encoding="utf-8", errors="replace") as file:
+        with open(path, encoding="utf-8", errors="replace", opener=plain_only) as file:
             text = file.read(_MOST_BYTES)
     except OSError:
         return None, None

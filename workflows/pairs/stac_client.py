@@ -18,7 +18,7 @@ from http.client import HTTPException, HTTPMessage, InvalidURL
 from time import monotonic
 from typing import IO, Any
 
-from tiling import Access, SceneUnreachable, TilingError
+from tiling import Access, SceneUnreachable, TilingError, plain_only
 from workflows.addresses import public_path
 from workflows.errors import CatalogInvalid, CatalogUnreachable
 from workflows.pairs.options import CatalogOptions
@@ -281,7 +281,7 @@ class _Reader:
 
     def _opened(self, href: str, is_named: bool) -> Any:
         if not is_web(href):
-            return open(href, "rb")
+            return open(href, "rb", opener=plain_only)
         # Links of strangers have spaces and letters of every script.
         quoted = urllib.parse.quote(href, safe="%/:?#[]@!$&'()*+,;=~")
         access = replace(self.access, hosts=None) if is_named else self.access

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tiling import is_address
+from tiling import is_address, is_odd, plain_only
 from workflows.addresses import public_path
 from workflows.dates import parse_date
 from workflows.errors import DateInvalid, FormatUnsupported, PairTableInvalid
@@ -114,6 +114,8 @@ def _table_path(path: str | Path, remedy: str = "give the output such a name") -
 
 def _read(path: str | Path) -> RawTable:
     path = _table_path(path, "this is none by its name")
+    if is_odd(path):
+        raise PairTableInvalid(f"{path}: it is a pipe, a socket or a device; save the table in a file")
     if not path.is_file():
         raise PairTableInvalid(f"{path}: there is no such file; check the path, or make one with rscc pairs")
     return read_parquet(path) if path.suffix.lower() in PARQUET_SUFFIXES else _read_csv(path)
@@ -122,7 +124,7 @@ def _read(path: str | Path) -> RawTable:
 def _read_csv(path: Path) -> RawTable:
     csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_CELL))
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
+        with open(path, encoding="utf-8-sig", newline="", opener=plain_only) as file:
             first = re.sub(r'"[^"]*("|$)', "", file.readline())
             file.seek(0)
             # Spreadsheets of many countries write semicolons.

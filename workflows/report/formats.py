@@ -23,7 +23,7 @@ from shapely.geometry import MultiPolygon, Polygon, shape
 from tiling import ReprojectionFailed, geodesic_area_m2, transformer
 from workflows.report import geopackage
 from workflows.report.change import Change, feature_of
-from workflows.report.geojson import parts_of
+from workflows.report.geojson import json_text, parts_of
 from workflows.report.parquet import CRS, GROUP, PLAIN_SCHEMA, REPORT_SCHEMA, ChangeTable, change_row
 from workflows.report.qgis import qgis_style
 

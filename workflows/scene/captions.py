@@ -15,6 +15,7 @@ from workflows.progress import tell
 from workflows.scene.carrier import OpenRun
 from workflows.scene.crops import CropPlanner, View, best_caption, burnt, crop_around, view_of, zoom_side
 from workflows.scene.detection import outline_of
+from workflows.scene.failures import naming_windows
 
 if TYPE_CHECKING:
     from rscc.structures import Caption
@@ -43,15 +44,16 @@ def describe_regions(
 
     def say(batch: Sequence[Job]) -> list[Caption]:
         views = [_view(run, job, neighbours) for job in batch]
-        return run.captioner.caption(
-            np.stack([view.before for view in views]),
-            np.stack([view.after for view in views]),
-            beams=run.options.beams,
-            assume_changed=True,
-            placeless=True,
-            **_focus(views),
-            **_in_own_words(run),
-        )
+        with naming_windows(run, [job.window for job in batch]):
+            return run.captioner.caption(
+                np.stack([view.before for view in views]),
+                np.stack([view.after for view in views]),
+                beams=run.options.beams,
+                assume_changed=True,
+                placeless=True,
+                **_focus(views),
+                **_in_own_words(run),
+            )
 
     done = 0
     for batch, captions in run.sizes.run(jobs, say):

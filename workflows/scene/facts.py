@@ -16,6 +16,7 @@ from workflows.scene.captions import Job, Neighbours, jobs_of
 from workflows.scene.carrier import OpenRun
 from workflows.scene.crops import SURROUNDINGS
 from workflows.scene.events import Event
+from workflows.scene.failures import naming_windows
 from workflows.scene.layout import compass_words
 
 if TYPE_CHECKING:
@@ -71,7 +72,8 @@ def fact_logits(
         pairs = [run.pair.read(job.window)[:2] for job in batch]
         before, after = (np.stack(dates) for dates in zip(*pairs, strict=True))
         regions = np.stack([region_of(neighbours, job.event, job.window) for job in batch])
-        return run.captioner.measure(before, after, regions)
+        with naming_windows(run, [job.window for job in batch]):
+            return run.captioner.measure(before, after, regions)
 
     logits: list[list[np.ndarray]] = [[] for _ in outlines]
     weights: list[list[float]] = [[] for _ in outlines]

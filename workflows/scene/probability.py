@@ -18,6 +18,7 @@ from rscc.sequences import batches
 from tiling import Band, ChangeMosaic, PairTile, TileGrid, Window, read_tiles
 from workflows.progress import tell
 from workflows.scene.carrier import OpenRun
+from workflows.scene.failures import naming_windows
 from workflows.scene.opening import tile_grid
 
 if TYPE_CHECKING:
@@ -150,9 +151,10 @@ def _predict(run: OpenRun, tiles: Sequence[PairTile]) -> dict[int, tuple[np.ndar
     """Return by tile index the change probability, and whether the model calls the tile changed."""
 
     def call(part: Sequence[PairTile]) -> ChangePrediction:
-        return run.captioner.predict_change(
-            np.stack([tile.before for tile in part]), np.stack([tile.after for tile in part])
-        )
+        with naming_windows(run, [tile.tile.window for tile in part]):
+            return run.captioner.predict_change(
+                np.stack([tile.before for tile in part]), np.stack([tile.after for tile in part])
+            )
 
     predictions = {}
     for part, prediction in run.sizes.run(tiles, call):

@@ -24,7 +24,7 @@ import numpy as np
 from filelock import FileLock, Timeout
 
 from rscc.files import atomic_write
-from tiling import Band
+from tiling import Band, plain_only
 from workflows.errors import TileCacheBusy, TileCacheUnusable
 
 LOCK = "lock"
@@ -74,7 +74,8 @@ class TileCache:
                 if not target.exists():
                     with self._complete(target) as file:
                         file.write(json.dumps(planned).encode())
-                return int(json.loads(target.read_text()))
+                with open(target, encoding="utf-8", opener=plain_only) as written:
+                    return int(json.load(written))
         except Timeout:
             raise TileCacheBusy(
                 f"{self.folder}: another run that works on the same scenes with this tile cache hangs; end "
@@ -86,7 +87,7 @@ class TileCache:
     def has(self, row_off: int) -> bool:
         """Return whether the rows that begin at ``row_off`` are finished and their file can be read."""
         try:
-            with zipfile.ZipFile(self._file(row_off)) as stored:
+            with open(self._file(row_off), "rb", opener=plain_only) as file, zipfile.ZipFile(file) as stored:
                 # Nothing but the names in the file is without a checksum of its own.
                 members = {_member(row) for row in _numbers(stored)["rows"]}
                 return {*stored.namelist()} == {*members, NUMBERS} and stored.testzip() is None

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from tiling import is_odd
 from workflows.errors import ArchiveBusy, NotAnArchive, OutputFolderMissing, OutputNotWritable
 from workflows.files import check_folder
 from workflows.pairs.names import is_pair_id
@@ -160,6 +161,8 @@ class ArchiveFolder:
             ArchiveBusy: another process holds it.
             OutputNotWritable: the system refused.
         """
+        if is_odd(self.lock):
+            raise OutputNotWritable(f"{self.lock}: it is a pipe, a socket or a device, not a file; remove it")
         lock = FileLock(self.lock, timeout=PATIENCE)
         try:
             lock.acquire()

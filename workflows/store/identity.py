@@ -23,7 +23,7 @@ from xml.etree import ElementTree
 
 import rscc
 from rscc.sequences import batches
-from tiling import TilingError, checked_sources, is_address, looks_like_vrt
+from tiling import MAX_TEXT_BYTES, TilingError, checked_sources, is_address, looks_like_vrt, plain_only
 from workflows.addresses import unsigned
 from workflows.report.record import settings_record
 
@@ -234,11 +234,13 @@ class SceneIdentities:
         return f"{stored.size} {time} {stored.digest.hex()}", stored.sources
 
     def _read(self, path: str, status: os.stat_result) -> Stored:
-        if path.lower().endswith(_AUXILIARY):
-            content = _without_statistics(Path(path).read_bytes())
+        # One that is larger is refused by the reader.
+        if path.lower().endswith(_AUXILIARY) and status.st_size <= MAX_TEXT_BYTES:
+            with open(path, "rb", opener=plain_only) as file:
+                content = _without_statistics(file.read())
             digested = content and hashlib.sha256(content).digest()
             return Stored(status.st_size, status.st_mtime_ns, self.full, digested, None)
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=plain_only) as file:
             head = file.read(END_BYTES)
             digest = hashlib.sha256(head)
             if self.full:
@@ -335,7 +337,7 @@ def _without_statistics(content: bytes) -> bytes:
     """
     try:
         root = ElementTree.fromstring(content)
-    except ElementTree.ParseError:
+    except (ElementTree.ParseError, LookupError, ValueError):
         return content
     for band in root.iter("PAMRasterBand"):
         for histograms in band.findall("Histograms"):
@@ -349,7 +351,10 @@ def _without_statistics(content: bytes) -> bytes:
     for element in root.iter():
         element.text, element.tail = (element.text or "").strip(), None
     empty = all(element.tag in ("PAMDataset", "PAMRasterBand") for element in root.iter())
-    return b"" if empty else ElementTree.tostring(root)
+    try:
+        return b"" if empty else ElementTree.tostring(root)
+    except RecursionError:  # nested without end
+        return content
 
 
 def _list_beside(folder: str) -> dict[str, list[str]]:

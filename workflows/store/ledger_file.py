@@ -9,6 +9,7 @@ from contextlib import closing, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
+from tiling import is_odd, plain_only
 from workflows.errors import ArchiveMissing, LedgerForeign, LedgerUnusable
 
 LEDGER = "ledger.sqlite"
@@ -18,6 +19,7 @@ APPLICATION = 0x72736363
 SCHEMA = 3
 # How long to wait for another process; with a write-ahead log only a copying program can be in the way.
 BUSY_SECONDS = 10.0
+_BESIDE = ("-journal", "-wal", "-shm")
 
 # What a ledger may ask of SQLite at most, as somebody else may have written it: the bytes of a row, and what
 # its own tables could make of a query.
@@ -70,6 +72,7 @@ def open_for_writing(path: Path, *, create: bool) -> sqlite3.Connection:
         LedgerForeign: the file is damaged, not a ledger, or of another version.
         LedgerUnusable: the system refused.
     """
+    _check_plain(path)
     is_new = not path.exists()
     if is_new and not create:
         raise no_archive(path.parent)
@@ -109,6 +112,7 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
         ArchiveMissing, LedgerForeign: see :func:`open_for_writing`.
         LedgerUnusable: the system refused, or a process on another machine writes it.
     """
+    _check_plain(path)
     if not path.exists():
         raise no_archive(path.parent)
     with explained(path):
@@ -186,9 +190,16 @@ def _unusable(path: Path, what: str) -> LedgerUnusable:
     return LedgerUnusable(f"{path}: the ledger cannot be used ({what}")
 
 
+def _check_plain(path: Path) -> None:
+    """Refuse a ledger that is a pipe or the like, or has one beside it where SQLite looks for its log."""
+    for file in (path, _host_file(path), *(path.with_name(path.name + ending) for ending in _BESIDE)):
+        if is_odd(file):
+            raise LedgerForeign(f"{file}: it is a pipe, a socket or a device, not a file; remove it")
+
+
 def _check_start(path: Path) -> None:
     """Refuse what is no SQLite file before SQLite is asked: it would take an empty file for its own."""
-    with path.open("rb") as file:
+    with open(path, "rb", opener=plain_only) as file:
         head = file.read(16)
     # A coordinator that was killed while it made the file leaves nothing in it, or all in the log beside it.
     if head and head != b"SQLite format 3\0":

@@ -341,3 +341,24 @@ def test_options_that_have_no_effect_are_refused(tmp_path, monkeypatch, sources,
     with pytest.raises(OptionInvalid) as caught:
         read_catalog(sources, CatalogOptions(**options))
     assert str(caught.value) == f"{flag} does not go with {kind}, only with {others}; leave it out"
+
+
+@pytest.mark.parametrize("pattern", [r"((a|aa)+)$!", r"(?:(a|a)+)c$"])
+def test_a_pattern_that_would_take_for_ever_is_refused(tmp_path, monkeypatch, pattern):
+    monkeypatch.setattr("workflows.pairs.folders.SECONDS", 0.1)
+    for one in ("one", "other"):
+        write_scenes(tmp_path / one, f"{'a' * 80}_2019.tif", f"{'a' * 80}_2020.tif")
+    options = CatalogOptions(match=pattern)
+    for ask in (
+        lambda: folder_catalog(tmp_path / "one", options),
+        lambda: two_folder_catalog(tmp_path / "one", tmp_path / "other", options),
+    ):
+        with pytest.raises(OptionInvalid, match=r"match is .*, for which aaa.* takes more than 0\.1 s; "):
+            ask()
+
+
+def test_a_pattern_that_only_python_would_take_for_ever_with_serves(tmp_path):
+    names = f"{'a' * 80}_2019.tif", f"{'a' * 80}_2020.tif"
+    write_scenes(tmp_path, *names)
+    catalog = folder(tmp_path, match=r"^(([a-z])+.)+[A-Z]([a-z])+$")
+    assert catalog.left_out() == {"not like --match": 2}

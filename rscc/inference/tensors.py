@@ -1,0 +1,32 @@
+"""Weights on disk: safetensors files whose every number is one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rscc.errors import ModelFolderInvalid
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def load_weights(path: Path) -> dict[str, Tensor]:
+    """Return the tensors of a file by name.
+
+    A network with NaN or infinity in it answers NaN, which no threshold is below: nothing would be found.
+
+    Raises:
+        ModelFolderInvalid: a tensor holds NaN or infinity, also as float32; the message names it.
+        OSError, SafetensorError: the file cannot be read.
+    """
+    import torch
+    from safetensors.torch import load_file
+
+    state = load_file(path)
+    for name, value in state.items():
+        if not bool(torch.isfinite(value.float()).all()):
+            raise ModelFolderInvalid(
+                f"{path}: the tensor {name!r} holds NaN or infinity; get a sound copy or train it anew"
+            )
+    return state
