@@ -123,7 +123,7 @@ def read_event(path: str | Path, number: int) -> ReportedEvent:
         OptionInvalid: the report has no such change.
     """
     path = Path(path)
-    content = _content(path)
+    content = read_report(path)
     record: Any = content.get("rscc")
     features: Any = content.get("features")
     whole = isinstance(record, dict) and all(isinstance(record.get(name), dict) for name in _RECORD)
@@ -147,7 +147,12 @@ def shown(text: str | Path) -> str:
 _ANOTHER = "give a .geojson file that rscc caption or rscc batch wrote"
 
 
-def _content(path: Path) -> dict[str, Any]:
+def read_report(path: Path) -> dict[str, Any]:
+    """Return what is in a file of GeoJSON, which may come from anybody.
+
+    Raises:
+        ReportInvalid: the file is missing, too large, cut off, or no JSON.
+    """
     name = shown(path)
     if path.is_dir():
         there = path / "pairs"

@@ -38,6 +38,8 @@ _HEAD_BYTES = 65536
 _PLACE = ("pair", "site", "state", "date_before", "date_after", "before", "after")
 _COUNTS = {"changes": pa.int64(), "area_m2": pa.float64(), "tiles": pa.int64()}
 _FAILURE = ("kind", "error", "line")
+# What the layers tell of how their changes were found.
+_RECORD = ("model", "settings", "settings_sha256", "versions")
 _SUMMARY = (*_PLACE, *_COUNTS, "seconds", "attempts", *_FAILURE)
 _PAIRS = pa.schema(
     {
@@ -152,7 +154,7 @@ def _tables(
                 continue
             if report is not None:
                 table.add(row.pair, row.site, report["features"])
-                record = record or {name: report["rscc"][name] for name in ("model", "settings", "versions")}
+                record = record or {name: report["rscc"][name] for name in _RECORD if name in report["rscc"]}
             waiting.append(_pair(row, report))
             if len(waiting) == GROUP or number == spool.count:
                 stream.write_batch(pa.RecordBatch.from_pylist(waiting, _PAIRS))
