@@ -160,14 +160,15 @@ class Verifier:
             return
         card = hash_of(decisive(folder.card))
         present = {"weights": weights, "facts": facts, "card": card}
+        called = shown(f"{name} {folder.card.version}")
         for subject in subjects:
             was, now = recorded.get(f"{subject}_sha256"), present[subject]
             if was is None:
                 yield Finding(subject, UNCHECKED, f"{shown(name)}: {_EARLIER}")
             elif was == now:
-                yield Finding(subject, SAME, f"{shown(name)} {folder.card.version}, SHA-256 {now}")
+                yield Finding(subject, SAME, f"{called}, SHA-256 {now}")
             else:
-                text = f"{shown(name)} {folder.card.version}: SHA-256 {now or 'of none'}, was {shown(was)}"
+                text = f"{called}: SHA-256 {now or 'of none'}, was {shown(str(was))}"
                 yield Finding(subject, CHANGED, text)
 
     def _folder(self, name: str) -> tuple[ModelFolder, tuple[str, str]]:
@@ -229,5 +230,7 @@ def _settings(record: Mapping[str, Any]) -> Finding:
         return Finding("settings", CHANGED, "somebody edited them in the report: their hash is another")
     refine = record["settings"].get("refine")
     if refine is not None:
-        return Finding("settings", UNCHECKED, f"the weights of the segmenter {shown(refine)} are not hashed")
+        return Finding(
+            "settings", UNCHECKED, f"the weights of the segmenter {shown(str(refine))} are not hashed"
+        )
     return Finding("settings", SAME, f"SHA-256 {now}")

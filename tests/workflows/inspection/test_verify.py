@@ -152,6 +152,14 @@ def test_a_name_that_no_scene_has_is_missing_and_nothing_hangs(report, model, na
     assert states(report, model) == (all_but(after="missing"), "changed")
 
 
+def test_what_a_terminal_obeys_is_written_out(report, model, tmp_path):
+    again = shutil.copytree(model.path, tmp_path / "again")
+    edit(card__version="1\x1b[2J\x9b2J")(again)
+    (verified,) = Verifier(model=str(again)).verify(report)
+    assert all(finding.detail.isprintable() for finding in verified.findings)
+    assert "\\x1b[2J\\x9b2J" in verified.findings[2].detail
+
+
 def test_an_archive_and_its_layers(tmp_path, model):
     made = make_archive(tmp_path, 3, breakages=())
     out = tmp_path / "out"
