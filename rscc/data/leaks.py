@@ -22,7 +22,7 @@ from rscc.sequences import batches
 
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".webp", ".tif", ".tiff", ".bmp"})
 _MASKS = frozenset({"label", "labels", "mask", "masks"})
-THRESHOLD = 0.8
+THRESHOLD = 0.85
 """Correlation of all that two images both show from which one is told as a copy of the other."""
 ZOOMS = tuple(2 ** (step / 4) for step in range(-4, 5))
 """Sizes that a test image is looked for in: half to twice its own."""
