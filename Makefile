@@ -17,7 +17,7 @@ PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reord
 test quick: export OMP_NUM_THREADS = 1
 test quick: export OMP_WAIT_POLICY = PASSIVE
 
-.PHONY: help demo test quick lint format install clean
+.PHONY: help demo test quick lint format install lock sbom clean
 
 help:
 	@echo "make demo     render a pair of scenes, caption what changed between them"
@@ -25,6 +25,8 @@ help:
 	@echo "make quick    the tests that take a few minutes: not the slow, real, qgis and kills ones"
 	@echo "make lint     ruff and mypy"
 	@echo "make install  everything for development, in $(VENV)"
+	@echo "make lock     requirements/lock.txt anew: the base install, pinned by hashes"
+	@echo "make sbom     sbom.json: what the base install consists of (CycloneDX)"
 	@echo "make clean    remove $(VENV), the demo and the caches"
 	@echo "PYTHON=...    the interpreter to start from (now: $(PYTHON)), 3.11 or newer"
 
@@ -66,5 +68,21 @@ $(VENV)/.installed-dev: $(VENV)/.created pyproject.toml requirements/parser.txt
 	$(PIP) -e '.[dev]'
 	@touch $(VENV)/.installed $@
 
+# Tools that the tests do without, in an environment of their own.
+build/tools/.installed:
+	$(PYTHON) -m venv build/tools
+	build/tools/bin/python -m pip install --disable-pip-version-check --quiet uv cyclonedx-bom
+	@touch $@
+
+# For all systems and Pythons; no address of an index gets into the file, and no private one is asked.
+lock: build/tools/.installed
+	UV_CUSTOM_COMPILE_COMMAND="make lock" build/tools/bin/uv pip compile --no-config --universal --python-version 3.11 \
+		--upgrade --generate-hashes --no-emit-index-url --no-emit-find-links --strip-extras --quiet \
+		--output-file requirements/lock.txt pyproject.toml
+
+sbom: build/tools/.installed
+	build/tools/bin/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible \
+		--output-file sbom.json requirements/lock.txt
+
 clean:
-	rm -rf $(VENV) demo build *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf $(VENV) sbom.json demo build *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis

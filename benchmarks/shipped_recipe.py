@@ -59,12 +59,14 @@ class Recipe:
         stages: all, shared ones first, in the order in which they run.
         weights: tables of files of pretrained weights by name.
         spread: largest difference of a validation score between two runs, by score.
+        leaks: ``test``, a data set whose test split must not lie in the images of ``training``; may be empty.
     """
 
     folder: Path
     stages: tuple[Stage, ...]
     weights: dict[str, dict[str, str]]
     spread: dict[str, float]
+    leaks: dict[str, str | list[str]] = field(default_factory=dict)
 
     def models(self) -> list[str]:
         """Return the names of the models."""
@@ -112,7 +114,9 @@ def read_recipe(path: Path, seed: int | None = None) -> Recipe:
         for model, named in tables.items()
         for name, own in named.items()
     ]
-    return Recipe(path.parent, tuple(stages), content.get("weights", {}), content["spread"])
+    return Recipe(
+        path.parent, tuple(stages), content.get("weights", {}), content["spread"], content.get("leaks", {})
+    )
 
 
 @dataclass(frozen=True)

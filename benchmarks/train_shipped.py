@@ -3,10 +3,11 @@
     python benchmarks/train_shipped.py --data DATA --weights WEIGHTS --output runs/shipped
     python benchmarks/train_shipped.py --check runs/second/rscc-base runs/second/rscc-small
 
-A stage is one ``rscc`` command with its seed. A finished stage is not repeated while its command, config and
-inputs are the same; a killed training resumes. The finished models lie in ``OUTPUT/<model>``,
-the runs in ``OUTPUT/runs``; commands, seeds, seconds, validation scores and the SHA-256 of all that went in
-and came out stand in ``OUTPUT/record.json``. ``--check`` compares a second run with the shipped cards.
+Nothing is trained while an image of the test split lies in the training data. A stage is one ``rscc`` command
+with its seed. A finished stage is not repeated while its command, config and inputs are the same; a killed
+training resumes. The finished models lie in ``OUTPUT/<model>``, the runs in ``OUTPUT/runs``; commands, seeds,
+seconds, validation scores and the SHA-256 of all that went in and came out stand in ``OUTPUT/record.json``.
+``--check`` compares a second run with the shipped cards.
 """
 
 from __future__ import annotations
@@ -30,13 +31,17 @@ from shipped_recipe import (
     Recipe,
     Stage,
     command_line,
+    fingerprint,
     inputs_of,
     read_recipe,
     result_hash,
 )
 
 from rscc import __version__
+from rscc.data.benchmarks.levir_cc import LevirCC
+from rscc.data.leaks import find_leaks, image_files
 from rscc.errors import ModelFolderInvalid
+from rscc.evaluation.report import leaks_note, leaks_record
 from rscc.files import atomic_write
 from rscc.markdown import table
 from rscc.model_folder import SHIPPED, open_model_folder
@@ -102,6 +107,30 @@ def run_stage(
     if stage.command == "train":
         state["validation"] = open_model_folder(places.result(stage)).card.scores
     write_json(state_file, state)
+
+
+def check_leaks(recipe: Recipe, places: Places) -> None:
+    """Make sure that no test image lies in the training data; ends the script where one does.
+
+    What was looked through is not looked through again while no file of the data changes.
+    """
+    if not recipe.leaks:
+        return
+    folders = [places.data / str(name).removeprefix("data:") for name in recipe.leaks["training"]]
+    tested = places.data / str(recipe.leaks["test"]).removeprefix("data:")
+    state = places.output / "leaks.json"
+    inputs = {folder.name: fingerprint(folder) for folder in (tested, *folders)}
+    if read_state(state).get("inputs") == inputs:
+        print("leaks: looked for before", flush=True)
+        return
+    records = LevirCC(tested, "test").records
+    images = [path for record in records for path in (record.before, record.after)]
+    learnt = [path for folder in folders for path in image_files(folder, but=images)]
+    result = find_leaks(images, learnt)
+    if result.leaks:
+        sys.exit(f"{leaks_note(result)}; take these out of the training data")
+    write_json(state, {"inputs": inputs, **leaks_record(result)})
+    print(f"leaks: {leaks_note(result)}", flush=True)
 
 
 def read_state(file: Path) -> dict[str, Any]:
@@ -236,6 +265,8 @@ def main(argv: Sequence[str] | None = None, run: Run = run_command) -> None:
         for stage in stages:
             print(shlex.join(command_line(recipe, stage, places, arguments.device)))
         return
+    places.output.mkdir(parents=True, exist_ok=True)
+    check_leaks(recipe, places)
     for stage in stages:
         run_stage(recipe, stage, places, device=arguments.device, again=stage.name in again, run=run)
         write_json(places.output / "record.json", record(recipe, places))

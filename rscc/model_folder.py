@@ -11,7 +11,7 @@ import dataclasses
 import hashlib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -139,6 +139,23 @@ def sha256_of(path: Path) -> str:
     """Return the SHA-256 of a file as hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _facts_hash(hashes: Mapping[str, str]) -> str:
+    told = "".join(hashes[name] for name in sorted(FACTS & hashes.keys()))
+    return hashlib.sha256(told.encode()).hexdigest() if told else ""
+
+
+def hashes_of(path: Path) -> tuple[str, str]:
+    """Return SHA-256 of the weights of a folder, and of what it tells facts by (empty where it tells none).
+
+    They are taken of the files, whatever ``model.json`` says.
+
+    Raises:
+        OSError: there are no weights, or a file cannot be read.
+    """
+    facts = {name: sha256_of(path / name) for name in FACTS if (path / name).is_file()}
+    return sha256_of(path / "model.safetensors"), _facts_hash(facts)
 
 
 def available_models() -> list[ModelCard]:
@@ -315,11 +332,8 @@ def save_model_folder(
             facts.save(draft)
             members += sorted(FACTS)
         hashes = {name: sha256_of(draft / name) for name in members}
-        told = "".join(hashes[name] for name in sorted(FACTS & hashes.keys()))
         card = dataclasses.replace(
-            card,
-            weights_sha256=hashes["model.safetensors"],
-            facts_sha256=hashlib.sha256(told.encode()).hexdigest() if told else "",
+            card, weights_sha256=hashes["model.safetensors"], facts_sha256=_facts_hash(hashes)
         )
         content = {
             "format": _FORMAT,

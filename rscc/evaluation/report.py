@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from importlib import metadata
 from typing import Any
 
+from rscc.data.leaks import THRESHOLD, LeakCheck
 from rscc.evaluation.bootstrap import Interval
 from rscc.evaluation.papers import PaperTables, comparison
 from rscc.evaluation.robustness import Robustness, Share
@@ -54,6 +55,7 @@ class EvaluationReport:
         facts: what captions state of changed pairs: of the model, of people, of the baselines; empty for data
             sets whose captions speak of other things.
         robustness: of the model; None when it was not asked for.
+        leaks: whether images that were scored lie in training data; None where nobody looked.
     """
 
     rows: Sequence[EvaluationRow]
@@ -62,6 +64,7 @@ class EvaluationReport:
     notes: Sequence[str] = field(default_factory=tuple)
     facts: Sequence[FactScores] = ()
     robustness: Robustness | None = None
+    leaks: LeakCheck | None = None
 
     def row(self, name: str, subset: str) -> EvaluationRow:
         """Return one row.
@@ -87,6 +90,7 @@ class EvaluationReport:
             "facts": [scores.as_dict() for scores in self.facts],
             "papers": papers,
             "robustness": None if self.robustness is None else self.robustness.as_dict(),
+            "leaks": None if self.leaks is None else leaks_record(self.leaks),
             "notes": self._all_notes(),
         }
 
@@ -157,7 +161,7 @@ class EvaluationReport:
             else f"{' and '.join(self.title(subset) for subset in subsets)}: {note}"
             for note, subsets in about.items()
         ]
-        return [*self.notes, *from_rows]
+        return [leaks_note(self.leaks), *self.notes, *from_rows]
 
 
 def _cells(row: EvaluationRow, *, spice: bool, masks: bool) -> list[str]:
@@ -169,6 +173,43 @@ def _cells(row: EvaluationRow, *, spice: bool, masks: bool) -> list[str]:
     if masks:
         shares += [mask.precision, mask.recall, mask.f1, mask.iou] if mask else [None] * 4
     return [row.name, str(one.count), *map(percent, values), *map(unit, shares)]
+
+
+_MOST_LEAKS = 3
+
+
+def leaks_note(check: LeakCheck | None) -> str:
+    """Say in a sentence whether images that were scored lie in training data."""
+    if check is None:
+        return "nobody looked whether these images lie in the training data (--check-leaks)"
+    compared = f"{check.test:,} images were looked for in {check.training:,} training images"
+    if not check.leaks:
+        return f"{compared}: none lies there (largest correlation {check.largest:.2f})"
+    named = [f"{leak.test} in {leak.training} ({leak.correlation:.2f})" for leak in check.leaks[:_MOST_LEAKS]]
+    more = f" and {len(check.leaks) - _MOST_LEAKS:,} more" if len(check.leaks) > _MOST_LEAKS else ""
+    several = "THE SCORES ARE FLATTERED: images that were scored lie in the training data"
+    return f"{several}: {'; '.join(named)}{more}; {compared}"
+
+
+def leaks_record(check: LeakCheck) -> dict[str, Any]:
+    """Return plain values; names of files as they were given."""
+    leaks = [
+        {
+            "test": str(leak.test),
+            "training": str(leak.training),
+            "correlation": round(leak.correlation, 3),
+            "zoom": round(leak.zoom, 2),
+        }
+        for leak in check.leaks
+    ]
+    return {
+        "test": check.test,
+        "training": check.training,
+        "threshold": THRESHOLD,
+        "largest": round(check.largest, 3),
+        "leaks": leaks,
+        "unread": [str(path) for path in check.unread],
+    }
 
 
 _MOST_CLASSES = 4

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from rscc.data.leaks import LeakCheck, Tell, find_leaks, image_files
 from rscc.data.pairs import PairRecord, truly_changed
 from rscc.errors import ConfigInvalid, DatasetLayoutInvalid, ExtraNotInstalled, WeightsNotFound
 from rscc.evaluation.baselines import TEMPLATE_BY_COUNT, baseline_captions, template_caption
@@ -31,6 +32,7 @@ from rscc.evaluation.report import EvaluationReport, run_record
 from rscc.evaluation.robustness import measure_robustness
 from rscc.evaluation.rows import SUBSETS, EvaluationRow, FactScores
 from rscc.evaluation.scoring import kinds_named, kinds_read, score_predictions, subsets
+from rscc.model_folder import sha256_of
 from rscc.text.parsing import load_parser
 
 MOST_NEIGHBOURS = 20_000
@@ -102,6 +104,7 @@ def evaluate_records(
     train: Sequence[PairRecord],
     *,
     run: dict[str, object],
+    leaks: LeakCheck | None = None,
     dataset: str = "levir_cc",
     beams: int = 3,
     features: Callable[[Sequence[PairRecord]], np.ndarray] | None = None,
@@ -115,6 +118,7 @@ def evaluate_records(
         records: pairs to score; those without references are left out.
         train: training pairs, for the baselines; may be empty.
         run: what else the report's record holds (command, data, split ...).
+        leaks: whether images of ``records`` lie in training data; None where nobody looked.
         dataset: whose papers' rows stand beside.
         beams: width of the caption search.
         features: gives (N, 2, C) pooled features of pairs, for the nearest-pair baseline.
@@ -173,6 +177,7 @@ def evaluate_records(
         notes=notes,
         facts=_facts(scored, {card.name: said.captions, **baselines}, objects) if dataset in OVERHEAD else (),
         robustness=measure_robustness(captioner, scored, beams=beams) if options.robustness else None,
+        leaks=leaks,
     )
 
 
@@ -244,6 +249,8 @@ def evaluate(
     ground: bool = True,
     options: EvaluationOptions = EvaluationOptions(),
     observe: Callable[[PairRecord, PairPrediction], None] | None = None,
+    training: Sequence[Path] = (),
+    tell: Tell | None = None,
 ) -> EvaluationReport:
     """Score a model folder, or a shipped model by name, on a captioned data set.
 
@@ -254,6 +261,9 @@ def evaluate(
         beams: width of the caption search.
         ground: make sentences of measured facts where the model tells them.
         options, observe: see :func:`evaluate_records`.
+        training: folders with all images that the model learnt from, in which those of the split are looked
+            for; none: nobody looks.
+        tell: see :func:`rscc.data.leaks.find_leaks`.
 
     Raises:
         ConfigInvalid: the layout is unknown.
@@ -281,9 +291,11 @@ def evaluate(
     def features(pairs: Sequence[PairRecord]) -> np.ndarray:
         return pooled_features(network.backbone, pairs, size=captioner.card.tile_size, bf16=captioner.bf16)
 
+    leaks = _leaks(records, training, tell) if training else None
     run = {
         **run_record(shlex.join(["rscc", *sys.argv[1:]])),
         "data": str(data),
+        "index": index_of(Path(data)),
         "split": split,
         "device": str(captioner.device),
         "grounded": captioner.facts is not None,
@@ -294,6 +306,7 @@ def evaluate(
         records,
         train,
         run=run,
+        leaks=leaks,
         dataset=dataset,
         beams=beams,
         features=features if few else None,
@@ -304,3 +317,15 @@ def evaluate(
         return report
     note = f"no nearest training pair is looked for among more than {MOST_NEIGHBOURS:,} training pairs"
     return replace(report, notes=[*report.notes, note])
+
+
+def index_of(data: Path) -> dict[str, str]:
+    """Return the SHA-256 of the files below a folder that list its pairs: JSON, CSV and text."""
+    files = sorted(path for path in data.rglob("*") if path.suffix in (".json", ".csv", ".txt"))
+    return {path.relative_to(data).as_posix(): sha256_of(path) for path in files if path.is_file()}
+
+
+def _leaks(records: Sequence[PairRecord], training: Sequence[Path], tell: Tell | None) -> LeakCheck:
+    images = [path for record in records for path in (record.before, record.after)]
+    learnt = [path for folder in training for path in image_files(folder, but=images)]
+    return find_leaks(images, list(dict.fromkeys(learnt)), tell=tell)

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 from fakes import card
+from grounds_to_compare import drawn_ground, planted, write_grounds
+from levir_cc_fixture import write_levir_cc
 from safetensors.torch import save_file
 from shipped_recipe import Places, command_line, read_recipe
 from train_shipped import HERE, check, main
@@ -222,3 +224,33 @@ def test_both_models_fit_in_60_mb() -> None:
         sizes[name] = sum(v.numel() * (2 if v.ndim >= 2 else 4) for v in values)
     assert sizes["rscc_small"] < sizes["rscc_base"] / 2
     assert sum(sizes.values()) < 60e6
+
+
+def test_nothing_is_trained_while_a_test_image_lies_in_the_training_data(recipe, tmp_path, capsys) -> None:
+    data = tmp_path / "data"
+    write_levir_cc(data / "levir", train=2, val=1, test=2, size=128)
+    learnt = write_grounds(data / "masks", range(20, 23))
+    with (tmp_path / "recipe.toml").open("a") as file:
+        file.write('[leaks]\ntest = "data:levir"\ntraining = ["data:levir", "data:masks"]\n')
+    (tested,) = write_grounds(data / "levir" / "images" / "test" / "B", range(5, 6))
+    tested.replace(tested.with_name("test_000001.png"))
+    leak = learnt[0].with_name("leak.jpg")
+    planted(drawn_ground(5), side=170, zoom=1.2, turns=3, mirrored=True).save(leak)
+    fake = FakeCommand()
+    with pytest.raises(SystemExit, match=r"test_000001\.png in .*leak\.jpg.*take these out"):
+        main(recipe, fake)
+    assert fake.asked == [] and not (tmp_path / "out" / "leaks.json").exists()
+    leak.unlink()
+    main(recipe, fake)
+    assert fake.asked and json.loads((tmp_path / "out" / "leaks.json").read_text())["leaks"] == []
+    assert "none lies there" in capsys.readouterr().out
+    main(recipe, fake)
+    assert "leaks: looked for before" in capsys.readouterr().out
+
+
+def test_the_shipped_recipe_looks_through_all_images_that_its_models_learn_from() -> None:
+    recipe = read_recipe(HERE / "shipped.toml")
+    stages = recipe.stages_of(["rscc-base", "rscc-small"])
+    read = {value for stage in stages for _, value in stage.values() if value.startswith("data:")}
+    images = {value for value in read if not value.endswith(".json.gz")}
+    assert images == set(recipe.leaks["training"]) and recipe.leaks["test"] == "data:levir_cc"

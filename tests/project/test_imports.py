@@ -44,7 +44,7 @@ WORKFLOWS = {
     "workflows/engines": {"workflows/scene"},
     "workflows/layers": {"workflows/store"},
     "workflows/store": {"workflows/pairs"},
-    "workflows/scene": {"workflows/report"},
+    "workflows/scene": {"workflows/store"},
     "workflows/pairs": {"workflows/report"},
     "workflows/report": {"workflows"},
     "workflows": set(),

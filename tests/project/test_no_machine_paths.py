@@ -10,7 +10,7 @@ MACHINE_PATH = re.compile(
     r"(?<![\w.~/:-])/(?:home|root|work|opt|mnt|data|Users|workspace|scratch|srv)/\w"
     r"|\b[A-Z]:\\\\?\w"
     r"|file:///\w"
-    r"|\b(?:localhost|127\.0\.0\.1|10\.\d+\.\d+\.\d+|192\.168\.\d+\.\d+)\b"
+    r"|\b(?:localhost|127\.0\.0\.1|(?<!==)10\.\d+\.\d+\.\d+|192\.168\.\d+\.\d+)\b"
 )
 
 # Tests serve files to themselves, and ask for what every machine and network has and nobody may get.
@@ -46,9 +46,16 @@ def test_no_file_holds_a_path_of_a_machine(repository):
 
 MACHINE = (
     *("root = /home/someone/x", '"/work/data"', "C:\\Users\\x"),
-    *("file:///opt/x", "at 192.168.1.4", "(/root/a)"),
+    *("file:///opt/x", "at 192.168.1.4", "(/root/a)", "host=10.4.0.35"),
 )
-RELATIVE = ("images/train/A", "https://example.org/data/x", "~/data/x", "../shared/data/x", "a/b")
+RELATIVE = (
+    "images/train/A",
+    "https://example.org/data/x",
+    "~/data/x",
+    "../shared/data/x",
+    "a/b",
+    "n==10.4.0.35",
+)
 
 
 @pytest.mark.parametrize("line", [*MACHINE, *RELATIVE])

@@ -18,6 +18,7 @@ from workflows.cli.pairs import pairs
 from workflows.cli.status import status
 from workflows.cli.synthesize import synthesize, synthesize_medium
 from workflows.cli.train import train
+from workflows.cli.verify import verify
 
 app = typer.Typer(
     help="Words for what changed on the ground: two satellite scenes in, a captioned change layer out.",
@@ -70,6 +71,7 @@ for command in (
     batch,
     status,
     merge,
+    verify,
     models,
     train,
     evaluate,

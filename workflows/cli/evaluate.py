@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -42,6 +43,14 @@ def evaluate(
             "makes pages of ten), and write a table for the verdicts beside it (.csv).",
         ),
     ] = None,
+    check_leaks: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Also look for the images in those below this folder, which the model learnt from: whole, "
+            "cut, turned, zoomed or recoloured; repeatable.",
+        ),
+    ] = None,
     no_baselines: Annotated[
         bool, typer.Option("--no-baselines", help="Score the model alone, which is quicker.")
     ] = False,
@@ -70,6 +79,7 @@ def evaluate(
     debug: Debug = False,
 ) -> None:
     """Score a model beside simple baselines: all, changed and unchanged pairs, each type, the change mask."""
+    from workflows.cli.terminal import progress_bar
     from workflows.files import check_folder, write_together
 
     for path in (as_json, sheet, predictions):
@@ -91,17 +101,20 @@ def evaluate(
             if predictions is not None:
                 lines.append(prediction_line(record, prediction))
 
-        table = score(
-            model,
-            data,
-            dataset=str(dataset),
-            split=split,
-            beams=beams,
-            device=device,
-            ground=ground,
-            options=EvaluationOptions(baselines=not no_baselines, kinds=kinds, robustness=robustness),
-            observe=observe,
-        )
+        with progress_bar(shown=bool(check_leaks) and sys.stderr.isatty()) as tell:
+            table = score(
+                model,
+                data,
+                dataset=str(dataset),
+                split=split,
+                beams=beams,
+                device=device,
+                ground=ground,
+                options=EvaluationOptions(baselines=not no_baselines, kinds=kinds, robustness=robustness),
+                observe=observe,
+                training=check_leaks or (),
+                tell=tell,
+            )
     say(table.as_text(compare=compare))
     if as_json is not None:
         write_together({as_json: [json.dumps(table.as_dict(), indent=1), "\n"]})

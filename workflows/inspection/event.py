@@ -153,7 +153,7 @@ _ANOTHER = "give a .geojson file that rscc caption or rscc batch wrote"
 
 def _parts(path: Path) -> tuple[dict[str, Any], list[Any]]:
     """Return the run record and the features of a report."""
-    content = _content(path)
+    content = report_content(path)
     record: Any = content.get("rscc")
     features: Any = content.get("features")
     whole = isinstance(record, dict) and all(isinstance(record.get(name), dict) for name in _RECORD)
@@ -162,7 +162,12 @@ def _parts(path: Path) -> tuple[dict[str, Any], list[Any]]:
     return record, features
 
 
-def _content(path: Path) -> dict[str, Any]:
+def report_content(path: Path) -> dict[str, Any]:
+    """Return what is in a file of GeoJSON, which may come from anybody.
+
+    Raises:
+        ReportInvalid: the file is missing, too large, cut off, or no JSON.
+    """
     name = shown(path)
     if path.is_dir():
         there = path / "pairs"

@@ -41,8 +41,8 @@ _HEAD_BYTES = 65536
 _PLACE = ("pair", "site", "state", "date_before", "date_after", "before", "after")
 _COUNTS = {"changes": pa.int64(), "area_m2": pa.float64(), "tiles": pa.int64()}
 _FAILURE = ("kind", "error", "line")
-# Of the run record, what all pairs of an archive have in common.
-_SHARED = ("model", "settings", "versions")
+# What the layers tell of how their changes were found; the last is younger than the others.
+_SHARED, _HASH = ("model", "settings", "versions"), "settings_sha256"
 _SUMMARY = (*_PLACE, *_COUNTS, "seconds", "attempts", *_FAILURE)
 _PAIRS = pa.schema(
     {
@@ -155,7 +155,7 @@ def _tables(
                 report = _report(folder, row)
                 pair = _pair(row, report)
                 changes = [] if report is None else [change_row(feature) for feature in report["features"]]
-                shared = None if report is None else {name: report["rscc"][name] for name in _SHARED}
+                shared = None if report is None else _shared(report["rscc"])
             except Exception:  # whatever a tampered report brings shapely to say
                 damaged.append(row.pair)
                 continue
@@ -183,6 +183,12 @@ def _report(folder: ArchiveFolder, row: LedgerRow) -> dict[str, Any] | None:
     with open(folder.pair_folder(row.pair) / REPORT, "rb", opener=plain_only) as file:
         report: dict[str, Any] = parsed_json(file.read())
     return report
+
+
+def _shared(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the run records of all pairs of an archive have in common."""
+    known = {name: record[name] for name in _SHARED}
+    return known | ({_HASH: record[_HASH]} if _HASH in record else {})
 
 
 def _pair(row: LedgerRow, report: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
+from dataclasses import asdict
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
 
 # Degrees.
 _GROUND_TOLERANCE = 1e-6
+# What a user reads of a model's card, and no pixel or word depends on.
+_DESCRIBING = {"description", "paper", "licence", "data", "trained", "limits", "scores", "kinds", "cost"}
 
 
 def scene_record(info: SceneInfo, taken: SceneDate) -> dict[str, Any]:
@@ -73,7 +78,21 @@ def model_record(card: ModelCard) -> dict[str, Any]:
         "localiser",
         "localisation",
     )
-    return {**{name: getattr(card, name) for name in names}, "gsd_range": list(card.gsd_range)}
+    return {
+        **{name: getattr(card, name) for name in names},
+        "gsd_range": list(card.gsd_range),
+        "card_sha256": hash_of(decisive(card)),
+    }
+
+
+def decisive(card: ModelCard) -> dict[str, Any]:
+    """Return what a card says that pixels and words depend on, such as thresholds and calibration."""
+    return {name: value for name, value in asdict(card).items() if name not in _DESCRIBING}
+
+
+def hash_of(value: Any) -> str:
+    """Return the SHA-256 of plain values, whatever the order of their keys."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def settings_record(options: SceneOptions, card: ModelCard) -> dict[str, Any]:

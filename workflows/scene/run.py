@@ -16,6 +16,7 @@ from workflows.report.change import Change
 from workflows.report.record import (
     grid_record,
     ground_record,
+    hash_of,
     model_record,
     pair_record,
     scene_record,
@@ -31,6 +32,7 @@ from workflows.scene.facts import describe_by_facts, tells_facts
 from workflows.scene.layout import compass_words
 from workflows.scene.opening import Scene
 from workflows.scene.refinement import open_segmenter, refine_events
+from workflows.store.identity import SceneIdentities
 
 if TYPE_CHECKING:
     from rscc.captioner import Captioner
@@ -95,13 +97,15 @@ class SceneRun(OpenRun):
         return ChangeReport(changes, self._record(events), finished=finished)
 
     def _record(self, events: Events) -> dict[str, Any]:
+        scenes, settings = SceneIdentities({}, full=True), settings_record(self.options, self.card)
         return {
             "inputs": {
-                role: scene_record(info, taken)
+                role: {**scene_record(info, taken), "identity": scenes.on_disk(info.path)}
                 for role, info, taken in zip(("before", "after"), self.infos, self.dates, strict=True)
             },
             "model": model_record(self.card),
-            "settings": settings_record(self.options, self.card),
+            "settings": settings,
+            "settings_sha256": hash_of(settings),
             "tiling": {**grid_record(self.pair, self.grid), **events.counts},
             "ground": ground_record(self.pair),
             **pair_record(self.pair),

@@ -15,7 +15,6 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
@@ -25,7 +24,7 @@ import rscc
 from rscc.sequences import batches
 from tiling import MAX_TEXT_BYTES, TilingError, checked_sources, is_address, looks_like_vrt, plain_only
 from workflows.addresses import unsigned
-from workflows.report.record import settings_record
+from workflows.report.record import decisive, settings_record
 
 if TYPE_CHECKING:
     from rscc.model_folder import ModelCard
@@ -52,8 +51,6 @@ _ZIP = "/vsizip/"
 _SCENE = "scene "
 # What is told of a file that cannot be read now, and of what is none.
 _UNREADABLE, _NO_FILE = _ODD = ("unreadable", "no file")
-# What a user reads of a model's card, and no pixel or word depends on.
-_DESCRIBING = {"description", "paper", "licence", "data", "trained", "limits", "scores", "kinds", "cost"}
 
 
 class Stored(NamedTuple):
@@ -132,6 +129,11 @@ class SceneIdentities:
     def are_there(self, *locations: str) -> bool:
         """Whether scenes that were asked for are all there and can be read."""
         return self._missing.isdisjoint(locations)
+
+    def on_disk(self, location: str) -> str | None:
+        """Return the identity of a scene; None where it is on a server, not there, or cannot be read."""
+        digest = self.of(location)
+        return None if is_address(location) or not self.are_there(location) else digest
 
     def last(self, location: str) -> str | None:
         """Return the identity that a scene had when it was last there; None if that is not known."""
@@ -293,15 +295,15 @@ def settings_key(options: SceneOptions, card: ModelCard) -> str:
 
     The device has none on purpose, though it moves the last bits: another machine may resume an archive.
     """
-    decisive = {
+    told = {
         "settings": settings_record(options, card),
         "overlap": options.overlap_for(card),
         "dates": list(options.written("dates").values()),
         "segmenter": _segmenter_files(options.refine),
-        "model": {name: value for name, value in asdict(card).items() if name not in _DESCRIBING},
+        "model": decisive(card),
         "rscc": rscc.__version__,
     }
-    return _hash(json.dumps(decisive, sort_keys=True))
+    return _hash(json.dumps(told, sort_keys=True))
 
 
 def _key(row: PairRow, before: str, after: str, settings: str) -> str:

@@ -1,6 +1,7 @@
 """Evaluations of model folders on folders of data, and the command."""
 
 import csv
+import hashlib
 import io
 import json
 import shutil
@@ -9,6 +10,7 @@ from dataclasses import replace
 import pytest
 from benchmark_fixtures import WRITERS
 from evaluation_pairs import SIDE
+from grounds_to_compare import drawn_ground, planted, write_grounds
 from levir_cc_fixture import write_levir_cc
 from PIL import Image
 from saved_models import saved
@@ -21,7 +23,7 @@ from rscc.evaluation.baselines import ALWAYS_NO_CHANGE, FREQUENT_CHANGE, NEAREST
 from rscc.evaluation.metrics import CaptionScorer
 from rscc.evaluation.predictions import caption_predictions
 from rscc.evaluation.rows import PEOPLE, SUBSETS
-from rscc.evaluation.run import evaluate, score_model
+from rscc.evaluation.run import EvaluationOptions, evaluate, score_model
 from rscc.evaluation.scoring import score_predictions
 from workflows.cli.app import main
 
@@ -79,6 +81,38 @@ def test_a_model_folder_is_scored_on_a_data_set_folder(tmp_path, untrained_folde
         assert (row.flags, row.mask) == (expected.flags, expected.mask)
     with pytest.raises(DatasetLayoutInvalid, match="no pair of this split"):
         score_model(folder.path, [replace(record, captions=()) for record in records])
+
+
+def test_the_report_has_the_hash_of_the_index_and_names_test_images_in_training_data(
+    tmp_path, untrained_folder
+) -> None:
+    data, learnt = write_levir_cc(tmp_path / "data", train=2, val=1, test=2, size=256), tmp_path / "learnt"
+    (tested,) = write_grounds(data / "images" / "test" / "A", range(5, 6))
+    tested.replace(tested.with_name("test_000000.png"))
+    write_grounds(learnt, range(50, 53), ".jpg")
+
+    def scored():
+        return evaluate(
+            untrained_folder.path,
+            data,
+            beams=1,
+            device="cpu",
+            options=EvaluationOptions(baselines=False),
+            training=[learnt],
+        )
+
+    report = scored()
+    captions = hashlib.sha256((data / "LevirCCcaptions.json").read_bytes()).hexdigest()
+    assert report.run["index"] == {"LevirCCcaptions.json": captions}
+    plain = report.as_dict()
+    assert (plain["leaks"]["test"], plain["leaks"]["training"], plain["leaks"]["leaks"]) == (4, 3, [])
+    assert "4 images were looked for in 3 training images: none lies there" in report.as_text()
+    piece = planted(drawn_ground(5), side=160, zoom=1.5, turns=1, mirrored=True)
+    piece.save(learnt / "piece.jpg", quality=85)
+    report = scored()
+    (leak,) = report.as_dict()["leaks"]["leaks"]
+    assert leak["training"] == str(learnt / "piece.jpg") and leak["test"].endswith("A/test_000000.png")
+    assert "THE SCORES ARE FLATTERED" in report.as_text()
 
 
 def test_too_many_training_pairs_have_no_nearest_and_the_report_says_so(

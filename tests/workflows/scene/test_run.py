@@ -20,6 +20,8 @@ from rscc.model_folder import LOCALISATIONS
 from tiling import NothingValid, TilingError
 from workflows import SceneOptions, caption_scene
 from workflows.errors import DateInvalid, OptionInvalid
+from workflows.report.record import hash_of
+from workflows.store.identity import SceneIdentities
 
 # Row, column, height, width, brightness after; far enough apart to stay three changes, over several tiles.
 THREE = [(30, 150, 12, 20, 220), (60, 20, 30, 30, 240), (100, 120, 40, 25, 10)]
@@ -221,7 +223,9 @@ def test_the_run_record_says_how_to_make_it_again(three, tmp_path):
         "gsd": pytest.approx(0.5, rel=1e-3),
         "date": None,
         "date_source": None,
+        "identity": SceneIdentities({}, full=True).of(str(three.before)),
     }
+    assert run["settings_sha256"] == hash_of(run["settings"])
     assert run["model"]["name"] == "brightness" and run["model"]["weights_sha256"] == "0" * 64
     assert run["settings"]["min_area"] == 5
     assert run["tiling"]["tiles"] > 1 and 0 < run["tiling"]["changed"] <= run["tiling"]["tiles"]

@@ -1,0 +1,311 @@
+"""Whether images that a model is tested on lie in its training data: whole, cut, turned, zoomed, recoloured.
+
+Images are compared as small grey versions, filtered so that only structure is left and brightness, contrast
+and colour are not. In two steps: patches around striking points are compared with each other, all with all;
+where two agree they say how one image would lie on the other, and then all that both show is compared. That
+correlation is near 0 for images that have nothing in common and near 1 for copies: ``docs/evaluation.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from PIL import Image
+from scipy.ndimage import gaussian_filter, maximum_filter
+
+from rscc.errors import DatasetLayoutInvalid
+from rscc.sequences import batches
+
+SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".webp", ".tif", ".tiff", ".bmp"})
+_MASKS = frozenset({"label", "labels", "mask", "masks"})
+THRESHOLD = 0.85
+"""Correlation of all that two images both show from which one is told as a copy of the other."""
+ZOOMS = tuple(2 ** (step / 4) for step in range(-4, 5))
+"""Sizes that a test image is looked for in: half to twice its own."""
+
+# An image is halved once; pixels along a side of that which make one of its small version. All lengths below
+# are in those.
+_HALF, _REDUCED = 2, 2
+# Half the side of a patch, and the pixels from one to the next that are taken of it.
+_REACH, _STEP = 8, 2
+# Points are the strongest within so many pixels; correlation of patches that is looked into, and the most of
+# these for two images.
+_APART, _ALIKE, _TRIED = 4, 0.85, 3
+# Correlation of the surroundings of a point, so many pixels to all sides, from which all is compared.
+_AROUND, _ALIKE_AROUND = 16, 0.7
+# Smallest side and smallest number of pixels that two images must both show, and how far the place of a point
+# may be off.
+_LEAST, _AREA, _OFF = 20, 32**2, 2
+# How much the true zoom may differ from that of :data:`ZOOMS`, in steps that are tried.
+_FINE_ZOOMS = tuple(1 + step / 50 for step in range(-5, 6))
+_AT_ONCE, _ROWS = 256, 1024
+
+Tell = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Leak:
+    """A test image of which a training image shows at least a part; ``zoom`` as in :data:`ZOOMS`."""
+
+    test: Path
+    training: Path
+    correlation: float
+    zoom: float
+
+
+@dataclass(frozen=True)
+class LeakCheck:
+    """What was found.
+
+    Attributes:
+        leaks: the most alike first; two images once.
+        test, training: numbers of images that were compared.
+        largest: the largest correlation that is below the threshold; 0 where no two patches agreed.
+        unread: files that are no images, or too small to be compared.
+    """
+
+    leaks: tuple[Leak, ...]
+    test: int
+    training: int
+    largest: float
+    unread: tuple[Path, ...] = ()
+
+
+_NOTHING = Leak(Path(), Path(), 0.0, 1.0)
+
+
+class _Points(NamedTuple):
+    """Patches around striking points of several images.
+
+    Attributes:
+        image: (N,) number of the image.
+        place: (N, 2) row and column in its small version.
+        turn: (N, 2, 2) what turns offsets (row, column) from the point into those of the patch.
+        patch: (N, D) zero mean, norm 1.
+    """
+
+    image: np.ndarray
+    place: np.ndarray
+    turn: np.ndarray
+    patch: np.ndarray
+
+
+def image_files(folder: Path, *, but: Sequence[Path] = ()) -> list[Path]:
+    """Return the images below a folder, but masks (by the names of their folders) and those in ``but``.
+
+    Raises:
+        DatasetLayoutInvalid: there are none.
+    """
+    left_out = {path.resolve() for path in but}
+    found = [
+        path
+        for path in sorted(folder.rglob("*"))
+        if path.suffix.lower() in SUFFIXES and _MASKS.isdisjoint(path.relative_to(folder).parts[:-1])
+    ]
+    found = [path for path in found if path.is_file() and path.resolve() not in left_out]
+    if not found:
+        raise DatasetLayoutInvalid(f"{folder}: there are no images below it; give a folder of training data")
+    return found
+
+
+def find_leaks(
+    test: Sequence[Path], training: Sequence[Path], *, threshold: float = THRESHOLD, tell: Tell | None = None
+) -> LeakCheck:
+    """Look for test images in training images.
+
+    Args:
+        test: files of images; each is looked for at half to twice its size, in all eight orientations.
+        training: files of images.
+        threshold: correlation from which two are told.
+        tell: called as ``tell("leaks", done, total)`` over the training images.
+
+    Raises:
+        DatasetLayoutInvalid: there is nothing to compare.
+    """
+    images = {path: image for path in test if (image := _grey(path)) is not None}
+    unread = [path for path in test if path not in images]
+    keys = [(path, zoom) for path in images for zoom in ZOOMS]
+    sizes = [_structure(images[path], zoom) for path, zoom in keys]
+    wanted = _points(sizes)
+    found: dict[tuple[Path, Path], Leak] = {}
+    done = 0
+    for part in batches(training, _AT_ONCE):
+        shown = {path: _structure(image) for path in part if (image := _grey(path)) is not None}
+        unread += [path for path in part if path not in shown]
+        names, structures = list(shown), list(shown.values())
+        points = _points(structures)
+        for one, other in _alike(wanted, points, len(ZOOMS)):
+            place, size = wanted.place[one], wanted.image[one]
+            (path, zoom), its_path = keys[size], names[points.image[other]]
+            turn = wanted.turn[one].T @ points.turn[other]
+            turned, met = _turned(structures[points.image[other]], points.place[other], turn)
+            if not _agree_around(sizes[size], place, turned, met):
+                continue
+            correlation, fine = _compared(images[path], zoom, place, turned, met)
+            if correlation > found.get((path, its_path), _NOTHING).correlation:
+                found[path, its_path] = Leak(path, its_path, correlation, fine)
+        done += len(part)
+        if tell is not None:
+            tell("leaks", done, len(training))
+    trained = done - (len(unread) - (len(test) - len(images)))
+    if not images or not trained:
+        raise DatasetLayoutInvalid(
+            "there are no images of 80 pixels or more to compare; give folders of images"
+        )
+    ranked = sorted(found.values(), key=lambda leak: -leak.correlation)
+    leaks = tuple(leak for leak in ranked if leak.correlation >= threshold)
+    rest = ranked[len(leaks) :]
+    return LeakCheck(leaks, len(images), trained, rest[0].correlation if rest else 0.0, tuple(unread))
+
+
+def _grey(path: Path) -> Image.Image | None:
+    """Return an image in grey at half its size; None for a file that is no image, and for one too small."""
+    try:
+        with Image.open(path) as file:
+            image = file.convert("L").reduce(_HALF)
+    except (OSError, ValueError, Image.DecompressionBombError):
+        return None
+    return image if min(image.size) >= _LEAST * _REDUCED else None
+
+
+def _structure(image: Image.Image, zoom: float = 1.0) -> np.ndarray:
+    """Return what is light and dark around each place of the small version, whatever the contrast (H, W)."""
+    size = [round(side * zoom / _REDUCED) for side in image.size]
+    grey = np.asarray(image.resize(size, Image.Resampling.BILINEAR), np.float32)
+    detail = gaussian_filter(grey, 1.0) - gaussian_filter(grey, 4.0)
+    contrast = np.sqrt(gaussian_filter(detail**2, 4.0)) + 1.0
+    return detail / contrast
+
+
+def _points(structures: Sequence[np.ndarray]) -> _Points:
+    images, places, turns, patches = [], [], [], []
+    offsets = np.arange(-_REACH, _REACH + 1, _STEP)
+    rows, columns = np.meshgrid(offsets, offsets, indexing="ij")
+    for number, structure in enumerate(structures):
+        strength = np.abs(structure)
+        is_point = strength == maximum_filter(strength, 2 * _APART + 1)
+        is_point[:_REACH] = is_point[-_REACH:] = is_point[:, :_REACH] = is_point[:, -_REACH:] = False
+        place = np.argwhere(is_point)
+        patch = structure[place[:, :1, None] + rows, place[:, 1:, None] + columns]
+        patch = patch - patch.mean((1, 2), keepdims=True)
+        patch /= np.sqrt((patch**2).sum((1, 2), keepdims=True)) + 1e-6
+        turn, patch = _in_common_form(patch, rows, columns)
+        images.append(np.full(len(place), number))
+        places.append(place)
+        turns.append(turn)
+        patches.append(patch.reshape(len(place), len(offsets) ** 2))
+    if not structures:
+        return _Points(*(np.zeros((0, *shape)) for shape in ((), (2,), (2, 2), (len(offsets) ** 2,))))
+    return _Points(*(np.concatenate(some) for some in (images, places, turns, patches)))
+
+
+def _in_common_form(
+    patch: np.ndarray, rows: np.ndarray, columns: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Turn patches (N, S, S) so that those that differ by flips and quarter turns become the same.
+
+    The lighter side comes to lie below and right, and more so below.
+    """
+    down, right = (patch * rows).sum((1, 2)), (patch * columns).sum((1, 2))
+    patch = np.where((down < 0)[:, None, None], patch[:, ::-1], patch)
+    patch = np.where((right < 0)[:, None, None], patch[:, :, ::-1], patch)
+    is_wide = np.abs(right) > np.abs(down)
+    patch = np.where(is_wide[:, None, None], patch.transpose(0, 2, 1), patch)
+    turn = np.zeros((len(patch), 2, 2))
+    turn[:, 0, 0], turn[:, 1, 1] = np.where(down < 0, -1, 1), np.where(right < 0, -1, 1)
+    turn[is_wide] = turn[is_wide][:, ::-1]
+    return turn, patch
+
+
+def _alike(wanted: _Points, points: _Points, zooms: int) -> Iterator[tuple[int, int]]:
+    """Yield two points whose patches agree; of two images the best few.
+
+    Args:
+        wanted: points of test images, each in all sizes in a row.
+        points: points of training images.
+        zooms: the number of sizes.
+    """
+    tests = wanted.image // zooms
+    ones, others, values = [], [], []
+    for begin in range(0, len(wanted.patch), _ROWS):
+        product = wanted.patch[begin : begin + _ROWS] @ points.patch.T
+        one, other = np.nonzero(product > _ALIKE)
+        ones.append(one + begin)
+        others.append(other)
+        values.append(product[one, other])
+    if not ones:
+        return
+    one, other, value = map(np.concatenate, (ones, others, values))
+    tried: dict[tuple[int, int], int] = {}
+    for index in np.argsort(-value, kind="stable"):
+        images = int(tests[one[index]]), int(points.image[other[index]])
+        tried[images] = tried.get(images, 0) + 1
+        if tried[images] <= _TRIED:
+            yield int(one[index]), int(other[index])
+
+
+def _agree_around(first: np.ndarray, place: np.ndarray, second: np.ndarray, met: np.ndarray) -> bool:
+    """Return whether two maps are alike around two points that should be the same."""
+    (top, left), (row, column) = (np.maximum(one - _AROUND, 0) for one in (place, met))
+    one = first[top : place[0] + _AROUND + 1, left : place[1] + _AROUND + 1]
+    other = second[row : met[0] + _AROUND + 1, column : met[1] + _AROUND + 1]
+    offset = (place - (top, left)) - (met - (row, column))
+    return _best_near(one, other, offset, 0) >= _ALIKE_AROUND
+
+
+def _compared(
+    image: Image.Image, zoom: float, place: np.ndarray, turned: np.ndarray, met: np.ndarray
+) -> tuple[float, float]:
+    """Lay a turned map on a test image so that two points meet, and correlate all that both show.
+
+    Returns the correlation and the zoom of the test image for which it is largest.
+    """
+    return max(
+        (
+            _best_near(_structure(image, zoom * fine), turned, np.rint(place * fine).astype(int) - met),
+            zoom * fine,
+        )
+        for fine in _FINE_ZOOMS
+    )
+
+
+def _best_near(first: np.ndarray, second: np.ndarray, corner: np.ndarray, least: int = _AREA) -> float:
+    """Return the largest correlation with the corner of ``second`` near a place of ``first``."""
+    steps = range(-_OFF, _OFF + 1)
+    row, column = map(int, corner)
+    return max(
+        _correlation(first, second, row + down, column + right, least) for down in steps for right in steps
+    )
+
+
+def _turned(structure: np.ndarray, place: np.ndarray, turn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Turn a map, and the place of a point in it, by a matrix of signs that may exchange the axes."""
+    place = np.array(place)
+    if turn[0, 0] == 0:
+        structure, place = structure.T, place[::-1]
+    signs = turn.sum(1)
+    for axis in (0, 1):
+        if signs[axis] < 0:
+            structure = np.flip(structure, axis)
+            place[axis] = structure.shape[axis] - 1 - place[axis]
+    return structure, place
+
+
+def _correlation(first: np.ndarray, second: np.ndarray, row: int, column: int, least: int) -> float:
+    """Correlate two maps where they overlap, the corner of ``second`` at a place of ``first``.
+
+    0 where they overlap on fewer pixels than ``least``, or in a narrow strip.
+    """
+    top, left = max(row, 0), max(column, 0)
+    bottom, right = min(first.shape[0], row + second.shape[0]), min(first.shape[1], column + second.shape[1])
+    height, width = bottom - top, right - left
+    if min(height, width) < _LEAST or height * width < least:
+        return 0.0
+    one = first[top:bottom, left:right]
+    other = second[top - row : bottom - row, left - column : right - column]
+    scale = np.sqrt((one**2).sum() * (other**2).sum())
+    return float((one * other).sum() / scale) if scale > 0 else 0.0

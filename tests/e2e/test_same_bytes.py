@@ -1,0 +1,59 @@
+"""The same scenes, model and settings make the same bytes, but for when a run began and how long it took."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from archive_pairs import make_archive
+from archive_runs import run
+from inline_engine import InlineEngine
+from scene_pairs import make_pair
+
+# All that a report says of the clock.
+TIMES = ("started", "seconds")
+
+
+def without_times(report: bytes) -> bytes:
+    """Return a report without its times; all other bytes stay as they are."""
+    head, end, features = report.partition(b', "features": [')
+    collection = json.loads(head + b"}")
+    for name in TIMES:
+        value = json.dumps(collection["rscc"][name])
+        head, count = head.replace(f', "{name}": {value}'.encode(), b"", 1), head.count(f'"{name}"'.encode())
+        assert count == 1, f"{name} stands in a report once"
+    return head + end + features
+
+
+@pytest.mark.slow
+def test_two_processes_write_the_same_report(tmp_path, child_environment):
+    make_pair(tmp_path, [(40, 50, 30, 50, 240), (100, 120, 20, 25, 10)])
+    reports = []
+    for number, seed in enumerate(("1", "2")):
+        words = ["caption", "before.tif", "after.tif", "--model", "rscc-small", "--device", "cpu", "--quiet"]
+        subprocess.run(
+            [sys.executable, "-m", "rscc", *words, "--output", f"{number}.geojson"],
+            cwd=tmp_path,
+            env={**child_environment, "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": seed},
+            check=True,
+        )
+        reports.append((tmp_path / f"{number}.geojson").read_bytes())
+        assert (tmp_path / f"{number}.qml").read_bytes() == (tmp_path / "0.qml").read_bytes()
+    assert reports[0].count(b'"caption"') >= 1
+    assert without_times(reports[0]) == without_times(reports[1])
+
+
+def test_two_archives_of_one_table_have_the_same_reports_and_layers(tmp_path):
+    made = make_archive(tmp_path, 3, breakages=())
+    first, second = tmp_path / "first", tmp_path / "second"
+    for out in (first, second):
+        run(made, out, InlineEngine())
+    for name in ("changes.gpkg", "changes.parquet", "catalog.json"):
+        assert (first / name).read_bytes() == (second / name).read_bytes(), name
+    reports = sorted((first / "pairs").glob("*/changes.geojson"))
+    assert len(reports) == 3
+    for report in reports:
+        other = second / report.relative_to(first)
+        assert without_times(report.read_bytes()) == without_times(other.read_bytes())

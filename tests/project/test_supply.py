@@ -1,0 +1,211 @@
+"""What an installation brings along: pinned by hashes, under licences that fit, built and run by a test."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import tomllib
+import zipfile
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from scene_pairs import make_pair
+
+PINNED = re.compile(r"^([a-z0-9][a-z0-9.-]*)==(\S+)((?: ;.*)?) \\$", re.M)
+# Families that may be used with Apache-2.0 code, by words that a licence of one has.
+FITTING = (
+    "Apache", "MIT", "BSD", "ISC", "MPL", "Mozilla", "PSF", "Python Software Foundation", "Zlib", "CC0",
+    "BSL-1.0", "0BSD", "CNRI-Python", "LLVM-exception",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def lock(repository):
+    return (repository / "requirements" / "lock.txt").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def licences(repository):
+    """The rows of docs/licences.md: package -> (licence, group)."""
+    text = (repository / "docs" / "licences.md").read_text(encoding="utf-8").partition("## Packages")[2]
+    rows = re.findall(r"^\| ([a-z0-9.-]+) +\| +(.+?) \| +([a-z]+) \|$", text, re.M)
+    return {name: (licence, group) for name, licence, group in rows}
+
+
+def test_the_lock_pins_every_package_by_hashes_and_names_no_host(lock):
+    pins = PINNED.findall(lock)
+    assert len(pins) > 40
+    for entry in re.split(r"\n(?=[a-z0-9])", lock)[1:]:
+        assert re.search(r"--hash=sha256:[0-9a-f]{64}\b", entry), entry.partition("\n")[0]
+    assert len(re.findall(r"^[a-z0-9]", lock, re.M)) == len(pins), "a line that pins nothing"
+    assert not re.search(r"://|--(extra-)?index-url|--find-links|--trusted-host|@ ", lock)
+    assert not [name for name, pin, _ in pins if "+" in pin], "a build that no package index has"
+
+
+def test_the_lock_fits_the_project_file(lock, repository):
+    project = tomllib.loads((repository / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    pins = {name: pin for name, pin, _ in PINNED.findall(lock)}
+    for need in map(Requirement, project["dependencies"]):
+        pin = pins[canonicalize_name(need.name)]
+        assert need.specifier.contains(pin), f"{need} is locked at {pin}; make the lock anew"
+
+
+def test_every_dependency_stands_in_the_licences(repository, licences, monkeypatch):
+    monkeypatch.syspath_prepend(str(repository / "docs"))
+    make_licences = importlib.import_module("make_licences")
+    needed = make_licences.needed_by()
+    assert len(needed) > 100
+    assert set(needed) <= set(licences), "run python docs/make_licences.py"
+    for name in needed:
+        assert licences[name][0] == make_licences.licence_of(name), f"{name}: run docs/make_licences.py"
+
+
+def test_every_package_of_the_lock_stands_in_the_licences(lock, licences):
+    # Where torch does not run, nothing is installed.
+    runs = [name for name, _, marker in PINNED.findall(lock) if "== 'emscripten'" not in marker]
+    missing = set(runs) - set(licences)
+    # Of the build of torch with CUDA, which the page tells of in words.
+    assert {name for name in missing if not re.match(r"nvidia-|cuda-|triton$", name)} == set()
+
+
+def test_no_licence_is_of_a_kind_that_does_not_fit(licences):
+    assert len(licences) > 100
+    for name, (licence, _) in licences.items():
+        for part in re.split(r" AND | OR | WITH |, ", licence):
+            assert any(word in part for word in FITTING), f"{name}: {licence}"
+        assert not re.search(r"\bA?L?GPL|Affero", licence), f"{name}: {licence}"
+
+
+def test_the_containerfile_copies_what_is_there_and_ends_without_rights(repository):
+    text = (repository / "Containerfile").read_text(encoding="utf-8").replace("\\\n", " ")
+    steps = [line.split(None, 1) for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    assert {word for word, _ in steps} <= {
+        "FROM",
+        "ARG",
+        "WORKDIR",
+        "COPY",
+        "RUN",
+        "USER",
+        "ENTRYPOINT",
+        "CMD",
+    }
+    copied = [name for word, rest in steps if word == "COPY" for name in rest.split()[:-1]]
+    project = tomllib.loads((repository / "pyproject.toml").read_text(encoding="utf-8"))
+    packages = {
+        pattern.rstrip("*") for pattern in project["tool"]["setuptools"]["packages"]["find"]["include"]
+    }
+    assert packages | {"pyproject.toml", "README.md", "LICENSE", "requirements/lock.txt"} == set(copied)
+    assert [name for name in copied if not (repository / name).exists()] == []
+    words = [word for word, _ in steps]
+    (user,) = [rest for word, rest in steps if word == "USER"]
+    assert re.fullmatch(r"[1-9]\d{3,}:[1-9]\d{3,}", user), "not root"
+    assert words.index("USER") > max(place for place, word in enumerate(words) if word in ("RUN", "COPY"))
+    (base,) = [rest for word, rest in steps if word == "FROM"]
+    assert base == f"python:{project['project']['requires-python'].removeprefix('>=')}-slim"
+    assert "--require-hashes" in text
+    (entry,) = [json.loads(rest) for word, rest in steps if word == "ENTRYPOINT"]
+    assert entry[0] in project["project"]["scripts"]
+
+
+def test_the_containerfile_leaves_out_what_cuda_needs_when_it_is_not_asked_for(repository, lock, tmp_path):
+    """Its own filter of the lock, run here."""
+    text = (repository / "Containerfile").read_text(encoding="utf-8")
+    awk, sed = re.search(r"awk ('[^']+')", text)[1], re.search(r"\$\(sed -n ('[^']+')", text)[1]
+    (tmp_path / "lock.txt").write_text(lock)
+    words = {"awk": f"awk {awk} lock.txt", "sed": f"sed -n {sed} lock.txt"}
+    done = {
+        name: subprocess.run(
+            ["sh", "-c", line], cwd=tmp_path, capture_output=True, text=True, check=True
+        ).stdout
+        for name, line in words.items()
+    }
+    names = {name for name, *_ in PINNED.findall(lock)}
+    cuda = {name for name in names if re.match(r"nvidia-|cuda-|triton$|torch$|torchvision$", name)}
+    assert {name for name, *_ in PINNED.findall(done["awk"])} == names - cuda
+    assert [pin.partition("==")[0] for pin in done["sed"].split()] == ["torch", "torchvision"]
+
+
+@pytest.fixture(scope="module")
+def built(repository, tmp_path_factory):
+    """A source archive of the tracked files, and the wheel that is built from that archive."""
+    folder = tmp_path_factory.mktemp("built")
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=repository, capture_output=True, text=True, check=False
+    )
+    if listed.returncode != 0:
+        pytest.skip("not a git checkout")
+    for name in filter(None, listed.stdout.split("\0")):
+        if (repository / name).is_file() and not name.startswith(("tests/", "docs/", "benchmarks/")):
+            target = folder / "source" / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(repository / name, target)
+    sdist = _build(folder / "source", "sdist", folder / "dist")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(folder / "unpacked", filter="data")
+    (unpacked,) = (folder / "unpacked").iterdir()
+    return sdist, _build(unpacked, "wheel", folder / "dist")
+
+
+def _build(source: Path, kind: str, target: Path) -> Path:
+    target.mkdir(exist_ok=True)
+    code = f"from setuptools import build_meta as b; print(b.build_{kind}({str(target)!r}))"
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code], cwd=source, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return target / done.stdout.splitlines()[-1]
+
+
+@pytest.mark.slow
+def test_the_wheel_holds_the_packages_their_data_and_the_licence_and_nothing_else(built, repository):
+    _, wheel = built
+    names = set(zipfile.ZipFile(wheel).namelist())
+    info = f"rscc-{version('rscc')}.dist-info"
+    assert {name.split("/")[0] for name in names} == {"rscc", "tiling", "workflows", info}
+    assert f"{info}/licenses/LICENSE" in names
+    for package in ("rscc", "tiling", "workflows"):
+        listed = subprocess.run(
+            ["git", "ls-files", package], cwd=repository, capture_output=True, text=True, check=True
+        )
+        assert set(listed.stdout.split()) <= names
+
+
+@pytest.mark.slow
+def test_the_wheel_installs_into_an_empty_environment_and_captions_there(built, tmp_path):
+    _, wheel = built
+    place = tmp_path / "installed"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", place], check=True)
+    python = place / "bin" / "python"
+    pip = [sys.executable, "-m", "pip", "--python", python, "install", "--no-deps", "--no-index", "--quiet"]
+    subprocess.run([*pip, "--no-cache-dir", wheel], check=True, capture_output=True)
+    # Its dependencies are lent by this environment, behind its own packages; the source tree is not.
+    (site,) = (place / "lib").glob("python*/site-packages")
+    (site / "lent.pth").write_text(f"{sysconfig.get_paths()['purelib']}\n")
+    make_pair(tmp_path, [(40, 50, 30, 50, 240)])
+    environment = {"PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "1", "HOME": str(tmp_path)}
+
+    def run(*words):
+        return subprocess.run(
+            words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+
+    where = run(
+        python, "-c", "import rscc, tiling, workflows as w; print(rscc.__file__, tiling.__file__, w.__file__)"
+    )
+    assert where.stdout.count(str(site)) == 3, where.stderr
+    rscc = place / "bin" / "rscc"
+    assert run(rscc, "--version").stdout == f"rscc {version('rscc')}\n"
+    done = run(rscc, "caption", "before.tif", "after.tif", "--model", "rscc-small", "-o", "out.geojson")
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "out.geojson").read_text())["rscc"]["model"]["name"] == "rscc-small"
+    verified = run(rscc, "verify", "out.geojson")
+    assert (verified.returncode, verified.stderr) == (0, "")

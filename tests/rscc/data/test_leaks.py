@@ -1,0 +1,111 @@
+"""Test images that lie in training data are found, however they were changed; others are not."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from grounds_to_compare import drawn_ground, planted, write_grounds
+
+from rscc.data.leaks import THRESHOLD, ZOOMS, find_leaks, image_files
+from rscc.errors import DatasetLayoutInvalid
+from rscc.evaluation.report import leaks_note, leaks_record
+
+COPIES = {
+    "whole": {"side": 200, "zoom": 1.0, "turns": 0, "mirrored": False},
+    "flipped, zoomed, recoloured crop": {"side": 150, "zoom": 1.7, "turns": 0, "mirrored": True},
+    "turned": {"side": 180, "zoom": 1.0, "turns": 1, "mirrored": False},
+    "turned and mirrored, twice as large": {"side": 140, "zoom": 2.0, "turns": 3, "mirrored": True},
+    "upside down, half as large": {"side": 226, "zoom": 0.6, "turns": 2, "mirrored": False},
+    "between two zooms": {"side": 170, "zoom": 1.3, "turns": 2, "mirrored": True},
+}
+
+
+@pytest.fixture(scope="module")
+def test_images(tmp_path_factory):
+    return write_grounds(tmp_path_factory.mktemp("tested"), range(6))
+
+
+@pytest.fixture(scope="module")
+def training(tmp_path_factory):
+    return write_grounds(tmp_path_factory.mktemp("learnt"), range(100, 130), ".jpg")
+
+
+@pytest.mark.parametrize("copy", COPIES)
+def test_a_planted_copy_is_found_and_nothing_else(test_images, training, tmp_path, copy):
+    leak = tmp_path / "leak.jpg"
+    planted(drawn_ground(3), **COPIES[copy]).save(leak, quality=85)
+    result = find_leaks(test_images, [*training, leak])
+    (found,) = result.leaks
+    assert (found.test, found.training) == (test_images[3], leak)
+    assert found.correlation > THRESHOLD and found.zoom == pytest.approx(COPIES[copy]["zoom"], rel=0.06)
+    assert (result.test, result.training, result.unread) == (6, 31, ())
+
+
+def test_a_corner_that_both_show_is_found(test_images, tmp_path):
+    """As where tiles were cut twice from one scene, with other corners."""
+    scene, (tested, learnt) = (
+        drawn_ground(300, 600),
+        (tmp_path / name for name in ("tested.png", "learnt.png")),
+    )
+    scene.crop((100, 100, 356, 356)).save(tested)
+    scene.crop((210, 190, 600, 600)).save(learnt)
+    (found,) = find_leaks([*test_images, tested], [learnt]).leaks
+    assert found.test == tested and found.zoom == pytest.approx(1, rel=0.06)
+
+
+def test_other_grounds_are_not_told_and_the_largest_correlation_is(test_images, training):
+    told = []
+    result = find_leaks(test_images, training, tell=lambda *step: told.append(step))
+    assert result.leaks == () and 0 <= result.largest < THRESHOLD
+    assert told == [("leaks", 30, 30)]
+    assert "none lies there" in leaks_note(result)
+    assert find_leaks(test_images, test_images).leaks[0].correlation == pytest.approx(1, abs=1e-3)
+
+
+def test_what_cannot_be_read_is_named_and_an_empty_folder_is_refused(test_images, tmp_path):
+    broken, small = tmp_path / "broken.png", tmp_path / "small.png"
+    broken.write_bytes(b"\x89PNG")
+    drawn_ground(1, 60).save(small)
+    result = find_leaks(test_images, [broken, small, test_images[0]])
+    assert result.unread == (broken, small)
+    assert result.training == 1
+    with pytest.raises(DatasetLayoutInvalid, match="no images of 80 pixels"):
+        find_leaks(test_images, [broken])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DatasetLayoutInvalid, match="there are no images"):
+        image_files(tmp_path / "empty")
+
+
+def test_masks_and_the_tested_images_themselves_are_left_out(tmp_path):
+    for name in ("images/train/A/a.png", "images/train/label/a.png", "images/test/A/b.png", "mask/c.png"):
+        write = tmp_path / name
+        write.parent.mkdir(parents=True, exist_ok=True)
+        drawn_ground(1, 40).save(write)
+    (tmp_path / "index.csv").write_text("file\n")
+    tested = tmp_path / "images" / "train" / ".." / "test" / "A" / "b.png"
+    assert image_files(tmp_path, but=[tested]) == [tmp_path / "images" / "train" / "A" / "a.png"]
+
+
+def test_a_leak_is_said_in_words_and_numbers(test_images):
+    result = find_leaks(test_images, test_images[:5])
+    assert len(result.leaks) == 5
+    note = leaks_note(result)
+    assert note.startswith("THE SCORES ARE FLATTERED") and "and 2 more" in note
+    plain = json.loads(json.dumps(leaks_record(result)))
+    assert plain["threshold"] == THRESHOLD and len(plain["leaks"]) == 5
+    assert plain["leaks"][0]["zoom"] == 1.0 and ZOOMS[4] == 1.0
+    assert "nobody looked" in leaks_note(None)
+
+
+@pytest.mark.real
+@pytest.mark.slow
+def test_the_public_test_split_lies_in_no_data_beside_the_repository(shared_data):
+    """A part of it, so that it takes a minute; the recipe looks through all."""
+    data = shared_data / "data"
+    tested = sorted((data / "levir_cc" / "images" / "test").glob("[AB]/*"))
+    learnt = [path for name in ("levir_cc", "change_masks", "single_date", "land_cover")
+              for path in image_files(data / name, but=tested)[::12]]  # fmt: skip
+    result = find_leaks(tested, learnt)
+    assert result.test == len(tested) == 294 and result.training > 500
+    assert result.leaks == () and result.largest < THRESHOLD
