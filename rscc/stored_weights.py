@@ -13,8 +13,9 @@ from pathlib import Path
 from torch import Tensor, nn
 from torch.nn.modules import module as modules
 
-# Not all that is built is stored: positions are computed, and a weight may have two names.
-_FACTOR, _ROOM = 2, 2**20
+# Not all that is built is stored: positions are computed, a weight may have two names, and a trunk is built
+# whole before its last stages are cut off (ResNet-101 has 45 million numbers).
+_FACTOR, _ROOM = 2, 2**26
 
 
 def stored_elements(path: Path) -> int:

@@ -32,15 +32,16 @@ def write_pair(folder, name, *, changed, captions, size=(24, 40)) -> PairRecord:
 
 
 class BrightnessCaptioner:
-    """Sees a change where the brightness differs; says so in fixed words."""
+    """Sees a change where the brightness differs, with ``surest`` at most; says so in fixed words."""
 
-    def __init__(self, **values):
+    def __init__(self, *, surest=1.0, **values):
+        self.surest = surest
         self.card = replace(card(name="brightness", tile_size=SIDE), **values)
         self.batches: list[int] = []
 
     def describe(self, before, after, *, beams):
         self.batches.append(len(before))
-        probability = np.minimum(np.abs(after.astype(np.float32) - before).mean(1) / 100, 1)
+        probability = np.minimum(np.abs(after.astype(np.float32) - before).mean(1) / 100, self.surest)
         found = ChangePrediction(probability, probability.max((1, 2)))
         return found, self.caption(before, after, beams=beams)
 

@@ -116,7 +116,7 @@ def from_wkt(path: Path, rows: Sequence[Row]) -> Sequence[Any]:
     import numpy as np
     import shapely
 
-    with np.errstate(invalid="ignore"):  # corners nowhere are refused where shapes are made flat
+    with np.errstate(all="ignore"):  # corners nowhere are refused where shapes are made flat
         shapes = shapely.from_wkt(texts, on_invalid="ignore")
     for (where, _), text, shape in zip(rows, texts, shapes, strict=True):
         if text is not None and shape is None:

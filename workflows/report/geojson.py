@@ -51,7 +51,7 @@ def rounded(geometry: Polygon | MultiPolygon) -> Polygon | MultiPolygon:
     if not geometry.is_valid:
         geometry = shapely.make_valid(geometry)
     elif _is_rounded(geometry):
-        return joined([orient(part) for part in parts_of(geometry)])
+        return joined([orient(part) for part in polygons_in(geometry)])
     snapped = shapely.set_precision(geometry, 10.0**-DECIMALS)
     return joined([orient(part) for part in polygons_in(snapped)])
 

@@ -56,7 +56,7 @@ def test_facts_that_are_no_numbers_are_refused_by_name(part, tmp_path) -> None:
 def test_rules_that_are_no_numbers_are_refused(name, tmp_path) -> None:
     folder = saved(tmp_path / "model", facts=tiny_facts(None))
     edit_member("facts.json", **{f"rules__{name}": [float("nan")] * 15})(folder.path)
-    with pytest.raises(ModelFolderInvalid, match=r"facts\.json: .*numbers"):
+    with pytest.raises(ModelFolderInvalid, match=r"facts\.json: .*number"):
         load_facts(folder)
 
 

@@ -84,7 +84,7 @@ REFUSED = {
         (["before.tif", "after.tif", "-o", "missing/r.geojson"], 2, ["missing"]),
         (["before.tif", "after.tif", "-o", "text.tif/r.geojson"], 2, ["text.tif"]),
         (["before.tif", "after.tif", "-o", "/proc/r.geojson"], 1, ["/proc/r.geojson"]),
-        (["before.tif", "after.tif", "-o", "r.gpkg"], 2, ["r.gpkg", ".geojson"]),
+        (["before.tif", "after.tif", "-o", "r.shp"], 2, ["r.shp", ".geojson"]),
         (["before.tif", "after.tif", "-o", "existing.geojson"], 2, ["existing.geojson", "--overwrite"]),
         (["before.tif", "scene.qml", "-o", "scene.geojson", "--overwrite"], 2, ["scene.qml", "is an input"]),
         (["scene.geojson", "after.tif", "--overwrite", "-o", "scene.geojson"], 2, ["is an input"]),
