@@ -13,16 +13,18 @@ endif
 
 # As many processes run tests; spinning OpenMP threads of torch would slow each other down.
 JOBS ?= 2
-PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
-test quick: export OMP_NUM_THREADS = 1
-test quick: export OMP_WAIT_POLICY = PASSIVE
+# What damaged files bring to light is for who looks for it: make fuzz.
+PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --ignore=tests/fuzz
+test quick fuzz: export OMP_NUM_THREADS = 1
+test quick fuzz: export OMP_WAIT_POLICY = PASSIVE
 
-.PHONY: help demo test quick lint format install lock sbom clean
+.PHONY: help demo test quick fuzz lint format install lock sbom clean
 
 help:
 	@echo "make demo     render a pair of scenes, caption what changed between them"
 	@echo "make test     run every test that this machine can run"
 	@echo "make quick    the tests that take a few minutes: not the slow, real, qgis and kills ones"
+	@echo "make fuzz     damaged files and values for every parser, in about a minute"
 	@echo "make lint     ruff and mypy"
 	@echo "make install  everything for development, in $(VENV)"
 	@echo "make lock     requirements/lock.txt anew: the base install, pinned by hashes"
@@ -39,6 +41,9 @@ test: $(VENV)/.installed-dev
 
 quick: $(VENV)/.installed-dev
 	$(PYTEST) -m "not slow and not real and not qgis and not kills" $(PYTEST_OPTIONS)
+
+fuzz: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest tests/fuzz $(PYTEST_OPTIONS)
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/python -m ruff check .

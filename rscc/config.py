@@ -372,6 +372,7 @@ def load_config(path: str | Path) -> Config:
         raise ConfigInvalid(f"{path}: no such config file; shipped configs are {names}")
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    # No text, no TOML, a number of thousands of digits, tables in tables without end.
+    except (ValueError, RecursionError) as error:
         raise ConfigInvalid(f"{path}: not a TOML file ({error})") from error
     return config_from_dict(values, path.name)

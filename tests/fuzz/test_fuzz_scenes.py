@@ -27,7 +27,7 @@ def base(request, tmp_path_factory):
 
 
 @fuzzed
-@given(rng=st.randoms(use_true_random=False))
+@given(rng=st.integers(0, 2**32).map(random.Random))
 def test_scenes(base, rng: random.Random, tmp_path_factory):
     """Its header is read, and a pair with it is opened and looked at, or it is refused."""
     folder = tmp_path_factory.getbasetemp() / f"case-{base.name}"

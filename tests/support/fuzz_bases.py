@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import rasterio
@@ -63,15 +64,17 @@ def all_bases(root: Path) -> list[Base]:
 
 def run(words: tuple[str, ...]) -> None:
     """Run the command in this process, with a model without weights unless a folder of one is named."""
-    trunks.BACKBONES["tiny"] = tiny_backbone
-    batch._engine_factory = lambda *_: lambda source: InlineEngine()  # type: ignore[assignment]
-    if "--model" in words:
-        main(list(words))
-    main(
-        list(words),
-        captioner_factory=lambda model, device: BrightnessCaptioner(),
-        card_factory=lambda model: BrightnessCaptioner().card,
-    )
+    with (
+        patch.dict(trunks.BACKBONES, tiny=tiny_backbone),
+        patch.object(batch, "_engine_factory", lambda *_: lambda source: InlineEngine()),
+    ):
+        if "--model" in words:
+            main(list(words))
+        main(
+            list(words),
+            captioner_factory=lambda model, device: BrightnessCaptioner(),
+            card_factory=lambda model: BrightnessCaptioner().card,
+        )
 
 
 def _folder(root: Path, name: str) -> Path:
@@ -255,8 +258,8 @@ def _batch(root: Path) -> Base:
 def _model(root: Path) -> Base:
     folder = _folder(root, "model")
     make_pair(folder, CHANGES, size=SIZE)
-    trunks.BACKBONES["tiny"] = tiny_backbone
-    saved(folder / "model", gsd=0.5, gsd_range=(0.2, 2.0), tile_size=64)
+    with patch.dict(trunks.BACKBONES, tiny=tiny_backbone):
+        saved(folder / "model", gsd=0.5, gsd_range=(0.2, 2.0), tile_size=64)
     words = ("caption", "before.tif", "after.tif", "--model", "model", "-o", REPORT, "-q", "--device", "cpu")
     names = ("model.json", "model.json", "vocabulary.json", "model.safetensors")
     return Base("model", folder, tuple(f"model/{name}" for name in names), words, REPORT, _seal)
