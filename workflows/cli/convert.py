@@ -39,4 +39,5 @@ def convert(
         return
     read.write(target, overwrite)
     if not quiet:
-        say(f"{target}: {len(read.changes)} changes")
+        count = len(read.changes)
+        say(f"{target}: {count} change{'' if count == 1 else 's'}")
