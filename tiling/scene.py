@@ -6,8 +6,6 @@ Everything here reads headers only: no pixel is decoded.
 from __future__ import annotations
 
 import os
-import threading
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -20,7 +18,7 @@ import rasterio
 from affine import Affine
 from rasterio.control import GroundControlPoint
 from rasterio.enums import ColorInterp, MaskFlags
-from rasterio.errors import NotGeoreferencedWarning, RasterioError
+from rasterio.errors import RasterioError
 from rasterio.io import DatasetReader
 from shapely.geometry import Polygon
 
@@ -41,6 +39,7 @@ from tiling.placement import outline, placement
 from tiling.plain import plain_only
 from tiling.remote import network_error, safe_environment
 from tiling.sidecars import MASK, Sidecars
+from tiling.ungeoreferenced import ungeoreferenced
 from tiling.virtual import pinned
 from tiling.vrt import checked_vrt, looks_like_vrt
 
@@ -251,37 +250,8 @@ def _open_as(shown: str, source: str | Path, driver: str) -> DatasetReader:
 
 def _open(source: str | Path, driver: str) -> DatasetReader:
     # A plain file comes as an absolute Path: so it is never read as an address or a subdataset.
-    with _ungeoreferenced:
+    with ungeoreferenced:
         return rasterio.open(source, driver=driver)
-
-
-class _Ungeoreferenced:
-    """Within its block, missing georeferencing is no warning: it is an error of ours later.
-
-    Filters of warnings belong to the process, and several threads open files at once: the first one that
-    enters sets the filter, the last one that leaves takes it away.
-    """
-
-    def __init__(self) -> None:
-        self._lock, self._inside = threading.Lock(), 0
-        self._filters = warnings.catch_warnings()
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if self._inside == 0:
-                self._filters = warnings.catch_warnings()
-                self._filters.__enter__()
-                warnings.simplefilter("ignore", NotGeoreferencedWarning)
-            self._inside += 1
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._inside -= 1
-            if self._inside == 0:
-                self._filters.__exit__(None, None, None)
-
-
-_ungeoreferenced = _Ungeoreferenced()
 
 
 def _head(shown: str, path: Path) -> bytes:

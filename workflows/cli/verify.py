@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -37,6 +36,7 @@ def verify(
     Exit codes: 0 all is the same; 1 something changed or is missing; 2 no report; 3 something could not be
     checked.
     """
+    from workflows.cli.terminal import say, say_json
     from workflows.errors import OptionInvalid
     from workflows.inspection.verify import CHANGED, UNCHECKED, Verifier
 
@@ -48,21 +48,21 @@ def verify(
         if as_json:
             files.append(verified.as_dict())
         else:
-            typer.echo(_text(verified, alone=verified.path == report))
+            say(_text(verified, alone=verified.path == report))
     code = 1 if states[CHANGED] else 3 if states[UNCHECKED] else 0
     if as_json:
-        typer.echo(json.dumps({"files": files, "exit_code": code}, ensure_ascii=False))
+        say_json({"files": files, "exit_code": code})
     elif report.is_dir():
         counts = ", ".join(f"{count:,} {state}" for state, count in sorted(states.items()))
-        typer.echo(f"{states.total():,} files: {counts}")
+        say(f"{states.total():,} files: {counts}")
     if code:
         raise typer.Exit(code)
 
 
 def _text(verified: Verification, *, alone: bool) -> str:
     """Return a line for each finding; of a file of an archive, its name and what is not the same."""
-    from workflows.inspection.event import shown
     from workflows.inspection.verify import SAME
+    from workflows.texts import shown
 
     lines = [
         f"{finding.state:<10}{finding.subject:<9} {finding.detail}"

@@ -12,6 +12,7 @@ from typing import Any, get_args, get_type_hints
 import shapely
 from shapely.geometry import MultiPolygon, Polygon, shape
 
+from rscc.files import parsed_json
 from tiling import SceneNotFound, is_odd, locate, plain_only
 from workflows.errors import OptionInvalid, ReportInvalid
 from workflows.options import SceneOptions
@@ -190,14 +191,14 @@ def report_content(path: Path) -> dict[str, Any]:
             )
         with open(path, encoding="utf-8", opener=plain_only) as file:
             text = file.read()
-        content = json.loads(text, parse_constant=_refused)
+        content = parsed_json(text)
     except OSError as error:
         raise ReportInvalid(f"{name}: it cannot be read ({error.strerror}); check its permissions") from error
     except json.JSONDecodeError as error:
         cut = text.lstrip().startswith("{") and _at_end(error)
         what = "it is cut off" if cut else "it is no JSON"
         raise ReportInvalid(f"{name}: {what}; {_ANOTHER}") from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise ReportInvalid(f"{name}: it is no JSON; {_ANOTHER}") from error
     if not isinstance(content, dict):
         raise ReportInvalid(f"{name}: it is no GeoJSON; {_ANOTHER}")
@@ -207,10 +208,6 @@ def report_content(path: Path) -> dict[str, Any]:
 def _at_end(error: json.JSONDecodeError) -> bool:
     # Half a word, number or escape is found at its start.
     return error.msg.startswith("Unterminated") or error.pos >= len(error.doc.rstrip()) - 8
-
-
-def _refused(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON")
 
 
 def _id_of(feature: Any) -> int | None:

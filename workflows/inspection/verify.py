@@ -132,7 +132,7 @@ class Verifier:
         if is_address(name):
             return Finding(role, UNCHECKED, f"{shown(name)}: it is on a server")
         if recorded.get("identity") is None:
-            return Finding(role, UNCHECKED, f"{shown(name)}: {_EARLIER}")
+            return Finding(role, UNCHECKED, f"{shown(name)}: {_EARLIER}, or is of a part of it (--bbox)")
         places = (name,) if given is not None else (name, str(report.parent / name))
         there = [digest for digest in map(self._identity, places) if digest is not None]
         if not there:

@@ -10,7 +10,6 @@ archive a new folder.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,7 +23,7 @@ import rscc
 from rscc.sequences import batches
 from tiling import MAX_TEXT_BYTES, TilingError, checked_sources, is_address, looks_like_vrt, plain_only
 from workflows.addresses import unsigned
-from workflows.report.record import decisive, settings_record
+from workflows.report.record import decisive, hash_of, settings_record
 
 if TYPE_CHECKING:
     from rscc.model_folder import ModelCard
@@ -303,7 +302,7 @@ def settings_key(options: SceneOptions, card: ModelCard) -> str:
         "model": decisive(card),
         "rscc": rscc.__version__,
     }
-    return _hash(json.dumps(told, sort_keys=True))
+    return hash_of(told)
 
 
 def _key(row: PairRow, before: str, after: str, settings: str) -> str:

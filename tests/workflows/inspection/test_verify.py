@@ -128,6 +128,14 @@ def test_what_has_no_hash_is_not_said_to_be_the_same(report, model):
     assert states(report, model) == (all_but(**unchecked), "unchecked")
 
 
+def test_of_a_part_of_a_scene_no_hash_is_kept_so_that_the_rest_is_not_read(tmp_path, model):
+    captioner = BrightnessCaptioner()
+    captioner.card = model.card
+    pair, world = make_pair(tmp_path, [(40, 50, 30, 50, 240)]), (-180, -90, 180, 90)
+    part = captioned(pair, captioner, bounds=world).write(tmp_path / "a.geojson")
+    assert states(part, model) == (all_but(before="unchecked", after="unchecked"), "unchecked")
+
+
 @pytest.mark.parametrize(
     "change",
     [
