@@ -15,6 +15,8 @@ endif
 JOBS ?= 2
 # What damaged files bring to light is for who looks for it: make fuzz.
 PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --ignore=tests/fuzz
+# Tests start many processes; where nothing may be kept, each of them compiles all modules anew.
+test quick fuzz: export PYTHONDONTWRITEBYTECODE =
 test quick fuzz: export OMP_NUM_THREADS = 1
 test quick fuzz: export OMP_WAIT_POLICY = PASSIVE
 

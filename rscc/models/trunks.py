@@ -35,10 +35,15 @@ def _split_at_strides(modules: list[nn.Module]) -> tuple[list[nn.Sequential], tu
 
 
 def _torchvision_modules(name: str, *, pretrained: bool) -> list[nn.Module]:
-    import torchvision
+    from torchvision import models
 
+    name, _, recipe = name.partition(".")
     try:
-        model = torchvision.models.get_model(name, weights="DEFAULT" if pretrained else None)
+        weights = models.get_model_weights(name)
+        if recipe and recipe not in weights.__members__:
+            known = ", ".join(weights.__members__)
+            raise ConfigInvalid(f"torchvision has no weights {recipe!r} of {name}; it has {known}")
+        model = models.get_model(name, weights=weights[recipe or "DEFAULT"] if pretrained else None)
     except ValueError as error:
         raise ConfigInvalid(f"torchvision has no model {name!r}") from error
     return list(model.features if hasattr(model, "features") else model.children())
@@ -162,8 +167,8 @@ def build_backbone(name: str, *, weights: str | Path | None = None, download: bo
     """Build a trunk by name.
 
     Args:
-        name: a key of :data:`BACKBONES`, ``torchvision/<model>``, ``timm/<model>``, or, for DAVIR's large
-            size, ``instructblip/<folder or hub name>``.
+        name: a key of :data:`BACKBONES`, ``torchvision/<model>.<weights>`` (without weights, the library's
+            newest), ``timm/<model>``, or, for DAVIR's large size, ``instructblip/<folder or hub name>``.
         weights: file of ImageNet weights for a key of :data:`BACKBONES`; None leaves them random.
         download: let torchvision, timm or transformers fetch the model's published weights.
 

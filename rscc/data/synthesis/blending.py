@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
-from scipy import ndimage, signal
+import scipy
+from scipy import ndimage
 
 Choice = TypeVar("Choice")
 
@@ -159,7 +160,7 @@ def _places(ground: np.ndarray, alpha: np.ndarray, rng: np.random.Generator) -> 
     if any(small < large for small, large in zip(ground.shape, alpha.shape, strict=True)):
         return []
     footprint = (alpha > 0).astype(np.float32)
-    covered = signal.fftconvolve((~ground).astype(np.float32), footprint[::-1, ::-1], mode="valid")
+    covered = scipy.signal.fftconvolve((~ground).astype(np.float32), footprint[::-1, ::-1], mode="valid")
     free = np.argwhere(covered < 0.5)
     chosen = rng.permutation(len(free))[:PLACES]
     return [(int(top), int(left)) for top, left in free[chosen]]

@@ -1,5 +1,6 @@
 """What the options, the loss terms and the configs of the papers' models decide."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -17,7 +18,7 @@ from tiny_models import (
     tiny_vocabulary,
 )
 
-from rscc.config import load_config
+from rscc.config import CONFIG_FOLDER, load_config
 from rscc.errors import ConfigInvalid, RsccError
 from rscc.models import MODELS
 from rscc.training import run as runs
@@ -122,6 +123,29 @@ def test_the_papers_configs_give_the_papers_sizes(name, tokens) -> None:
         assert len(model.reconstruction) == 3
     if config.paper == "dirl":
         assert model.options.temperature == 0.5
+
+
+PAPER_CONFIGS = sorted(path for paper in MODELS for path in CONFIG_FOLDER.glob(f"{paper}_*.toml"))
+# A place in the paper, what its authors published, another paper's model, or this project.
+SOURCE = re.compile(
+    r"#.*(Sec\. \d|Tables? \d|Figure \d|Eq\. \d|Appendix [A-Z]|Implementation Details"
+    r"|\bpapers?\b|\bauthors|\bthe same\b|\bours\b)"
+)
+
+
+@pytest.mark.parametrize("path", PAPER_CONFIGS, ids=lambda path: path.stem)
+def test_every_value_of_a_papers_config_says_where_it_is_from(path) -> None:
+    settings = path.read_text().partition("[card]")[0].splitlines()
+    values = [line for line in settings if " = " in line and not line.startswith(("paper =", "name =", "#"))]
+    assert len(values) > 15
+    assert [line for line in values if not SOURCE.search(line)] == []
+
+
+def test_the_trunks_of_the_papers_have_named_weights() -> None:
+    trunks = {path.stem: load_config(path.stem).model.backbone for path in PAPER_CONFIGS}
+    others = {name: trunk for name, trunk in trunks.items() if not name.startswith("davir_instructblip")}
+    assert len(others) == 35
+    assert set(others.values()) == {"torchvision/resnet101.IMAGENET1K_V1"}
 
 
 @pytest.mark.parametrize(

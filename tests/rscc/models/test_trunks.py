@@ -35,11 +35,31 @@ def test_trunks_by_library_train_whole() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "recipe"),
+    [("resnet18", "DEFAULT"), ("resnet101", "IMAGENET1K_V2"), ("resnet101.IMAGENET1K_V1", "IMAGENET1K_V1")],
+)
+def test_published_weights_are_the_named_ones(name, recipe, monkeypatch) -> None:
+    from torchvision import models
+
+    asked, build = [], models.get_model
+    monkeypatch.setattr(
+        models, "get_model", lambda name, weights: asked.append(weights) or build(name, weights=None)
+    )
+    build_backbone(f"torchvision/{name}", download=True)
+    assert asked == [models.get_model_weights(name.partition(".")[0])[recipe]]
+
+
+@pytest.mark.parametrize(
     "name", ["resnet", "torchvision/resnet9000", "timm/none", "torchvision/vit_b_32", ""]
 )
 def test_unknown_trunks_are_refused(name) -> None:
     with pytest.raises(ConfigInvalid):
         build_backbone(name)
+
+
+def test_unknown_weights_are_refused_with_the_known_ones() -> None:
+    with pytest.raises(ConfigInvalid, match="'V1' of resnet101; it has IMAGENET1K_V1, IMAGENET1K_V2"):
+        build_backbone("torchvision/resnet101.V1")
 
 
 def test_unknown_papers_are_refused_with_the_known_ones() -> None:

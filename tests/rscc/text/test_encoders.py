@@ -17,8 +17,9 @@ from rscc.text.encoders import (
     load_text_encoder,
 )
 
-open_clip = pytest.importorskip("open_clip")
-transformers = pytest.importorskip("transformers")
+# Both take seconds to import: only tests that run do so.
+is_there = all(map(importlib.util.find_spec, ("open_clip", "transformers")))
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not is_there, reason="needs rscc[train]")]
 
 TEXTS = ["two villas", "a long road and several houses with a red roof", ""]
 
@@ -34,8 +35,14 @@ def clip_tower(**text_options):
     ).eval()
 
 
+def clip_tokenizer():
+    from open_clip import SimpleTokenizer
+
+    return SimpleTokenizer(context_length=20)
+
+
 def clip_encoder() -> OpenClipTextEncoder:
-    return OpenClipTextEncoder(clip_tower(), open_clip.SimpleTokenizer(context_length=20))
+    return OpenClipTextEncoder(clip_tower(), clip_tokenizer())
 
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "two", "villas", "a", "road", "long", "houses", "and", "red"]
@@ -44,6 +51,8 @@ WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "two", "villas", "a", "road", "long
 @pytest.fixture(scope="module")
 def bert_folder(tmp_path_factory):
     """Write a small BERT with random weights in the format of transformers."""
+    import transformers
+
     folder = tmp_path_factory.mktemp("bert")
     torch.manual_seed(4)
     vocabulary = folder / "vocab.txt"
@@ -123,7 +132,7 @@ def test_words_of_the_prompt_equal_a_prompt_of_words(encoder: TextEncoder) -> No
 
 @pytest.mark.parametrize("options", [{}, {"pool_type": "eos", "eos_id": 49407}])
 def test_the_clip_tower_gives_what_open_clip_gives(options) -> None:
-    model, tokenizer = clip_tower(**options), open_clip.SimpleTokenizer(context_length=20)
+    model, tokenizer = clip_tower(**options), clip_tokenizer()
     encoder = OpenClipTextEncoder(model, tokenizer)
     with torch.no_grad():
         expected = model.encode_text(tokenizer(TEXTS))
@@ -144,11 +153,12 @@ def test_the_clip_vector_is_read_at_the_end_of_text() -> None:
 
 def test_towers_that_cannot_take_a_prompt_are_refused() -> None:
     with pytest.raises(ConfigInvalid, match="pools by 'last'"):
-        OpenClipTextEncoder(clip_tower(pool_type="last"), open_clip.SimpleTokenizer(context_length=20))
+        OpenClipTextEncoder(clip_tower(pool_type="last"), clip_tokenizer())
 
 
-@pytest.mark.slow
 def test_a_clip_checkpoint_loads_from_a_local_file(tmp_path) -> None:
+    import open_clip
+
     torch.manual_seed(5)
     model = open_clip.create_model("ViT-S-32-alt", load_weights=False, pretrained=None)
     file = tmp_path / "clip.pt"
