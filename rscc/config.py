@@ -308,6 +308,11 @@ class Config:
         return dataclasses.asdict(self)
 
 
+def check_follow(follow: str) -> None:
+    """Refuse what names neither the text of a paper nor the code that its authors released."""
+    _check(follow in ("paper", "code"), f"model.options.follow is {follow!r}; use paper or code")
+
+
 def build(cls: type[T], values: dict[str, Any], where: str) -> T:
     """Build a settings dataclass from plain values.
 

@@ -13,20 +13,35 @@ Tu et al., ECCV 2024; equation numbers are the paper's. Where the paper leaves a
   are learned from, padding left out.
 * The supplementary with alpha was not at hand; 0.003 is the value of the authors' published code.
 * The baseline Subtraction of Figure 4 takes the other image as the shared features of Eq. 5.
+
+The authors' released code does some of it otherwise; ``follow = "code"`` does so too:
+
+* Eq. 2 has dropout between its layers.
+* Eq. 3: channels are centred before they are correlated, for which alpha was chosen.
+* Eq. 5 is a stack of layers, two by default, each with residual and LayerNorm.
+* Eq. 7 has LayerNorm and dropout before the ReLU.
+* Eq. 9 has the residual and LayerNorm of the decoder: the words are in what they are compared with.
+* Eq. 12: both means are over all places for words, padding too.
+* Eq. 13-14: one InfoNCE of the mean of the similarities and their transposed, instead of one each way.
+
+Not switched, for they are of all five models here: dropout on the output of attention instead of its weights,
+GELU instead of ReLU in the decoder, bilinear instead of cubic resizing of images, the weights to begin with.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
-from rscc.config import ModelConfig, build
+from rscc.config import MOST_PARTS, ModelConfig, build, check_follow
 from rscc.errors import ConfigInvalid
 from rscc.models.shared.blocks import Attention
 from rscc.models.shared.captioner import ChangeCaptioner
-from rscc.models.shared.losses import decorrelation_loss, info_nce, masked_mean
+from rscc.models.shared.decoder import CaptionDecoder, DecoderLayer
+from rscc.models.shared.losses import decorrelation_loss, info_nce, masked_mean, matrix_info_nce
 from rscc.structures import DecoderOutput, DifferenceFeatures, PairBatch, PairView
 from rscc.text.encoders import TextEncoder
 
@@ -40,12 +55,16 @@ class DirlOptions:
         diagonal: weight of the corresponding channels in Eq. 4; 0 leaves non-perturbation out (Table 7).
         temperature: tau of Eq. 14 (Sec. 4.2: 0.5).
         difference: ``shared`` (Eq. 5-6), or ``subtraction`` for the baseline of Figure 4.
+        follow: ``paper`` or, where the authors' released code does something else, ``code``.
+        layers: of the attention of Eq. 5 in the code; the paper has one.
     """
 
     alpha: float = 0.003
     diagonal: float = 1.0
     temperature: float = 0.5
     difference: str = "shared"
+    follow: str = "paper"
+    layers: int = 2
 
     def __post_init__(self) -> None:
         if min(self.alpha, self.diagonal) < 0 or self.temperature <= 0:
@@ -54,6 +73,25 @@ class DirlOptions:
             )
         if self.difference not in ("shared", "subtraction"):
             raise ConfigInvalid(f"model.options.difference is {self.difference!r}; use shared or subtraction")
+        check_follow(self.follow)
+        if self.follow == "code" and self.difference == "subtraction":
+            raise ConfigInvalid("model.options.follow: the released code has no subtraction; use paper")
+        if not 1 <= self.layers <= MOST_PARTS:
+            raise ConfigInvalid(f"model.options: layers must be 1 to {MOST_PARTS}")
+
+
+class SharedLayer(nn.Module):
+    """One layer of Eq. 5 in the released code: what an image shares with the other is added to it."""
+
+    def __init__(self, *, width: int, heads: int, dropout: float):
+        super().__init__()
+        self.attention = Attention(width=width, heads=heads, dropout=dropout)
+        self.norm = nn.LayerNorm(width)
+        self.drop = nn.Dropout(dropout)
+
+    def forward(self, image: Tensor, other: Tensor) -> Tensor:
+        """Map the tokens of an image, (B, N, D), by those of the other, (B, M, D), to their next state."""
+        return self.norm(image + self.drop(self.attention(image, other)))
 
 
 class Dirl(ChangeCaptioner):
@@ -64,23 +102,34 @@ class Dirl(ChangeCaptioner):
     def build_encoder(self, config: ModelConfig, text_encoder: TextEncoder | None) -> None:
         """The parts that only this paper has; the ``text_encoder`` is not used."""
         self.options = build(DirlOptions, config.options, "model.options")
-        width = config.width
-        self.embed = nn.Sequential(nn.Linear(width, 4 * width), nn.ReLU(), nn.Linear(4 * width, width))
-        self.shared_attention: Attention | None = None
-        if self.options.difference == "shared":
-            self.shared_attention = Attention(width=width, heads=config.heads, dropout=config.dropout)
+        width, heads, dropout = config.width, config.heads, config.dropout
+        by_code = self.options.follow == "code"
+        between = [nn.ReLU(), nn.Dropout(dropout)] if by_code else [nn.ReLU()]
+        self.embed = nn.Sequential(nn.Linear(width, 4 * width), *between, nn.Linear(4 * width, width))
+        if by_code:
+            self.shared_layers = nn.ModuleList(
+                SharedLayer(width=width, heads=heads, dropout=dropout) for _ in range(self.options.layers)
+            )
+        elif self.options.difference == "shared":
+            self.shared_attention = Attention(width=width, heads=heads, dropout=dropout)
         self.join = nn.Linear(2 * width, width)
+        self.even = nn.Sequential(nn.LayerNorm(width), nn.Dropout(dropout)) if by_code else nn.Identity()
 
     def encode_pair(self, pair: PairView) -> DifferenceFeatures:
         """Eq. 5-7; ``pair`` holds the representations of Eq. 1, each (B, HW, D)."""
-        before, after = pair.before, pair.after
-        shared_before, shared_after = after, before
-        if self.shared_attention is not None:
-            shared_before = self.shared_attention(before, after)  # Eq. 5
-            shared_after = self.shared_attention(after, before)
-        differences = [before - shared_before, after - shared_after]  # Eq. 6
-        tokens = self.join(torch.cat(differences, dim=-1)).relu()  # Eq. 7
+        shared_before, shared_after = self._shared(pair.before, pair.after)  # Eq. 5
+        differences = [pair.before - shared_before, pair.after - shared_after]  # Eq. 6
+        tokens = self.even(self.join(torch.cat(differences, dim=-1))).relu()  # Eq. 7
         return DifferenceFeatures(tokens, pair)
+
+    def _shared(self, before: Tensor, after: Tensor) -> tuple[Tensor, Tensor]:
+        if self.options.difference == "subtraction":
+            return after, before
+        if self.options.follow == "paper":
+            return self.shared_attention(before, after), self.shared_attention(after, before)
+        for layer in self.shared_layers:
+            before, after = layer(before, after), layer(after, before)
+        return before, after
 
     def auxiliary_losses(
         self, features: DifferenceFeatures, decoded: DecoderOutput, batch: PairBatch
@@ -89,10 +138,23 @@ class Dirl(ChangeCaptioner):
         assert batch.tokens is not None, "decoded from them"
         # Eq. 2: (B * HW, D)
         one, other = (self.embed(image).flatten(0, 1) for image in (features.before, features.after))
-        learned = batch.tokens[:, 1:] != self.vocabulary.pad
-        words, attended = (masked_mean(x, learned) for x in (decoded.words, decoded.attended))  # Eq. 12
         options = self.options
+        if options.follow == "code":
+            one, other = (image - image.mean(0) for image in (one, other))
+            words, attended = decoded.words.mean(1), self._with_words(decoded).mean(1)
+            similarity = words.float() @ attended.float().T
+            mean = (similarity + similarity.T) / 2
+            ccr = matrix_info_nce(mean, mean, temperature=options.temperature)
+        else:
+            learned = batch.tokens[:, 1:] != self.vocabulary.pad
+            words, attended = (masked_mean(x, learned) for x in (decoded.words, decoded.attended))  # Eq. 12
+            ccr = info_nce(words, attended, temperature=options.temperature, cosine=False)
         return {
             "decorrelation": decorrelation_loss(one, other, alpha=options.alpha, diagonal=options.diagonal),
-            "ccr": info_nce(words, attended, temperature=options.temperature, cosine=False),
+            "ccr": ccr,
         }
+
+    def _with_words(self, decoded: DecoderOutput) -> Tensor:
+        """Return what the last layer of the decoder makes of Eq. 9: residual and LayerNorm, (B, L, D)."""
+        layer = cast(DecoderLayer, cast(CaptionDecoder, self.decoder).layers[-1])
+        return layer.norms[1](decoded.words + decoded.attended)

@@ -12,22 +12,48 @@ the text at hand: they are rebuilt from the sentences around them. Where those l
   fully connected layer has no activation. Eq. 10 is an attention without residual or LayerNorm.
 * The baseline of Tables 6, 7 and 10-12 subtracts the images; here each date is subtracted from the other
   in the place of Eq. 5-6, and Eq. 7 stays.
+
+The authors' released code does some of it otherwise; ``follow = "code"`` does so too:
+
+* Eq. 2-3: similarities are summed over the heads before the largest is taken.
+* Eq. 4: what is aligned are the inputs of the last layer of Eq. 5, by the queries and keys of that layer's
+  attention. A learnt factor exp(s), which starts at e and ends at 100, stands in the place of 1 / tau.
+* Eq. 5: the attention has no output projection.
+* Eq. 7 has dropout before the ReLU.
+* Eq. 9: the mean is over all places for words, those of padding count as zeros.
+* Eq. 11: the second direction has the first one's similarities, transposed; the factor is e.
+* Backward reasoning is left out of the optimiser: it teaches the rest by the weights that it began with.
+
+Not switched, for they are of all five models here: dropout on the output of attention instead of its weights,
+GELU instead of ReLU in the decoder, bilinear instead of cubic resizing of images.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
-from rscc.config import MOST_PARTS, ModelConfig, build
+from rscc.config import MOST_PARTS, ModelConfig, build, check_follow
 from rscc.errors import ConfigInvalid
 from rscc.models.shared.blocks import Attention
 from rscc.models.shared.captioner import ChangeCaptioner
 from rscc.models.shared.losses import masked_mean, matrix_info_nce
 from rscc.structures import DecoderOutput, DifferenceFeatures, PairBatch, PairView
 from rscc.text.encoders import TextEncoder
+
+MOST_FACTOR = 100.0
+"""Of similarities in the released code."""
+
+
+@dataclass
+class ScorerFeatures(DifferenceFeatures):
+    """Differences, and what the last layer of Eq. 5 got of both dates, each (B, HW, D)."""
+
+    matched: tuple[Tensor, Tensor] = field(kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -39,12 +65,15 @@ class ScorerOptions:
         matching_heads: of Eq. 3 (Figure 4: 8); 1 is the matching without heads of Figure 3.
         temperature: tau of Eq. 4 and 11.
         difference: ``reconstruction``, or ``subtraction`` for the baseline of Table 6.
+        follow: ``paper`` or, where the authors' released code does something else, ``code``; the latter has
+            neither matching heads nor a temperature of its own.
     """
 
     layers: int = 2
     matching_heads: int = 8
     temperature: float = 0.5
     difference: str = "reconstruction"
+    follow: str = "paper"
 
     def __post_init__(self) -> None:
         counts = self.layers, self.matching_heads
@@ -56,6 +85,9 @@ class ScorerOptions:
             raise ConfigInvalid(
                 f"model.options.difference is {self.difference!r}; use reconstruction or subtraction"
             )
+        check_follow(self.follow)
+        if self.follow == "code" and self.difference == "subtraction":
+            raise ConfigInvalid("model.options.follow: the released code has no subtraction; use paper")
 
 
 def token_matching(queries: Tensor, keys: Tensor) -> Tensor:
@@ -99,9 +131,9 @@ class TokenMatching(nn.Module):
 class Reconstruction(nn.Module):
     """One layer of Eq. 5-6: what is unchanged in an image is rebuilt from the other and added."""
 
-    def __init__(self, *, width: int, heads: int, dropout: float):
+    def __init__(self, *, width: int, heads: int, dropout: float, project_out: bool = True):
         super().__init__()
-        self.attention = Attention(width=width, heads=heads, dropout=dropout)
+        self.attention = Attention(width=width, heads=heads, dropout=dropout, project_out=project_out)
         self.norm = nn.LayerNorm(width)
         self.drop = nn.Dropout(dropout)
 
@@ -136,20 +168,27 @@ class Scorer(ChangeCaptioner):
         """The parts that only this paper has; the ``text_encoder`` is not used."""
         self.options = build(ScorerOptions, config.options, "model.options")
         width, heads, dropout = config.width, config.heads, config.dropout
-        matching_heads = self.options.matching_heads
+        by_code = self.options.follow == "code"
+        matching_heads = 1 if by_code else self.options.matching_heads
         if width % matching_heads:
             raise ConfigInvalid(
                 f"model.width {width} is no multiple of model.options.matching_heads {matching_heads}"
             )
         layers = self.options.layers if self.options.difference == "reconstruction" else 0
         self.reconstruction = nn.ModuleList(
-            Reconstruction(width=width, heads=heads, dropout=dropout) for _ in range(layers)
+            Reconstruction(width=width, heads=heads, dropout=dropout, project_out=not by_code)
+            for _ in range(layers)
         )
         self.join = nn.Linear(2 * width, width)
-        self.matching = TokenMatching(width=width, heads=matching_heads)
+        self.drop = nn.Dropout(dropout if by_code else 0.0)
         self.reasoning = BackwardReasoning(
             width=width, heads=heads, matching_heads=matching_heads, dropout=dropout
         )
+        if by_code:
+            self.exponent = nn.Parameter(torch.ones(()))
+            self.reasoning.requires_grad_(False)
+        else:
+            self.matching = TokenMatching(width=width, heads=matching_heads)
 
     def encode_pair(self, pair: PairView) -> DifferenceFeatures:
         """Eq. 5-7; ``pair`` holds the representations of Eq. 1, each (B, HW, D)."""
@@ -157,20 +196,42 @@ class Scorer(ChangeCaptioner):
         one, other = before, after
         if self.options.difference == "subtraction":
             one, other = before - after, after - before
+        matched = one, other
         for layer in self.reconstruction:
+            matched = one, other
             one, other = layer(one, other)  # Eq. 5-6
-        tokens = self.join(torch.cat([one, other], dim=-1)).relu()  # Eq. 7
-        return DifferenceFeatures(tokens, pair)
+        tokens = self.drop(self.join(torch.cat([one, other], dim=-1))).relu()  # Eq. 7
+        return ScorerFeatures(tokens, pair, matched=matched)
 
     def auxiliary_losses(
         self, features: DifferenceFeatures, decoded: DecoderOutput, batch: PairBatch
     ) -> dict[str, Tensor]:
         """Eq. 4 (view) and Eq. 9-11 (backward)."""
         assert batch.tokens is not None, "decoded from them"
-        sentence = masked_mean(decoded.hidden, batch.tokens[:, 1:] != self.vocabulary.pad)
+        learned = batch.tokens[:, 1:] != self.vocabulary.pad
+        if self.options.follow == "code":
+            return self._losses_by_code(features, decoded.hidden, learned)
+        sentence = masked_mean(decoded.hidden, learned)
         hallucination = self.reasoning(features.before, sentence)
         tau = self.options.temperature
         return {
             "view": self.matching.contrast(features.before, features.after, temperature=tau),
             "backward": self.reasoning.matching.contrast(hallucination, features.after, temperature=tau),
+        }
+
+    def _losses_by_code(
+        self, features: DifferenceFeatures, hidden: Tensor, learned: Tensor
+    ) -> dict[str, Tensor]:
+        assert isinstance(features, ScorerFeatures)
+        attention = cast(Reconstruction, self.reconstruction[-1]).attention
+        one, other = features.matched
+        forth = token_matching(attention.query(one), attention.key(other))
+        back = token_matching(attention.query(other), attention.key(one))
+        factor = self.exponent.exp().clamp(max=MOST_FACTOR)
+        sentence = (hidden * learned.unsqueeze(-1)).mean(1)
+        hallucination = self.reasoning(features.before, sentence)
+        expected = math.e * self.reasoning.matching(hallucination, features.after)
+        return {
+            "view": matrix_info_nce(factor * forth, factor * back, temperature=1.0),
+            "backward": matrix_info_nce(expected, expected.T, temperature=1.0),
         }

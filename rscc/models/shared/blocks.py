@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 
 class Attention(nn.Module):
-    """Multi-head attention softmax(Q K^T / sqrt(d_k)) V with an output projection.
+    """Multi-head attention softmax(Q K^T / sqrt(d_k)) V; with ``project_out`` projected once more.
 
     Dropout falls on the output, not on the weights: there it would rule out the fused kernels, which are
     several times faster.
@@ -16,13 +16,13 @@ class Attention(nn.Module):
     ``keys`` and ``values`` may come precomputed (:meth:`project`), which is the decoder's cache.
     """
 
-    def __init__(self, *, width: int, heads: int, dropout: float = 0.0):
+    def __init__(self, *, width: int, heads: int, dropout: float = 0.0, project_out: bool = True):
         super().__init__()
         self.heads = heads
         self.query = nn.Linear(width, width)
         self.key = nn.Linear(width, width)
         self.value = nn.Linear(width, width)
-        self.out = nn.Linear(width, width)
+        self.out = nn.Linear(width, width) if project_out else nn.Identity()
         self.drop = nn.Dropout(dropout)
 
     def _split(self, x: Tensor) -> Tensor:

@@ -18,12 +18,16 @@ MOST_STEPS = 400
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("paper", MODELS)
-def test_eight_pairs_are_memorised_exactly(paper) -> None:
+@pytest.mark.parametrize(
+    ("paper", "options"),
+    [*((paper, {}) for paper in MODELS), ("scorer", {"follow": "code"}), ("dirl", {"follow": "code"})],
+    ids=lambda value: value if isinstance(value, str) else value.get("follow", "paper"),
+)
+def test_eight_pairs_are_memorised_exactly(paper, options) -> None:
     """Images, tokens, masks and flags reach the right loss: captions, flags and masks come back as given."""
     torch.manual_seed(0)
     model = MODELS[paper](
-        config=tiny_model(paper, width=32, max_words=14).config,
+        config=tiny_model(paper, width=32, max_words=14, options=options).config,
         backbone=tiny_model(paper, seed=5).backbone,
         vocabulary=tiny_model(paper).vocabulary,
         text_encoder=TinyTextEncoder(),
