@@ -15,6 +15,7 @@ from rscc.text.vocabulary import SPECIAL, Vocabulary
 TITLES, CONFIGS = read_variants(HERE / "compare_models.toml")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CONFIGS)
 def test_a_variant_builds_and_weights_every_term(name) -> None:
     config = config_from_dict(CONFIGS[name], name)

@@ -23,6 +23,7 @@ def words(tmp_path) -> list[str]:
     return [str(model), "--data", str(data), "--output", str(tmp_path / "taught")]
 
 
+@pytest.mark.slow
 def test_a_folder_is_taught_and_stays_the_same_captioner(words, tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setattr(facts, "FEWEST_PAIRS", 6)
     monkeypatch.setattr(facts, "FEWEST_LABELS", 2)

@@ -44,6 +44,7 @@ def refused(error, path, *words):
 # Bands that are not there
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wish", ["mask,4", "mask,9", " mask,999999 ", "4", "9"])
 def test_a_vrt_does_not_ask_for_bands_that_its_source_lacks(folder, wish):
     """The mask of a band that is not there ends GDAL, and the process with it."""

@@ -74,6 +74,7 @@ def masked(rng, valid, dtype, way):
     return np.where(valid, image, rubbish), options
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dtype", "way"), WAYS)
 @settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())

@@ -133,6 +133,7 @@ def test_each_pair_is_told_what_its_own_captions_name(monkeypatch) -> None:
     assert named == [*pairs, *pairs]
 
 
+@pytest.mark.slow
 @needs_parser
 @pytest.mark.parametrize("cache", [False, True])
 def test_a_run_that_is_stopped_and_resumed_is_prepared_the_same(

@@ -205,6 +205,7 @@ def spread(table, kinds, samples, *, forbidden=(), max_words=4):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("search", "seed", "count"), [(draw, 3, 4000), *((spread, seed, 2000) for seed in range(5))]
 )

@@ -109,14 +109,14 @@ def test_kinds_are_what_changes_not_what_stands_beside_it() -> None:
     assert kinds_of_change([("the woods are cut down", "many trees disappear")]) == [("vegetation",)]
 
 
-def unlisted(captions: list[str]) -> list[str]:
+def unlisted(captions: list[str], least: int = LEAST) -> list[str]:
     counts: Counter[str] = Counter()
     times = Counter(captions)
     unique = list(times)
     for caption, words in zip(unique, words_and_nouns(unique), strict=True):
         for word, noun in words:
             counts[word] += noun * times[caption]
-    return [noun for noun, count in counts.items() if count >= LEAST and not is_listed(noun)]
+    return [noun for noun, count in counts.items() if count >= least and not is_listed(noun)]
 
 
 def test_an_unlisted_noun_is_found() -> None:
@@ -139,4 +139,5 @@ def test_every_frequent_noun_of_the_training_corpus_is_listed(shared_data) -> No
     path = shared_data / "data" / "annotations" / "levir_cc_caption_corpus.json.gz"
     with gzip.open(path, "rt", encoding="utf-8") as file:
         pairs = json.load(file)["train"]
-    assert not unlisted([sentence for pair in pairs for sentence in pair["sentences"]])
+    third = [sentence for pair in pairs[::3] for sentence in pair["sentences"]]
+    assert not unlisted(third, least=LEAST // 2)

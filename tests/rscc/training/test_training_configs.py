@@ -17,6 +17,7 @@ from rscc.training.loop import build_optimizer, freeze
 pytestmark = pytest.mark.usefixtures("tiny_registered")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(path.stem for path in CONFIG_FOLDER.glob("*.toml")))
 def test_every_shipped_config_fits_its_model(name) -> None:
     config = load_config(name)

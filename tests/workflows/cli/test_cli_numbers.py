@@ -56,6 +56,7 @@ def test_they_are_all_known():
     assert set(TEXTS) <= {option for _, option in OPTIONS}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("command", "option"), OPTIONS)
 def test_an_absurd_number_is_one_line(tmp_path, monkeypatch, rscc_command, command, option):
     monkeypatch.chdir(tmp_path)

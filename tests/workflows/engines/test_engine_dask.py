@@ -87,6 +87,7 @@ def test_tasks_of_a_lost_worker_are_done_by_another(cluster, tasks, tmp_path):
     assert [one.state for one in found] == ["done"] * 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 4], ids=["none comes back", "too many pairs in a row"])
 def test_a_model_that_takes_its_workers_down_ends_a_run(cluster, tasks, monkeypatch, threads):
     monkeypatch.setattr(engine_dask, "NOBODY", 2.0)

@@ -274,6 +274,7 @@ TAMPERED = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("path", "value"), TAMPERED)
 def test_reports_that_somebody_tampered_with_are_named(tmp_path, path, value):
     folder = installed(tmp_path / "archive", rows=ROWS)
@@ -306,6 +307,7 @@ def test_a_kill_at_any_pair_leaves_the_old_layers(tmp_path):
         assert not folder.work.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["rename", "replace", "unlink"])
 def test_a_kill_at_any_step_leaves_layers_of_one_run(archive, tmp_path, name):
     new = contents(archive)

@@ -24,6 +24,7 @@ def write(path) -> None:
     geopackage.write_styles(path, {"changes": "<qgis/>", "pairs": "<qgis/>"})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["plain", "Alert!", "!x", "a!/b!c", "a\nb", "what?", "50%", "a b;c", "s3:"])
 @pytest.mark.parametrize("is_relative", [False, True])
 def test_any_folder_can_hold_one(tmp_path, monkeypatch, name, is_relative):
