@@ -6,8 +6,14 @@ Li et al., AAAI 2025; equation numbers are the paper's. Where the paper leaves a
   that F_c has one token per position, as the final R^(HW x C) of the paper asks for.
 * Eq. 6-8 and 9 name attention and fully connected layers; a LayerNorm follows each as in Vaswani et al.
 * The number N of distilling steps and the temperature are not given; the config has them.
+* Eq. 9 is printed with three arguments and a result of HW tokens. Here their tokens stand one behind the
+  other, the only joint of scales of different lengths, and all HW + k_o + k_a that come out are the decoder's
+  memory: it may look at the regional differences themselves.
+* The text encoder is CLIP's; where its weights are not at hand, MiniLM stands in (``--text-encoder``).
+* "Manually designed" prompts of Table 6 are not given: ours stand in the configs, for what the images show.
 * Table 4 does not say what becomes of Eq. 9 where regional differences are left out: the fusion stays and
   sees what there is, in "GDE" the coarse difference alone. "V&N" distils both from the coarse difference.
+  "Direct-sub" hands Eq. 2 to the decoder as it is.
 """
 
 from __future__ import annotations
@@ -26,10 +32,10 @@ from rscc.models.shared.captioner import ChangeCaptioner
 from rscc.models.shared.losses import info_nce
 from rscc.structures import DecoderOutput, DifferenceFeatures, PairBatch, PairView
 from rscc.text.encoders import TextEncoder
-from rscc.text.parsing import VERB_TEMPLATE
+from rscc.text.parsing import NOUN_TEMPLATE, VERB_TEMPLATE
 
 # Table 4: which regional differences are distilled, in this order; "V&N" both at once.
-ATTRIBUTES = ("none", "N", "V", "V&N", "V+N", "N+V")
+ATTRIBUTES = ("direct-sub", "none", "N", "V", "V&N", "V+N", "N+V")
 
 
 @dataclass(frozen=True)
@@ -37,14 +43,15 @@ class RddOptions:
     """What only RDD+ACR knows (``model.options`` of a config).
 
     Attributes:
-        attributes: regional differences on top of the global one, a row of Table 4: ``none`` (GDE alone),
-            ``N`` objects, ``V`` actions, ``V&N`` both from the coarse difference, ``V+N`` objects from
-            actions, ``N+V`` actions from objects (the paper's model). What is left out has no parameters, and
-            its alignment loss is no term of the model.
+        attributes: regional differences on top of the global one, a row of Table 4: ``direct-sub`` (Eq. 2
+            alone), ``none`` (GDE alone), ``N`` objects, ``V`` actions, ``V&N`` both from the coarse
+            difference, ``V+N`` objects from actions, ``N+V`` actions from objects (the paper's model). What
+            is left out has no parameters, and its alignment loss is no term of the model.
         object_vectors: learnable object vectors (Figure 4: 32).
         action_vectors: learnable action vectors (Figure 4: 5 CLEVR-Change, 10 LEVIR-CC, 10 Spot-the-Diff).
         distilling_steps: N, how often one distilling block with the same weights is applied.
         prompt: ``none``, ``fixed`` or ``learnable`` (Table 6).
+        noun_template: the ``fixed`` prompt before the nouns; ``verb_template`` is that before the verbs.
         temperature: tau of Eq. 11-12.
         same_words_are_negatives: True as in the paper; False leaves pairs with equal segments out of the
             negatives, which matters where half of the captions say that nothing changed.
@@ -55,6 +62,8 @@ class RddOptions:
     action_vectors: int = 10
     distilling_steps: int = 2
     prompt: str = "learnable"
+    noun_template: str = NOUN_TEMPLATE
+    verb_template: str = VERB_TEMPLATE
     temperature: float = 0.07
     same_words_are_negatives: bool = True
 
@@ -119,23 +128,25 @@ class Rdd(ChangeCaptioner):
         """Without a ``text_encoder`` the model captions but cannot compute n2o and v2a."""
         self.options = build(RddOptions, config.options, "model.options")
         width, heads, dropout = config.width, config.heads, config.dropout
-        self.enrich = Attention(width=width, heads=heads, dropout=dropout)
-        self.join = nn.Linear(2 * width, width)
         steps, kinds = self.options.distilling_steps, self.options.attributes
+        whole = kinds != "direct-sub"
+        if whole:
+            self.enrich = Attention(width=width, heads=heads, dropout=dropout)
+            self.join = nn.Linear(2 * width, width)
         distilling = partial(Distilling, steps=steps, width=width, heads=heads, dropout=dropout)
         self.object_distilling = distilling(vectors=self.options.object_vectors) if "N" in kinds else None
         self.action_distilling = distilling(vectors=self.options.action_vectors) if "V" in kinds else None
-        self.fusion_attention = Attention(width=width, heads=heads, dropout=dropout)
-        self.fusion_feed_forward = feed_forward(width, dropout=dropout)
-        self.fusion_norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(2))
+        if whole:
+            self.fusion_attention = Attention(width=width, heads=heads, dropout=dropout)
+            self.fusion_feed_forward = feed_forward(width, dropout=dropout)
+            self.fusion_norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(2))
         self.noun_tokens: AttributeTokens | None = None
         self.verb_tokens: AttributeTokens | None = None
+        tokens = partial(AttributeTokens, width=width, prompt=self.options.prompt)
         if text_encoder is not None and self.object_distilling is not None:
-            self.noun_tokens = AttributeTokens(encoder=text_encoder, width=width, prompt=self.options.prompt)
+            self.noun_tokens = tokens(encoder=text_encoder, template=self.options.noun_template)
         if text_encoder is not None and self.action_distilling is not None:
-            self.verb_tokens = AttributeTokens(
-                encoder=text_encoder, width=width, prompt=self.options.prompt, template=VERB_TEMPLATE
-            )
+            self.verb_tokens = tokens(encoder=text_encoder, template=self.options.verb_template)
 
     def loss_terms(self) -> tuple[str, ...]:
         """Without the alignments whose regional differences ``options.attributes`` leaves out."""
@@ -146,6 +157,8 @@ class Rdd(ChangeCaptioner):
         """Eq. 2-10; ``pair`` holds F_bef and F_aft of Eq. 1, each (B, HW, D)."""
         before, after = pair.before, pair.after
         difference = before - after  # Eq. 2
+        if self.options.attributes == "direct-sub":
+            return RddFeatures(difference, pair)
         keys, values = self.enrich.project(difference)
         enriched = [self.enrich.attend(image, keys, values) for image in (before, after)]  # Eq. 3-4
         coarse = self.join(torch.cat(enriched, dim=-1))  # Eq. 5: F_c

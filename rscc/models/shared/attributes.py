@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from rscc.errors import ConfigInvalid
 from rscc.text.encoders import TextEncoder, insert_prompt
-from rscc.text.parsing import NOUN_TEMPLATE, PROMPTS, add_template
+from rscc.text.parsing import PROMPTS, add_template
 
 PROMPT_TOKENS = 4
 
@@ -37,7 +37,7 @@ class AttributeTokens(nn.Module):
         encoder: TextEncoder,
         width: int,
         prompt: str = "learnable",
-        template: str = NOUN_TEMPLATE,
+        template: str = "",
         prompt_tokens: int = PROMPT_TOKENS,
     ):
         """Build the module.
