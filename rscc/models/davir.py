@@ -188,15 +188,16 @@ class Davir(EntityCaptioner):
         """Make the shared decoder, or take over the language model that came with the trunk.
 
         Raises:
-            ConfigInvalid: the size ``instructblip`` on another trunk.
+            ConfigInvalid: the size ``instructblip`` on another trunk, or another size on that trunk.
         """
-        if build(DavirOptions, config.options, "model.options").size == "compact":
-            return super().build_decoder(config)
-        if not isinstance(self.backbone, InstructBlipVision):
+        size = build(DavirOptions, config.options, "model.options").size
+        if (size == "instructblip") != isinstance(self.backbone, InstructBlipVision):
             raise ConfigInvalid(
-                f"model.options.size is 'instructblip', but model.backbone is {config.backbone!r}; "
-                "use instructblip/<folder or hub name>"
+                f"model.options.size is {size!r}, but model.backbone is {config.backbone!r}; the trunk "
+                "instructblip/<folder or hub name> and the size 'instructblip' go together"
             )
+        if not isinstance(self.backbone, InstructBlipVision):
+            return super().build_decoder(config)
         rest = self.backbone.rest
         return LanguageModelDecoder(language_model=rest.language_model, vocabulary=rest.vocabulary)
 

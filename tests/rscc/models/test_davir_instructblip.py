@@ -143,10 +143,12 @@ def test_a_folder_of_adapters_on_a_folder_of_weights(tmp_path) -> None:
         load_model(open_model_folder(tmp_path / "model"))
 
 
-def test_the_size_needs_its_trunk() -> None:
+def test_the_size_needs_its_trunk_and_the_trunk_its_size() -> None:
     config = tiny_config("davir", options={"size": "instructblip"})
     with pytest.raises(ConfigInvalid, match="instructblip/<folder"):
         Davir(config=config, backbone=tiny_backbone(), vocabulary=tiny_vocabulary())
+    with pytest.raises(ConfigInvalid, match="size is 'compact'"):
+        tiny_davir(size="compact")
 
 
 def test_the_papers_config_trains_the_adapters_and_nothing_else() -> None:
