@@ -32,6 +32,7 @@ from rscc.evaluation.report import EvaluationReport, run_record
 from rscc.evaluation.robustness import measure_robustness
 from rscc.evaluation.rows import SUBSETS, EvaluationRow, FactScores
 from rscc.evaluation.scoring import kinds_named, kinds_read, score_predictions, subsets
+from rscc.freed_memory import keep_freed_memory
 from rscc.model_folder import sha256_of
 from rscc.text.parsing import load_parser
 
@@ -284,6 +285,7 @@ def evaluate(
         train = DATASETS[dataset](data, "train").records
     except DatasetLayoutInvalid:
         train = []  # a test split alone may be scored; the report says how many training pairs there were
+    keep_freed_memory()
     folder = open_model_folder(find_model(model), check_hashes=True)
     network = load_model(folder)
     captioner = Captioner(network, folder, device=device, ground=ground)

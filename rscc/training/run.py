@@ -12,6 +12,7 @@ from rscc.data.benchmarks.registry import DATASETS
 from rscc.data.caches import pooled_features
 from rscc.data.pairs import PairRecord
 from rscc.errors import ConfigInvalid
+from rscc.freed_memory import keep_freed_memory
 from rscc.model_folder import ModelFolder, find_model
 from rscc.models import model_class
 from rscc.models.shared.captioner import ChangeCaptioner
@@ -53,6 +54,7 @@ def train_model(
     """
     if config.data.name not in DATASETS:
         raise ConfigInvalid(f"data.name is {config.data.name!r}; known are {', '.join(DATASETS)}")
+    keep_freed_memory()
     reader = DATASETS[config.data.name]
     if config.train.objective == "language":
         train = reader(paths.data, "train", trust=config.data.trust).records

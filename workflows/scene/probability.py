@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rscc.freed_memory import keep_freed_memory
 from rscc.sequences import batches
 from tiling import Band, ChangeMosaic, PairTile, TileGrid, Window, read_tiles
 from workflows.progress import tell
@@ -49,6 +50,8 @@ def find_rows(
         rows: the first row of pixels to find and the first one below them, both of :func:`row_edges`; by
             default all.
     """
+    if run.memory.limit is None:
+        keep_freed_memory()
     if area is None:
         grid, cache, progress = run.grid, run.cache, run.progress
     else:
