@@ -107,5 +107,5 @@ def _bands(info: SceneInfo, recorded: Any, role: str) -> tuple[int, int, int]:
 def _bounds(info: SceneInfo, crs: str) -> tuple[float, float, float, float]:
     """Return west, south, east, north of a scene on the map."""
     corners = [on_map(info.transform, col, row) for col in (0, info.width) for row in (0, info.height)]
-    xs, ys = transformer(info.crs.to_wkt(), crs).transform(*zip(*corners, strict=True))
+    xs, ys = transformer(info.crs.to_wkt(), crs).transform([x for x, _ in corners], [y for _, y in corners])
     return min(xs), min(ys), max(xs), max(ys)

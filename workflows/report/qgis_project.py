@@ -113,7 +113,7 @@ def change_box(change: Change) -> _Box:
 
 def limits_of(stretch: Any, role: str) -> list[tuple[float, float]] | None:
     """Return the values shown as black and white by the run record; None where it has none that serve."""
-    table = stretch.get(role) if isinstance(stretch, Mapping) else None
+    table: Any = stretch.get(role) if isinstance(stretch, Mapping) else None
     try:
         pairs = [(float(low), float(high)) for low, high in zip(table["low"], table["high"], strict=True)]
     # A record may come from anybody.
@@ -179,7 +179,7 @@ def _add_crs(parent: Element, crs: str) -> None:
 def _on_map(boxes: Sequence[_Box], crs: str) -> _Box:
     """Return the box around boxes in degrees, on the map."""
     corners = [(x, y) for west, south, east, north in boxes for x in (west, east) for y in (south, north)]
-    xs, ys = transformer(WGS84, crs).transform(*zip(*corners, strict=True))
+    xs, ys = transformer(WGS84, crs).transform([x for x, _ in corners], [y for _, y in corners])
     return min(xs), min(ys), max(xs), max(ys)
 
 
