@@ -9,6 +9,7 @@ import typer
 from workflows.cli.batch import batch
 from workflows.cli.caption import caption
 from workflows.cli.convert import convert
+from workflows.cli.doctor import doctor
 from workflows.cli.evaluate import evaluate
 from workflows.cli.explain import explain
 from workflows.cli.inspect import inspect
@@ -75,6 +76,7 @@ for command in (
     merge,
     verify,
     models,
+    doctor,
     train,
     evaluate,
     synthesize,
