@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,13 +50,15 @@ def write_project(
     Raises:
         ReportInvalid, SceneNotFound: the report or its scenes cannot be read.
         TilingError: a scene is none that is read.
-        OptionInvalid: a scene cannot be named in a project.
+        OptionInvalid: the report or a scene cannot be named in a project.
         FormatUnsupported, OutputExists, OutputFolderMissing, OutputNotWritable: it cannot be written.
     """
     target = report.with_suffix(SUFFIXES[0]) if target is None else target
     if target.suffix.lower() not in SUFFIXES:
         raise FormatUnsupported(f"{target}: projects are written as {' or '.join(SUFFIXES)}")
     check_free((target,), overwrite, (report, *(scenes or ())))
+    if not os.path.abspath(report).isprintable():
+        raise OptionInvalid(f"{shown(report)}: no project can hold such a name; rename it")
     read = read_report(report)
     named = scenes or find_scenes(report, named_scenes(report, read.run))
     if scenes is None:

@@ -115,6 +115,13 @@ def test_a_server_is_asked_only_for_who_names_it(report):
     assert not report.with_suffix(".qgz").exists()
 
 
+def test_a_name_that_xml_cannot_hold_is_refused(report):
+    odd = report.rename(report.with_name("a\x01.geojson"))
+    with pytest.raises(OptionInvalid, match="rename it"):
+        write_project(odd, servers=SERVERS)
+    assert not list(report.parent.glob("*.qgz"))
+
+
 def test_nothing_is_overwritten_unasked_and_the_suffix_is_known(report, tmp_path):
     made = write_project(report, servers=SERVERS).path
     with pytest.raises(OutputExists):
