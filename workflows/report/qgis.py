@@ -51,12 +51,14 @@ _WRAP = {
     "multilineAlign": "1",
     "wrapChar": "",
 }
-# Over the centroid of the polygon, which need not be large enough for the label.
+# Over the middle of the whole change, which QGIS would not find: it takes the largest outline.
 _PLACEMENT = {
     "placement": "1",
-    "centroidInside": "1",
-    "centroidWhole": "1",
-    "fitInPolygonOnly": "0",
+    "quadOffset": "4",
+    "geometryGenerator": "centroid($geometry)",
+    "geometryGeneratorEnabled": "1",
+    "geometryGeneratorType": "PointGeometry",
+    "layerType": "PolygonGeometry",
     "priority": "5",
     "dist": "0",
 }
