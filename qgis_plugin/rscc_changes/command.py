@@ -17,9 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _FOREIGN = ("PYTHON", "PROJ_", "GDAL_")
-# Folders of conda and its kin, in a home or for everybody.
+# Folders of conda and its kin in a home; others are in the list that conda keeps there.
 _CONDA = ("miniconda3", "anaconda3", "miniforge3", "mambaforge", "micromamba", ".conda", "opt/miniconda3")
-_SYSTEM_CONDA = ("/opt/conda", "/opt/miniconda3", "/opt/miniforge3", "C:/ProgramData/miniconda3")
 # Seconds between looks for a wish to stop, after each sign to stop, and from the last line to the end.
 _LOOK, _GRACE, _ENDING = 0.2, 10.0, 60.0
 # Letters that are kept of what a run prints.
@@ -105,7 +104,7 @@ def _conda_environments(environment, home):
         found += [Path(line.strip()) for line in listed if line.strip()]
     except (OSError, UnicodeDecodeError):
         pass
-    for base in (*(home / name for name in _CONDA), *map(Path, _SYSTEM_CONDA)):
+    for base in (home / name for name in _CONDA):
         found.append(base)
         try:
             found += sorted((base / "envs").iterdir())

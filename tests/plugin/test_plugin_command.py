@@ -34,11 +34,6 @@ def program(path: Path, code: str = "") -> Path:
     return path
 
 
-@pytest.fixture(autouse=True)
-def _no_conda_of_the_machine(monkeypatch):
-    monkeypatch.setattr(command, "_SYSTEM_CONDA", ())
-
-
 @pytest.mark.parametrize(
     ("place", "variables"),
     [

@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from archive_rows import change
+from file_server import serving
 from rasters import north_up
 from scene_pairs import write_raster
 
@@ -113,6 +114,19 @@ def test_a_server_is_asked_only_for_who_names_it(report):
     with pytest.raises(OptionInvalid, match="names a scene on a server"):
         write_project(report, servers=SERVERS)
     assert not report.with_suffix(".qgz").exists()
+
+
+def test_a_server_that_the_user_names_is_named_in_the_project_but_no_secret(report):
+    before = str(report.with_name("before.tif"))
+    with serving() as server:
+        server.files["/after.tif"] = report.with_name("after.tif").read_bytes()
+        address = f"{server.address}/after.tif"
+        with pytest.raises(OptionInvalid, match="holds a secret") as refused:
+            write_project(report, scenes=(before, f"{address}?sig=hush"), servers=SERVERS)
+        assert "hush" not in str(refused.value)
+        root = project(write_project(report, scenes=(before, address), servers=SERVERS).path)
+    sources = [layer.findtext("datasource") for layer in root.iter("maplayer")]
+    assert sources == ["./r.geojson", f"/vsicurl/{address}", "./before.tif"]
 
 
 def test_a_name_that_xml_cannot_hold_is_refused(report):
