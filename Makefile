@@ -20,7 +20,7 @@ test quick fuzz: export PYTHONDONTWRITEBYTECODE =
 test quick fuzz: export OMP_NUM_THREADS = 1
 test quick fuzz: export OMP_WAIT_POLICY = PASSIVE
 
-.PHONY: help demo test quick fuzz lint format install lock sbom clean
+.PHONY: help demo test quick fuzz lint format install plugin lock sbom clean
 
 help:
 	@echo "make demo     render a pair of scenes, caption what changed between them"
@@ -29,6 +29,7 @@ help:
 	@echo "make fuzz     damaged files and values for every parser, in about a minute"
 	@echo "make lint     ruff and mypy"
 	@echo "make install  everything for development, in $(VENV)"
+	@echo "make plugin   build/rscc_changes.zip: the QGIS plugin"
 	@echo "make lock     requirements/lock.txt anew: the base install, pinned by hashes"
 	@echo "make sbom     sbom.json: what the base install consists of (CycloneDX)"
 	@echo "make clean    remove $(VENV), the demo and the caches"
@@ -57,6 +58,10 @@ format: $(VENV)/.installed-dev
 	$(BIN)/python -m ruff check --fix .
 
 install: $(VENV)/.installed-dev
+
+plugin:
+	@mkdir -p build
+	$(PYTHON) qgis_plugin/make_zip.py build/rscc_changes.zip
 
 $(VENV)/.created:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \

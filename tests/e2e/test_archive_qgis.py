@@ -9,7 +9,7 @@ from archive_rows import change, failed_row, install, ledger_row, report
 from qgis_check import draw, qgis_is_there
 
 from workflows.layers.layers import write_layers
-from workflows.report.qgis import CLASSES, FILL_ALPHA, STATES
+from workflows.report.qgis import COLOURS, FILL_ALPHA, STATES
 from workflows.store.folder import ArchiveFolder
 
 pytestmark = [
@@ -18,16 +18,18 @@ pytestmark = [
     pytest.mark.skipif(not qgis_is_there(), reason="the system has no QGIS for Python (python3-qgis)"),
 ]
 PLACES = (12.0, 12.002, 12.004)
+SEEN = ("building", "road", "trees")
+COLOUR_OF_EACH = [COLOURS[kind] for kind in ("building", "road", "vegetation")]
 
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory):
-    """Three changes, one of each class of probability, of two pairs; one pair failed."""
+    """Three changes, each of another kind, of two pairs; one pair failed."""
     folder = ArchiveFolder(tmp_path_factory.mktemp("qgis") / "archive")
     folder.create()
     shown = [
-        change(number, west, change_probability=high - 0.05)
-        for number, (west, (high, _)) in enumerate(zip(PLACES, CLASSES, strict=True), start=1)
+        change(number, west, came=(name,), direction="appeared")
+        for number, (west, name) in enumerate(zip(PLACES, SEEN, strict=True), start=1)
     ]
     boxes = [shapely.to_wkb(shapely.box(west, 41.9, west + 0.003, 41.903)) for west in (12, 12.004, 12.008)]
     rows = [
@@ -55,10 +57,10 @@ def test_changes_have_their_colours_and_captions(archive, tmp_path):
     assert layer["valid"] and layer["style_loaded"], layer["message"]
     assert layer["features"] == 3
     assert layer["crs"] == "EPSG:4326"
-    assert (layer["renderer"], layer["classified_by"]) == ("graduatedSymbol", "change_probability")
-    assert layer["labels"] and layer["label"] == "caption"
+    assert layer["renderer"] == "categorizedSymbol" and layer["labels"]
+    assert [said["labels"][0] for said in layer["said"]] == [f"house {n} appears" for n in (1, 2, 3)]
     assert {"pair", "site", "caption", "alternatives", "area_m2", "date_after"} <= set(layer["fields"])
-    for point, (_, colour) in zip(layer["points"], CLASSES, strict=True):
+    for point, colour in zip(layer["points"], COLOUR_OF_EACH, strict=True):
         near = np.abs(around(image, point, 60) - on_white(colour, FILL_ALPHA)).max(1) <= 3
         assert near.mean() > 0.3, colour
 

@@ -1,23 +1,41 @@
-"""A report opens in a real QGIS with its colours and captions."""
+"""A report opens in a real QGIS with its colours, labels and map tips, whatever is written in it."""
 
 from __future__ import annotations
 
+import json
+import random
 import warnings
+from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from archive_rows import change
 from fakes import BrightnessCaptioner
-from qgis_check import draw, qgis_is_there
+from qgis_check import draw, look, qgis_is_there
 from rasterio.errors import NotGeoreferencedWarning
 from scene_pairs import make_pair
 
 from workflows import ChangeReport, SceneOptions, caption_scene
-from workflows.report.qgis import CLASSES, FILL_ALPHA
+from workflows.report.expressions import LONGEST
+from workflows.report.qgis import COLOURS, FILL_ALPHA, SENTENCES, SUMMARIES
 
 pytestmark = [
     pytest.mark.qgis,
     pytest.mark.skipif(not qgis_is_there(), reason="the system has no QGIS for Python (python3-qgis)"),
 ]
+CASES = (
+    ({"came": ("building", "road"), "gone": ("trees",), "direction": "appeared"}, "building appeared"),
+    ({"gone": ("road",), "direction": "disappeared", "count": 3}, "road disappeared"),
+    ({"came": ("grass",), "gone": ("trees",), "direction": "replaced"}, "vegetation replaced"),
+    ({"came": ("parking lot",), "direction": "appeared", "count": 113}, "other appeared"),
+    ({}, None),
+)
+NASTY = (
+    "<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "&lt;b&gt; &amp;amp;", "a < b && c > d",
+    "[% 1 + 1 %]", "[%eval('1')%]", "%] [% \"score\" %]", '" onload="x', "' || 'x", "`${1+1}`", "@layer_name",
+    "{{x}}", "</td></table>", "\x00\x01\x1b[31m", "a\nb\r\nc\td", "\u202eabc\u202c", "\u2028\u2029\ufeff",
+    "x" * 10_000, "\\p{C}", "''", "\\", "&#91;", "%s %d", "=1+1", "日本語 ünï", "\U0001f3e0",
+)  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -27,45 +45,119 @@ def _a_picture_has_no_place():
         yield
 
 
-def on_white(colour):
-    alpha = FILL_ALPHA / 255
-    return np.array([255 * (1 - alpha) + value * alpha for value in colour])
+@pytest.fixture(scope="module")
+def kinds():
+    """A report with a change of each sort."""
+    shown = [change(n, 12 + n / 500, **facts) for n, (facts, _) in enumerate(CASES, start=1)]
+    return ChangeReport(shown, {"tiling": {"crs": "EPSG:32633"}})
 
 
-def test_polygons_are_coloured_by_probability_and_labelled(tmp_path):
-    # The fake's probability is the difference of brightness / 100, so one polygon falls into each class.
-    pair = make_pair(tmp_path, [(10, 10, 30, 50, 158), (60, 80, 30, 50, 170), (110, 140, 30, 50, 240)])
-    report = caption_scene(pair.before, pair.after, BrightnessCaptioner(), SceneOptions(group_distance=0))
-    path = report.write(tmp_path / "r.geojson")
-    layer, image = draw(path, tmp_path / "r.png")
+@pytest.mark.parametrize("suffix", [".geojson", ".gpkg"])
+def test_kind_and_direction_are_told_in_every_format(kinds, tmp_path, suffix):
+    path = kinds.write(tmp_path / f"r{suffix}")
+    layer = look(f"{path}|layername=changes" if suffix == ".gpkg" else path)
     assert layer["valid"] and layer["style_loaded"], layer["message"]
-    assert layer["style"] == str(tmp_path / "r.qml")
-    assert layer["features"] == 3
-    assert layer["crs"] in ("EPSG:4326", "OGC:CRS84")
-    assert layer["renderer"] == "graduatedSymbol" and layer["classified_by"] == "change_probability"
-    assert layer["labels"] and layer["label"] == "caption"
-    assert layer["wrapped_after"] > 0 and layer["buffered"]
-    assert {"caption", "alternatives", "score", "area_m2", "date_before", "model"} <= set(layer["fields"])
-    for (x, y), (_, colour) in zip(layer["points"], CLASSES, strict=True):
-        # Off the middle, where the label stands.
-        around = image[int(y) - 60 : int(y) + 60, int(x) - 60 : int(x) + 60].reshape(-1, 3)
-        near = np.abs(around - on_white(colour)).max(1) <= 3
-        assert near.mean() > 0.3, colour
-        dark = around.max(1) < 110
-        assert 0.002 < dark.mean() < 0.3, "no label is drawn"
+    assert layer["renderer"] == "categorizedSymbol" and layer["labels"]
+    near, far = layer["rules"]
+    assert near["scales"] == [1, SENTENCES] and far["scales"] == [SENTENCES, SUMMARIES]
+    for rule in (near, far):
+        assert rule["is_expression"] and not rule["html"] and not rule["each_part"]
+        assert rule["wrapped_after"] > 0 and rule["buffered"]
+    assert [said["category"] for said in layer["said"]] == [expected for _, expected in CASES]
+    assert [said["labels"][0] for said in layer["said"]] == [one.caption for one in kinds.changes]
+    short = ["building", "3 × road", "vegetation", "113 × other", None]
+    assert [said["labels"][1] for said in layer["said"]] == short
+    rows = dict(Cells.of(layer["said"][0]["tip"]))
+    assert rows["dates"] == "2019-08 → 2020" and rows["score"] == "0.75" and rows["area"] == "100 m²"
+    assert rows["what"] == "building appeared" and rows["scenes"] == "before.tif → after.tif"
+    assert rows["place"] == "–", "what is not known"
 
 
-def test_nothing_is_coloured_where_nothing_changed(tmp_path):
-    pair = make_pair(tmp_path, [(10, 10, 20, 20, 240), (120, 180, 20, 20, 240)])
-    report = caption_scene(pair.before, pair.after, BrightnessCaptioner(), SceneOptions(group_distance=0))
-    _, image = draw(report.write(tmp_path / "r.geojson"), tmp_path / "r.png")
-    height, width = image.shape[:2]
-    middle = image[height * 2 // 5 : height * 3 // 5, width * 2 // 5 : width * 3 // 5]
-    assert (middle == 255).all()
-    assert (image < 250).any(2).mean() > 0.005
+def test_changes_have_the_colour_of_their_kind_and_one_label(tmp_path):
+    # One change of two outlines; the rectangles lie far enough apart for their colours.
+    pair = make_pair(tmp_path, [(10, 10, 40, 60, 240), (90, 140, 40, 60, 240)])
+    found = caption_scene(pair.before, pair.after, BrightnessCaptioner(), SceneOptions(group_distance=200))
+    (only,) = found.changes
+    told = ChangeReport([type(only)(**{**vars(only), "came": ("road",), "direction": "appeared"})], found.run)
+    layer, image = draw(told.write(tmp_path / "r.geojson"), tmp_path / "r.png")
+    assert layer["features"] == 1 and layer["scale"] < SENTENCES
+    fill = np.array([255 * (1 - FILL_ALPHA / 255) + value * FILL_ALPHA / 255 for value in COLOURS["road"]])
+    filled = np.abs(image - fill).max(2) <= 3
+    assert filled.mean() > 0.1
+    # The letters stand once: between the outlines, which are the upper left and the lower right one.
+    rows, cols = np.nonzero(filled)
+    dark = image.max(2) < 90
+    assert dark[360:440, 420:580].sum() > 50
+    upper, lower = ((rows < 400) & (cols < 500), (rows >= 400) & (cols >= 500))
+    assert upper.any() and lower.any()
+    corner = (slice(rows[upper].min() + 6, 330), slice(cols[upper].min() + 6, 350))
+    other = (slice(470, rows[lower].max() - 6), slice(650, cols[lower].max() - 6))
+    assert dark[corner].size > 10_000 and dark[other].size > 10_000
+    assert dark[corner].sum() == dark[other].sum() == 0
 
 
 def test_an_empty_report_opens(tmp_path):
-    layer, _ = draw(ChangeReport([], {}).write(tmp_path / "r.geojson"), tmp_path / "r.png")
+    layer = look(ChangeReport([], {}).write(tmp_path / "r.geojson"))
     assert layer["valid"]
     assert layer["features"] == 0
+
+
+def test_what_strangers_wrote_stays_text(tmp_path):
+    pick = random.Random(4)
+    texts = [*NASTY, *("".join(pick.choices(NASTY, k=2)) for _ in range(100))]
+    shown = [
+        change(n, -179 + n, caption=text, before=text, after="b.tif", place=text, direction=text,
+               came=(text,), before_cover=(text,), model=text)
+        for n, text in enumerate(texts, start=1)
+    ]  # fmt: skip
+    layer = look(ChangeReport(shown, {}).write(tmp_path / "r.geojson"))
+    assert layer["features"] == len(texts)
+    for text, said in zip(texts, layer["said"], strict=True):
+        assert said["category"] is None
+        label = said["labels"][0]
+        assert len(label) <= LONGEST and label.isprintable(), json.dumps(label)
+        cells = Cells.of(said["tip"])
+        assert [name for name, _ in cells][:2] == ["caption", "what"] and len(cells) == 13
+        # Nothing is lost but what steers, and nothing is carried out.
+        rows = dict(cells)
+        assert rows["caption"] == (label or "–")
+        assert "[%" not in said["tip"] and rows["what"] == "not stated"
+        if text.isprintable() and len(text) < LONGEST / 2:
+            assert label == text and rows["scenes"] == f"{text} → b.tif"
+
+
+class Cells(HTMLParser):
+    """Reads a map tip; fails on tags and attributes that are not those of its template."""
+
+    def __init__(self):
+        super().__init__()
+        self.cells, self.tags = [], []
+
+    @classmethod
+    def of(cls, tip):
+        """Return the name and text of every row, the sentence as ``caption``."""
+        reader = cls()
+        reader.feed(tip)
+        reader.close()
+        assert reader.tags == []
+        (caption, *cells) = reader.cells
+        names, values = cells[::2], cells[1::2]
+        return [("caption", caption), *zip(names, values, strict=True)]
+
+    def handle_starttag(self, tag, attrs):
+        assert tag in ("div", "p", "b", "table", "tr", "td", "i")
+        assert attrs == ([("style", "width:22em")] if tag == "div" else [])
+        self.tags.append(tag)
+        if tag in ("p", "td"):
+            self.cells.append("")
+
+    def handle_endtag(self, tag):
+        assert self.tags.pop() == tag
+
+    def handle_data(self, data):
+        self.cells[-1] = (self.cells[-1] + data).strip()
+
+    def handle_comment(self, data):
+        raise AssertionError(data)
+
+    handle_decl = handle_pi = unknown_decl = handle_comment

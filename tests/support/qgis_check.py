@@ -24,7 +24,7 @@ def qgis_is_there() -> bool:
     asked = subprocess.run(
         [SYSTEM_PYTHON, "-c", "import qgis.core"],
         capture_output=True,
-        env=_environment(),
+        env=environment(),
         timeout=120,
         check=False,
     )
@@ -33,17 +33,33 @@ def qgis_is_there() -> bool:
 
 def draw(report: Path, picture: Path, background: Path | None = None) -> tuple[dict[str, Any], np.ndarray]:
     """Return what QGIS says of the layer, and the picture as (height, width, 3)."""
-    arguments = [SYSTEM_PYTHON, SCRIPT, report, picture, *([background] if background else [])]
-    done = subprocess.run(
-        arguments, capture_output=True, text=True, env=_environment(), timeout=300, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    said = run_script(SCRIPT, report, picture, *([background] if background else []))
     with rasterio.open(picture) as file:
         image = file.read([1, 2, 3])
-    return json.loads(done.stdout.splitlines()[-1]), np.moveaxis(image, 0, -1)
+    return said, np.moveaxis(image, 0, -1)
 
 
-def _environment() -> dict[str, str]:
+def look(report: Path | str) -> dict[str, Any]:
+    """Return what QGIS says of the layer, without drawing it."""
+    return run_script(SCRIPT, report, "-")
+
+
+def run_script(script: Path, *arguments: object) -> dict[str, Any]:
+    """Run a script with the QGIS of the system and return what it printed as JSON."""
+    done = subprocess.run(
+        [SYSTEM_PYTHON, script, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env=environment(),
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def environment() -> dict[str, str]:
+    """The environment of a process that uses the QGIS of the system."""
     # The virtual environment's packages must not reach the system's Python.
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "VIRTUAL_ENV"))}
     return {**kept, "QT_QPA_PLATFORM": "offscreen"}

@@ -3,7 +3,7 @@
     python3 qgis_render.py REPORT PICTURE [BACKGROUND]
 
 Prints as JSON what QGIS made of the layer; the picture shows its extent with a margin, on white or
-on the background raster.
+on the background raster. The picture - is not drawn.
 """
 
 import json
@@ -13,6 +13,9 @@ from qgis.core import (
     QgsApplication,
     QgsCoordinateReferenceSystem,
     QgsCoordinateTransform,
+    QgsExpression,
+    QgsExpressionContext,
+    QgsExpressionContextUtils,
     QgsMapRendererParallelJob,
     QgsMapSettings,
     QgsProject,
@@ -46,11 +49,11 @@ def main(report, picture, background=None):
     extent = QgsRectangle(0, 0, 1, 1) if layer.featureCount() == 0 else to_mercator.transform(layer.extent())
     extent.scale(1.2)
     settings.setExtent(extent)
-    job = QgsMapRendererParallelJob(settings)
-    job.start()
-    job.waitForFinished()
-    image = job.renderedImage()
-    image.save(picture)
+    if picture != "-":
+        job = QgsMapRendererParallelJob(settings)
+        job.start()
+        job.waitForFinished()
+        job.renderedImage().save(picture)
     # Where the middle of each polygon lies in the picture, so that its colour can be looked at.
     shown = settings.mapToPixel()
     points = []
@@ -60,10 +63,20 @@ def main(report, picture, background=None):
         point = shown.transform(inside.asPoint())
         points.append([point.x(), point.y()])
     renderer = layer.renderer()  # None without features: a table has no symbols
-    labeling = layer.labeling()
-    text = labeling.settings() if labeling else None
-    # Kept in a name of its own: the buffer is only valid while its format lives.
-    written = text.format() if text else None
+    rules = label_rules(layer)
+    texts = [rule["expression"] for rule in rules]
+    context = QgsExpressionContext(QgsExpressionContextUtils.globalProjectLayerScopes(layer))
+    said = []
+    for feature in layer.getFeatures():
+        context.setFeature(feature)
+        category = QgsExpression(renderer.classAttribute()) if renderer else None
+        said.append(
+            {
+                "category": category.evaluate(context) if category else None,
+                "labels": [QgsExpression(text).evaluate(context) for text in texts],
+                "tip": QgsExpression.replaceExpressionText(layer.mapTipTemplate(), context),
+            }
+        )
     print(
         json.dumps(
             {
@@ -77,15 +90,39 @@ def main(report, picture, background=None):
                 "renderer": renderer.type() if renderer else None,
                 "classified_by": renderer.classAttribute() if renderer and loaded else None,
                 "labels": layer.labelsEnabled(),
-                "label": text.fieldName if text else None,
-                "wrapped_after": text.autoWrapLength if text else None,
-                "buffered": written.buffer().enabled() if text else None,
+                "rules": rules,
+                "said": said,
                 "points": points,
-                "size": [image.width(), image.height()],
-            }
+                "scale": settings.scale(),
+            },
+            default=lambda value: None,  # QGIS has a null of its own
         )
     )
     sys.stdout.flush()
+
+
+def label_rules(layer):
+    """What is written where: for each rule its expression, scales and looks."""
+    labeling = layer.labeling()
+    if labeling is None:
+        return []
+    rules = []
+    for rule in labeling.rootRule().children():
+        settings = rule.settings()
+        # Kept in a name of its own: the buffer is only valid while its format lives.
+        written = settings.format()
+        rules.append(
+            {
+                "expression": settings.fieldName,
+                "is_expression": settings.isExpression,
+                "html": written.allowHtmlFormatting(),
+                "scales": [rule.maximumScale(), rule.minimumScale()],
+                "wrapped_after": settings.autoWrapLength,
+                "buffered": written.buffer().enabled(),
+                "each_part": settings.labelPerPart,
+            }
+        )
+    return rules
 
 
 if __name__ == "__main__":

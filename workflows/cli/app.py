@@ -24,11 +24,13 @@ class State:
         captioner_factory: gives the captioner for (model, device); None takes the shipped way.
         card_factory: gives the card of a model, without its weights; None takes the shipped way.
         debug: print a traceback with an error.
+        events: print errors as events, see :mod:`workflows.cli.events`.
     """
 
     captioner_factory: Callable[[str, str], Captioner] | None = None
     card_factory: Callable[[str], ModelCard] | None = None
     debug: bool = False
+    events: bool = False
 
     @property
     def load_captioner(self) -> Callable[[str, str], Captioner]:
@@ -72,15 +74,15 @@ def main(
     except KeyboardInterrupt:
         code = INTERRUPTED
     except Exception as error:
-        sys.exit(_explain(error, state.debug))
+        sys.exit(_explain(error, state))
     if code == INTERRUPTED:  # typer's form of the same
-        print(MESSAGE, file=sys.stderr)
+        _say_error(MESSAGE, code, state)
     sys.exit(code or 0)
 
 
-def _explain(error: Exception, debug: bool) -> int:
+def _explain(error: Exception, state: State) -> int:
     """Print an error as one line on stderr and return the exit code it stands for."""
-    if debug:
+    if state.debug:
         for line in "".join(traceback.format_exception(error)).splitlines():
             print(shown(line), file=sys.stderr)
     # Of a wrong command line, typer's own words.
@@ -89,11 +91,20 @@ def _explain(error: Exception, debug: bool) -> int:
     code = getattr(error, "exit_code", None)
     if isinstance(code, int):
         if message:  # none: the help was shown, for want of arguments
-            print(f"rscc: error: {message}", file=sys.stderr)
+            _say_error(f"rscc: error: {message}", code, state)
         return code
-    hint = "" if debug else "; run again with --debug for the traceback"
-    print(f"rscc: unexpected {type(error).__name__}: {message}{hint}", file=sys.stderr)
+    hint = "" if state.debug else "; run again with --debug for the traceback"
+    _say_error(f"rscc: unexpected {type(error).__name__}: {message}{hint}", 1, state)
     return 1
+
+
+def _say_error(line: str, code: int, state: State) -> None:
+    if not state.events:
+        print(line, file=sys.stderr)
+        return
+    from workflows.cli.events import tell_event
+
+    tell_event("error", message=line.removeprefix("rscc: ").removeprefix("error: "), exit_code=code)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -18,11 +17,13 @@ from workflows.cli.options import (
     DeviceOption,
     JsonOption,
     ModelOption,
+    ProgressForm,
+    ProgressOption,
     QuietOption,
     extra,
     takes_options,
 )
-from workflows.cli.terminal import area_words, say
+from workflows.cli.terminal import area_words
 from workflows.options import SceneOptions
 from workflows.progress import duration
 from workflows.texts import shown_lines
@@ -116,6 +117,7 @@ def batch(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say what there is to do, and what it would take.")
     ] = False,
+    progress: ProgressOption = ProgressForm.auto,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
     debug: Debug = False,
@@ -127,19 +129,19 @@ def batch(
     from rscc.model_folder import check_whole
     from workflows.archive.estimate import estimate_archive
     from workflows.archive.run import run_archive
-    from workflows.cli.terminal import progress_bar, show_archive, show_warnings
+    from workflows.cli.terminal import show_notice, show_result, show_warnings, shown_progress
     from workflows.engines.processes import local_devices, threads_each
     from workflows.engines.tasks import ModelSource
     from workflows.pairs.table import read_pairs
 
     share = read_shard(shard)
-    rows = read_pairs(pairs, warn=lambda line: show_warnings([line]))
+    rows = read_pairs(pairs, warn=lambda line: show_warnings([line], progress))
     card = context.obj.load_card(model)
     check_whole(card, model)
     start = _engine_factory(scheduler, workers, gpu_workers, isolate)
     if not (dry_run or scheduler):
         _try_out(device, options.refine)
-    with progress_bar(shown=not quiet and sys.stderr.isatty()) as progress:
+    with shown_progress(progress, quiet) as update:
         if dry_run:
             count = 1 if scheduler else len(local_devices(device, workers))
             expected = estimate_archive(
@@ -152,9 +154,10 @@ def batch(
                 retry_failed=retry_failed,
                 full_hash=full_hash,
                 shard=share,
-                progress=progress,
+                progress=update,
             )
-            show_archive(estimate_text(expected), expected.as_dict(), output, quiet, as_json)
+            facts = {"archive": str(output), **expected.as_dict()}
+            show_result(estimate_text(expected), facts, progress, quiet=quiet, as_json=as_json)
             return
         result = run_archive(
             rows,
@@ -169,10 +172,11 @@ def batch(
             shard=share,
             split_above=split_above or None,
             give_up_after=give_up_after,
-            progress=progress,
-            notice=None if quiet else partial(say, err=True),
+            progress=update,
+            notice=None if quiet else partial(show_notice, form=progress),
         )
-    show_archive(archive_summary(result, output), result.as_dict(), output, quiet, as_json)
+    facts = {"archive": str(output), **result.as_dict()}
+    show_result(archive_summary(result, output), facts, progress, quiet=quiet, as_json=as_json)
     if result.failed:
         raise typer.Exit(SOME_FAILED)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -18,6 +17,8 @@ from workflows.cli.options import (
     DeviceOption,
     JsonOption,
     ModelOption,
+    ProgressForm,
+    ProgressOption,
     QuietOption,
     takes_options,
 )
@@ -46,13 +47,14 @@ def caption(
     model: ModelOption = "rscc-base",
     device: DeviceOption = "auto",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing report.")] = False,
+    progress: ProgressOption = ProgressForm.auto,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
     debug: Debug = False,
 ) -> None:
     """Find what changed between BEFORE and AFTER, say it in words, write a map layer."""
     from workflows import caption_scene
-    from workflows.cli.terminal import progress_bar, say, say_json, show_warnings, summary
+    from workflows.cli.terminal import show_result, show_warnings, shown_progress, summary
     from workflows.files import check_output, style_path
     from workflows.scene.opening import read_headers
 
@@ -60,22 +62,20 @@ def caption(
     target = check_output(output or _default_output(after), overwrite, (before, after))
     scenes = read_headers(before, after, options)
     captioner = context.obj.load_captioner(model, device)
-    with progress_bar(shown=not quiet and sys.stderr.isatty()) as progress:
-        report = caption_scene(*scenes, captioner, options, progress)
+    with shown_progress(progress, quiet) as update:
+        report = caption_scene(*scenes, captioner, options, update)
     report.write(target, overwrite)
-    show_warnings(report.run["warnings"])
-    if not quiet:
-        say(summary(report.run, len(report.changes), report.area_m2, target), err=as_json)
-    if as_json:
-        style = style_path(target)
-        facts = {
-            "output": str(target),
-            "style": None if style is None else str(style),
-            "changes": len(report.changes),
-            "area_m2": round(report.area_m2, 2),
-            "run": report.run,
-        }
-        say_json(facts)
+    show_warnings(report.run["warnings"], progress)
+    style = style_path(target)
+    facts = {
+        "output": str(target),
+        "style": None if style is None else str(style),
+        "changes": len(report.changes),
+        "area_m2": round(report.area_m2, 2),
+        "run": report.run,
+    }
+    text = summary(report.run, len(report.changes), report.area_m2, target)
+    show_result(text, facts, progress, quiet=quiet, as_json=as_json)
 
 
 def _default_output(after: str) -> Path:

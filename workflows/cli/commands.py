@@ -9,12 +9,14 @@ import typer
 from workflows.cli.batch import batch
 from workflows.cli.caption import caption
 from workflows.cli.convert import convert
+from workflows.cli.doctor import doctor
 from workflows.cli.evaluate import evaluate
 from workflows.cli.explain import explain
 from workflows.cli.inspect import inspect
 from workflows.cli.merge import merge
 from workflows.cli.options import Debug
 from workflows.cli.pairs import pairs
+from workflows.cli.qgis import qgis
 from workflows.cli.status import status
 from workflows.cli.synthesize import synthesize, synthesize_medium
 from workflows.cli.train import train
@@ -67,12 +69,14 @@ for command in (
     inspect,
     explain,
     convert,
+    qgis,
     pairs,
     batch,
     status,
     merge,
     verify,
     models,
+    doctor,
     train,
     evaluate,
     synthesize,

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rscc.config import MOST_BEAMS
-from workflows.cli.options import Dataset, Debug, DeviceOption, ModelOption, extra
-from workflows.cli.terminal import say
+from workflows.cli.options import (
+    Dataset,
+    Debug,
+    DeviceOption,
+    ModelOption,
+    ProgressForm,
+    ProgressOption,
+    extra,
+)
 
 if TYPE_CHECKING:
     from rscc.data.pairs import PairRecord
@@ -76,10 +82,11 @@ def evaluate(
     ] = True,
     beams: Annotated[int, typer.Option(min=1, max=MOST_BEAMS, help="Width of the caption search.")] = 3,
     device: DeviceOption = "auto",
+    progress: ProgressOption = ProgressForm.auto,
     debug: Debug = False,
 ) -> None:
     """Score a model beside simple baselines: all, changed and unchanged pairs, each type, the change mask."""
-    from workflows.cli.terminal import progress_bar
+    from workflows.cli.terminal import say, show_result, shown_progress
     from workflows.files import check_folder, write_together
 
     for path in (as_json, sheet, predictions):
@@ -101,7 +108,7 @@ def evaluate(
             if predictions is not None:
                 lines.append(prediction_line(record, prediction))
 
-        with progress_bar(shown=bool(check_leaks) and sys.stderr.isatty()) as tell:
+        with shown_progress(progress, quiet=not check_leaks) as tell:
             table = score(
                 model,
                 data,
@@ -123,3 +130,4 @@ def evaluate(
     if sheet is not None:
         title = f"{table.rows[0].name} on {data.name}, split {split}"
         write_together({path: [content] for path, content in drawn.files(sheet, title).items()})
+    show_result("", table.as_dict(), progress, quiet=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +15,8 @@ from workflows.cli.options import (
     Debug,
     DeviceOption,
     ModelOption,
+    ProgressForm,
+    ProgressOption,
     QuietOption,
     takes_options,
 )
@@ -23,7 +24,7 @@ from workflows.options import ExplainOptions, ServerOptions
 
 # What a change of a report may be explained with.
 _WITH_REPORT = {"before", "after", "report", "number", "model", "device", "quiet", "as_json", "debug"}
-_WITH_REPORT |= {"offline", "allow_host"}
+_WITH_REPORT |= {"offline", "allow_host", "progress"}
 
 
 def _needs_no_scenes(context: typer.Context, report: Path | None) -> Path | None:
@@ -60,6 +61,7 @@ def explain(
     model: ModelOption = "rscc-base",
     device: DeviceOption = "auto",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing picture.")] = False,
+    progress: ProgressOption = ProgressForm.auto,
     quiet: QuietOption = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print what the picture shows as JSON.")] = False,
     debug: Debug = False,
@@ -71,7 +73,7 @@ def explain(
 
     With --report and --id: say a change of a report in its own words, with its facts and what they rest on.
     """
-    from workflows.cli.terminal import explanation_summary, progress_bar, say, say_json, show_warnings
+    from workflows.cli.terminal import explanation_summary, show_result, show_warnings, shown_progress
     from workflows.errors import OptionInvalid
     from workflows.inspection.explain import explain_pair, read_pair
     from workflows.inspection.picture import check_picture, write_picture
@@ -84,20 +86,18 @@ def explain(
     check_picture(output, overwrite, (before, after))
     scenes = read_pair(before, after, options)
     captioner = context.obj.load_captioner(model, device)
-    with progress_bar(shown=not quiet and sys.stderr.isatty()) as progress:
-        explained = explain_pair(*scenes, captioner, options, progress)
+    with shown_progress(progress, quiet) as update:
+        explained = explain_pair(*scenes, captioner, options, update)
     write_picture(explained, output, overwrite)
-    show_warnings(explained.crop.warnings)
+    show_warnings(explained.crop.warnings, progress)
     facts = explained.as_dict()
-    if not quiet:
-        say(explanation_summary(facts, output), err=as_json)
-    if as_json:
-        say_json({"output": str(output), **facts})
+    result = {"output": str(output), **facts}
+    show_result(explanation_summary(facts, output), result, progress, quiet=quiet, as_json=as_json)
 
 
 def _explain_event(context: typer.Context, report: Path, number: int | None, servers: ServerOptions) -> None:
     """Say a change of a report in its own words, with its facts and what they rest on."""
-    from workflows.cli.terminal import say, say_json, show_warnings
+    from workflows.cli.terminal import show_result, show_warnings
     from workflows.errors import OptionInvalid
     from workflows.inspection.event import read_event
     from workflows.inspection.event_text import event_text
@@ -121,12 +121,10 @@ def _explain_event(context: typer.Context, report: Path, number: int | None, ser
     model = given["model"] if "model" in told else shipped_model(event)
     captioner = None if model is None else context.obj.load_captioner(model, given["device"])
     explained = explain_event(event, captioner, scenes, servers)
-    show_warnings(explained.warnings)
+    show_warnings(explained.warnings, given["progress"])
     facts = explained.as_dict()
-    if given["as_json"]:
-        say_json(facts)
-    else:
-        say(event_text(facts))
+    as_json = given["as_json"]
+    show_result(event_text(facts), facts, given["progress"], quiet=as_json, as_json=as_json)
 
 
 def _is_told(context: typer.Context, name: str) -> bool:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from workflows.cli.batch import SOME_FAILED
-from workflows.cli.options import Debug, JsonOption, QuietOption
+from workflows.cli.options import Debug, JsonOption, ProgressForm, ProgressOption, QuietOption
 from workflows.cli.terminal import area_words
 from workflows.texts import shown_lines
 
@@ -25,17 +24,19 @@ def merge(
         bool,
         typer.Option("--remove-shards", help="Remove the shards afterwards."),
     ] = False,
+    progress: ProgressOption = ProgressForm.auto,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
     debug: Debug = False,
 ) -> None:
     """Build one archive anew of the finished shards of ARCHIVE, as if one run had done all pairs."""
     from workflows.archive.merge import merge_shards
-    from workflows.cli.terminal import progress_bar, show_archive
+    from workflows.cli.terminal import show_result, shown_progress
 
-    with progress_bar(shown=not quiet and sys.stderr.isatty()) as progress:
-        result = merge_shards(archive, remove=remove_shards, progress=progress)
-    show_archive(merge_summary(result, archive), result.as_dict(), archive, quiet, as_json)
+    with shown_progress(progress, quiet) as update:
+        result = merge_shards(archive, remove=remove_shards, progress=update)
+    facts = {"archive": str(archive), **result.as_dict()}
+    show_result(merge_summary(result, archive), facts, progress, quiet=quiet, as_json=as_json)
     if result.failed:
         raise typer.Exit(SOME_FAILED)
 

@@ -37,6 +37,25 @@ def _set_debug(context: typer.Context, value: bool) -> bool:
     return value
 
 
+ProgressForm = StrEnum("ProgressForm", ["auto", "json"])
+
+
+def _set_events(context: typer.Context, value: ProgressForm) -> ProgressForm:
+    if hasattr(context.obj, "events"):
+        context.obj.events = value == ProgressForm.json
+    return value
+
+
+# Read first, so that an error in the other options is an event, too.
+ProgressOption = Annotated[
+    ProgressForm,
+    typer.Option(
+        "--progress",
+        callback=_set_events,
+        is_eager=True,
+        help="auto: a bar where stderr is a terminal; json: a line of JSON on stderr for each event.",
+    ),
+]
 Debug = Annotated[
     bool, typer.Option("--debug", callback=_set_debug, help="Show the traceback of an unexpected error.")
 ]

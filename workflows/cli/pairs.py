@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from workflows.cli.options import Debug, JsonOption, QuietOption, extra, takes_options
+from workflows.cli.options import (
+    Debug,
+    JsonOption,
+    ProgressForm,
+    ProgressOption,
+    QuietOption,
+    extra,
+    takes_options,
+)
 from workflows.pairs.options import CatalogOptions
 from workflows.texts import shown_lines
 
@@ -39,6 +46,7 @@ def pairs(
         Path, typer.Option("--output", "-o", help="Table to write: .csv, .tsv or .parquet.")
     ] = Path("pairs.csv"),
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing table.")] = False,
+    progress: ProgressOption = ProgressForm.auto,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
     debug: Debug = False,
@@ -46,20 +54,17 @@ def pairs(
     options: CatalogOptions,
 ) -> None:
     """Find pairs of scenes and write them to a table, to look at and to edit before rscc batch."""
-    from workflows.cli.terminal import progress_bar, say, say_json, show_warnings
+    from workflows.cli.terminal import show_result, show_warnings, shown_progress
     from workflows.pairs.sources import read_catalog
     from workflows.pairs.table import check_table, write_pairs
 
     target = check_table(output, overwrite, sources)
-    with progress_bar(shown=not quiet and sys.stderr.isatty()) as progress, extra("stac"):
-        catalog = read_catalog(sources, options, progress)
-    show_warnings(_lines(catalog))
+    with shown_progress(progress, quiet) as update, extra("stac"):
+        catalog = read_catalog(sources, options, update)
+    show_warnings(_lines(catalog), progress)
     catalog.check()
     facts = _facts(catalog, target, write_pairs(catalog.rows, target))
-    if not quiet:
-        say(_summary(catalog, facts), err=as_json)
-    if as_json:
-        say_json(facts)
+    show_result(_summary(catalog, facts), facts, progress, quiet=quiet, as_json=as_json)
 
 
 def _lines(catalog: Catalog) -> list[str]:

@@ -1,16 +1,20 @@
-"""What the commands show to a person: a progress bar while it works, a summary at the end."""
+"""What the commands show while they work and at the end: to a person, or to the program that runs them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+import sys
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import typer
 
+from workflows.cli.events import progress_events, tell_event
+from workflows.cli.options import ProgressForm
 from workflows.inspection.text import light_words, shift_words
+from workflows.progress import Progress
 from workflows.texts import shown, shown_json, shown_lines
 
 # Working pixels from which the summary tells of a shift.
@@ -28,16 +32,20 @@ def say_json(value: Any) -> None:
 
 
 @contextmanager
-def progress_bar(shown: bool) -> Iterator[Callable[[str, int, int], None] | None]:
-    """Yield what takes (stage, done, total) and draws a bar on stderr; None when nobody would see it."""
-    if not shown:
+def shown_progress(form: ProgressForm, quiet: bool = False) -> Iterator[Progress | None]:
+    """Yield what takes (stage, done, total) and shows it on stderr; None when nobody would see it."""
+    if form == ProgressForm.json and not quiet:
+        yield progress_events()
+        return
+    if quiet or not sys.stderr.isatty():
         yield None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
         tasks = {}
 
         def update(stage: str, done: int, total: int) -> None:
@@ -48,18 +56,35 @@ def progress_bar(shown: bool) -> Iterator[Callable[[str, int, int], None] | None
         yield update
 
 
-def show_archive(text: str, result: dict[str, Any], archive: Path, quiet: bool, as_json: bool) -> None:
-    """Print what a command came to: ``text`` unless quiet, on stderr beside JSON; and ``result`` as JSON."""
-    if not quiet:
+def show_result(
+    text: str, facts: dict[str, Any], form: ProgressForm, *, quiet: bool = False, as_json: bool = False
+) -> None:
+    """Print what a command came to: ``text`` unless quiet, on stderr beside JSON; ``facts`` as JSON."""
+    events = form == ProgressForm.json
+    if events:
+        tell_event("done", **facts)
+    # Events are alone on stderr.
+    if not quiet and not (as_json and events):
         say(text, err=as_json)
     if as_json:
-        say_json({"archive": str(archive), **result})
+        say_json(facts)
 
 
-def show_warnings(warnings: Iterable[str]) -> None:
+def show_notice(text: str, form: ProgressForm, *, err: bool = True) -> None:
+    """Print what is good to know while the command works; ``err``: on stderr, where events always are."""
+    if form == ProgressForm.json:
+        tell_event("notice", message=text)
+    else:
+        say(text, err=err)
+
+
+def show_warnings(warnings: Iterable[str], form: ProgressForm = ProgressForm.auto) -> None:
     """Print each as one line on stderr."""
     for warning in warnings:
-        typer.echo(f"rscc: warning: {shown(warning)}", err=True)
+        if form == ProgressForm.json:
+            tell_event("warning", message=warning)
+        else:
+            typer.echo(f"rscc: warning: {shown(warning)}", err=True)
 
 
 def summary(run: dict[str, Any], count: int, area: float, target: Path) -> str:

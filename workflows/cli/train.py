@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from rscc.config import MOST_EPOCHS, MOST_SEED
-from workflows.cli.options import Dataset, Debug, Paper, extra
-from workflows.cli.terminal import say
+from workflows.cli.options import Dataset, Debug, Paper, ProgressForm, ProgressOption, extra
+from workflows.cli.terminal import show_notice, show_result
 
 
 def train(
@@ -64,11 +64,13 @@ def train(
         bool, typer.Option("--resume", help="Go on with the run that lies in the output.")
     ] = False,
     device: Annotated[str, typer.Option(help="cpu, cuda or cuda:1.")] = "cpu",
+    progress: ProgressOption = ProgressForm.auto,
     debug: Debug = False,
 ) -> None:
     """Train a model and write it as a model folder."""
     with extra("train"):
         from dataclasses import replace
+        from functools import partial
 
         from rscc.config import load_config
         from rscc.training.run import train_model
@@ -104,6 +106,6 @@ def train(
             command=shlex.join(["rscc", *sys.argv[1:]]),
             resume=resume,
             device=device,
-            report=say,
+            report=partial(show_notice, form=progress, err=False),
         )
-    say(f"model   {folder.path}")
+    show_result(f"model   {folder.path}", {"model": str(folder.path)}, progress)

@@ -50,8 +50,7 @@ class ReportedEvent:
         Raises:
             ReportInvalid: it names none.
         """
-        before, after = (self._scene(role) for role in ("before", "after"))
-        return before, after
+        return named_scenes(self.report, self.record)
 
     def scenes(self) -> tuple[str, str]:
         """Return where the scenes are: as they are named, else beside the report.
@@ -60,8 +59,7 @@ class ReportedEvent:
             SceneNotFound: one is in neither place.
             TilingError: its name is none that is read, or its archive is damaged.
         """
-        before, after = (self._found(name) for name in self.named_scenes)
-        return before, after
+        return find_scenes(self.report, self.named_scenes)
 
     def others(self) -> Iterator[Polygon | MultiPolygon]:
         """Yield the outlines of the other changes.
@@ -94,28 +92,51 @@ class ReportedEvent:
                 f"{shown(self.report)}: a setting is damaged ({error}); {_ANOTHER}"
             ) from error
 
-    def _scene(self, role: str) -> str:
-        scene = self.record["inputs"].get(role)
-        path = scene.get("path") if isinstance(scene, dict) else None
-        # What is printed of it, by anybody, must not steer a terminal.
-        if not isinstance(path, str) or not path or not path.isprintable():
-            raise ReportInvalid(
-                f"{shown(self.report)}: it names no scene {role} that can be read; give BEFORE and AFTER"
-            )
-        return path
 
-    def _found(self, name: str) -> str:
-        for place in (name, str(self.report.parent / name)):
-            try:
-                local = locate(place).local
-            except SceneNotFound:
-                continue
-            if local is None or local.exists():
-                return place
-        raise SceneNotFound(
-            f"{shown(self.report)}: its scene {name} is neither there nor beside the report; give BEFORE and "
-            "AFTER, where the scenes are now"
+def named_scenes(report: Path, record: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the scenes before and after as the run record of a report names them.
+
+    Raises:
+        ReportInvalid: it names none.
+    """
+    before, after = (_scene(report, record, role) for role in ("before", "after"))
+    return before, after
+
+
+def find_scenes(report: Path, names: tuple[str, str]) -> tuple[str, str]:
+    """Return where two scenes are: as they are named, else beside the report.
+
+    Raises:
+        SceneNotFound: one is in neither place.
+        TilingError: its name is none that is read, or its archive is damaged.
+    """
+    before, after = (_find(report, name) for name in names)
+    return before, after
+
+
+def _scene(report: Path, record: Mapping[str, Any], role: str) -> str:
+    scene = record["inputs"].get(role)
+    path = scene.get("path") if isinstance(scene, dict) else None
+    # What is printed of it, by anybody, must not steer a terminal.
+    if not isinstance(path, str) or not path or not path.isprintable():
+        raise ReportInvalid(
+            f"{shown(report)}: it names no scene {role} that can be read; give BEFORE and AFTER"
         )
+    return path
+
+
+def _find(report: Path, name: str) -> str:
+    for place in (name, str(report.parent / name)):
+        try:
+            local = locate(place).local
+        except SceneNotFound:
+            continue
+        if local is None or local.exists():
+            return place
+    raise SceneNotFound(
+        f"{shown(report)}: its scene {name} is neither there nor beside the report; give BEFORE and "
+        "AFTER, where the scenes are now"
+    )
 
 
 def read_report(path: str | Path) -> ChangeReport:

@@ -75,7 +75,7 @@ def _write_flatgeobuf(changes: Sequence[Change], path: Path) -> None:
 
 
 def _write_geopackage(changes: Sequence[Change], run: Run, path: Path) -> None:
-    crs = _grid_crs(changes, run)
+    crs = grid_crs(changes, run)
     to_grid = transformer(CRS, crs).transform
     about = {"rscc": json.dumps(run, ensure_ascii=False)}
     with _named_by_format(path, "changes.gpkg") as file:
@@ -133,7 +133,7 @@ def _footprint(run: Run) -> list[Row]:
     return [{**scenes, **dates, **model, geopackage.GEOMETRY: ground}]
 
 
-def _grid_crs(changes: Sequence[Change], run: Run) -> str:
+def grid_crs(changes: Sequence[Change], run: Run) -> str:
     """Return the CRS of the grid that was worked on; WGS84 where it is not known or has no such places."""
     crs = text_in(run, "tiling", "crs")
     try:

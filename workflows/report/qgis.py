@@ -1,24 +1,33 @@
-"""The QGIS styles: half transparent polygons by change probability, labelled with captions; pairs by state.
+"""The QGIS styles: changes by kind and direction, labelled by scale, with map tips; pairs by state.
 
-Only constants enter the XML; captions are read by QGIS from the layer's field ``caption`` and drawn
-as plain text.
+Only constants enter the XML: QGIS reads captions from the fields of the layer, see
+:mod:`workflows.report.expressions`.
 """
 
 from __future__ import annotations
 
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-# Upper bounds of the classes of probability and their colours (red, green, blue), from pale to strong.
-CLASSES = ((0.6, (253, 219, 109)), (0.8, (245, 134, 52)), (1.0, (200, 30, 90)))
-FILL_ALPHA = 120
+from rscc.text.object_classes import KINDS, OTHER_KIND
+from workflows.report.expressions import DIRECTIONS, category, map_tip, sentence, summary
+
+# Colours (red, green, blue) that people with any kind of colour blindness tell apart.
+COLOURS = dict(
+    zip((*KINDS, OTHER_KIND), ((213, 94, 0), (0, 114, 178), (0, 158, 115), (204, 121, 167)), strict=True)
+)
+UNKNOWN_COLOUR = (240, 228, 66)
+# What came is filled, what is gone is hatched, what made room for something is hatched both ways.
+PATTERNS = dict(zip(DIRECTIONS, ("solid", "b_diagonal", "diagonal_x"), strict=True))
+FILL_ALPHA = 100
 # What became of a pair of an archive, and its colour.
 STATES = (("done", (90, 140, 110)), ("failed", (200, 40, 40)), ("pending", (130, 130, 130)))
 PAIR_FILL_ALPHA = 25
 LABEL_WRAP = 28
+# Scales, 1 to so many: sentences up to the first, numbers and kinds from there to the second.
+SENTENCES, SUMMARIES = 12_000, 60_000
 
 _TEXT = {
-    "fieldName": "caption",
-    "isExpression": "0",
+    "isExpression": "1",
     "fontSize": "9",
     "fontWeight": "63",
     "fontSizeUnit": "Point",
@@ -42,47 +51,44 @@ _WRAP = {
     "multilineAlign": "1",
     "wrapChar": "",
 }
-# Over the centroid of the polygon, which need not be large enough for the label.
+# Over the middle of the whole change, which QGIS would not find: it takes the largest outline.
 _PLACEMENT = {
     "placement": "1",
-    "centroidInside": "1",
-    "centroidWhole": "1",
-    "fitInPolygonOnly": "0",
+    "quadOffset": "4",
+    "geometryGenerator": "centroid($geometry)",
+    "geometryGeneratorEnabled": "1",
+    "geometryGeneratorType": "PointGeometry",
+    "layerType": "PolygonGeometry",
     "priority": "5",
     "dist": "0",
+}
+# A change of many outlines has one label.
+_RENDERING = {
+    "drawLabels": "1",
+    "obstacle": "1",
+    "displayAll": "0",
+    "labelPerPart": "0",
+    "scaleVisibility": "0",
 }
 
 
 def qgis_style() -> str:
     """Return the text of a ``.qml`` for QGIS 3.22 and later; it fits every report."""
-    root = Element("qgis", version="3.22.0", styleCategories="Symbology|Labeling", labelsEnabled="1")
-    renderer = SubElement(root, "renderer-v2", type="graduatedSymbol", attr="change_probability")
-    renderer.set("graduatedMethod", "GraduatedColor")
-    ranges, symbols = SubElement(renderer, "ranges"), SubElement(renderer, "symbols")
-    low = 0.0
-    for index, (high, colour) in enumerate(CLASSES):
-        SubElement(
-            ranges,
-            "range",
-            lower=str(low),
-            upper=str(high),
-            symbol=str(index),
-            label=f"change probability {low:.1f} to {high:.1f}",
-            render="true",
-        )
-        symbols.append(_symbol(str(index), colour))
-        low = high
-    settings = SubElement(SubElement(root, "labeling", type="simple"), "settings", calloutType="simple")
-    SubElement(SubElement(settings, "text-style", _TEXT), "text-buffer", _BUFFER)
-    SubElement(settings, "text-format", _WRAP)
-    SubElement(settings, "placement", _PLACEMENT)
-    SubElement(settings, "rendering", drawLabels="1", obstacle="1", displayAll="0", scaleVisibility="0")
+    root = Element("qgis", style_attributes("Symbology|Labeling|MapTips"), labelsEnabled="1")
+    root.extend(change_style())
     return _text(root)
+
+
+def change_style() -> list[Element]:
+    """Return what a style of changes consists of, for a ``.qml`` or a layer of a project."""
+    tip = Element("mapTip", enabled="1")
+    tip.text = map_tip()
+    return [_categories(), _labels(), tip]
 
 
 def pairs_style() -> str:
     """Return the text of a ``.qml`` for the footprints of an archive's pairs, coloured by their state."""
-    root = Element("qgis", version="3.22.0", styleCategories="Symbology|Labeling", labelsEnabled="0")
+    root = Element("qgis", style_attributes("Symbology|Labeling"), labelsEnabled="0")
     renderer = SubElement(root, "renderer-v2", type="categorizedSymbol", attr="state")
     categories, symbols = SubElement(renderer, "categories"), SubElement(renderer, "symbols")
     for index, (state, colour) in enumerate(STATES):
@@ -91,12 +97,51 @@ def pairs_style() -> str:
     return _text(root)
 
 
-def _symbol(name: str, colour: tuple[int, int, int], alpha: int = FILL_ALPHA) -> Element:
+def style_attributes(categories: str) -> dict[str, str]:
+    """Return the attributes of a style's root, which say what it is about."""
+    return {"version": "3.22.0", "styleCategories": categories}
+
+
+def _categories() -> Element:
+    """Return the renderer: a colour for each kind, a pattern for each direction, one for what has neither."""
+    renderer = Element("renderer-v2", type="categorizedSymbol", attr=category())
+    categories, symbols = SubElement(renderer, "categories"), SubElement(renderer, "symbols")
+    shown = [
+        (f"{kind} {direction}", colour, pattern)
+        for kind, colour in COLOURS.items()
+        for direction, pattern in PATTERNS.items()
+    ]
+    for index, (name, colour, pattern) in enumerate([*shown, ("", UNKNOWN_COLOUR, "solid")]):
+        label = name or "changed, not stated how"
+        SubElement(categories, "category", value=name, symbol=str(index), label=label, render="true")
+        symbols.append(_symbol(str(index), colour, FILL_ALPHA if pattern == "solid" else 255, pattern))
+    return renderer
+
+
+def _labels() -> Element:
+    labeling = Element("labeling", type="rule-based")
+    rules = SubElement(labeling, "rules", key="labels")
+    for name, expression, near, far in (
+        ("sentences", sentence(), 1, SENTENCES),
+        ("numbers and kinds", summary(), SENTENCES, SUMMARIES),
+    ):
+        scales = {"scalemindenom": str(near), "scalemaxdenom": str(far)}
+        rule = SubElement(rules, "rule", scales, key=name, description=name)
+        settings = SubElement(rule, "settings", calloutType="simple")
+        text = SubElement(settings, "text-style", _TEXT, fieldName=expression)
+        SubElement(text, "text-buffer", _BUFFER)
+        SubElement(settings, "text-format", _WRAP)
+        SubElement(settings, "placement", _PLACEMENT)
+        SubElement(settings, "rendering", _RENDERING)
+    return labeling
+
+
+def _symbol(name: str, colour: tuple[int, int, int], alpha: int, pattern: str = "solid") -> Element:
     symbol = Element("symbol", type="fill", name=name, alpha="1", clip_to_extent="1", force_rhr="0")
     layer = SubElement(symbol, "layer", {"class": "SimpleFill", "enabled": "1", "locked": "0", "pass": "0"})
     options = {
         "color": ",".join(map(str, (*colour, alpha))),
-        "style": "solid",
+        "style": pattern,
         "outline_color": ",".join(map(str, (*(value * 2 // 3 for value in colour), 255))),
         "outline_style": "solid",
         "outline_width": "0.5",

@@ -86,6 +86,16 @@ def test_quiet_says_nothing_and_json_all(made, out, command, asked):
     assert {reason["error"] for reason in found["reasons"]} == {"SceneNotFound", "NoOverlap"}
 
 
+def test_a_program_hears_how_far_the_archive_is(made, out, command, asked):
+    code, said, err = command("--progress", "json", "--json")
+    told = [json.loads(line) for line in err.splitlines()]
+    assert code == 3
+    stages = {event["stage"]: event for event in told if event["event"] == "progress"}
+    assert {"pairs", "layers"} <= set(stages)
+    assert stages["pairs"]["done"] == stages["pairs"]["total"] == 8
+    assert told[-1] == {"event": "done", **json.loads(said)} and told[-1]["archive"] == str(out)
+
+
 def test_the_options_of_the_pairs_are_those_of_caption():
     alone = {"before", "after", "output", "tile_cache", "date_before", "date_after", "overwrite"}
     shared = inspect.signature(caption).parameters

@@ -1,0 +1,10 @@
+"""The QGIS plugin of rscc: its command as algorithms of the Processing toolbox."""
+
+from __future__ import annotations
+
+
+def classFactory(iface):
+    """Return the plugin; ``iface`` is the window of QGIS, None without one."""
+    from .plugin import Plugin
+
+    return Plugin()

@@ -1,0 +1,117 @@
+"""The plugin in a real QGIS runs the command: from ``qgis_process``, and as the toolbox does."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pyogrio
+import pytest
+from qgis_check import environment, qgis_is_there, run_script
+from scene_pairs import make_pair
+
+pytestmark = [
+    pytest.mark.qgis,
+    pytest.mark.slow,
+    pytest.mark.skipif(not qgis_is_there(), reason="the system has no QGIS for Python (python3-qgis)"),
+]
+# Debian's script around it passes an option that it does not know.
+PROCESS = shutil.which("qgis_process.bin") or shutil.which("qgis_process")
+needs_process = pytest.mark.skipif(PROCESS is None, reason="the system has no qgis_process (package qgis)")
+PAUSE = 0.1
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory, repository):
+    """A home with a QGIS profile that has the plugin; in ``bin`` the command with a fake model."""
+    home = tmp_path_factory.mktemp("home")
+    plugins = home / "profiles/default/python/plugins"
+    plugins.mkdir(parents=True)
+    (plugins / "rscc_changes").symlink_to(repository / "qgis_plugin/rscc_changes")
+    settings = home / "profiles/default/QGIS/QGIS3.ini"
+    settings.parent.mkdir()
+    settings.write_text("[PythonPlugins]\nrscc_changes=true\n")
+    script = home / "bin/rscc"
+    script.parent.mkdir()
+    paths = f"{repository}{os.pathsep}{repository}/tests/support"
+    # If the variables of QGIS reached it, it would fail.
+    script.write_text(
+        f'#!/bin/sh\n[ -z "$PROJ_LIB$GDAL_DRIVER_PATH$PYTHONHOME" ] || exit 9\n'
+        f'echo $$ > {home}/pid\nexport PYTHONPATH="{paths}" OMP_NUM_THREADS=1\n'
+        f'[ "$1" != batch ] || exec "{sys.executable}" {repository}/tests/support/fake_rscc.py "$@"\n'
+        f'exec "{sys.executable}" {repository}/tests/support/slow_captioner.py {PAUSE} "$@"\n'
+    )
+    script.chmod(0o755)
+    make_pair(home, [(10, 10, 30, 50, 200), (60, 120, 30, 50, 170)])
+    return home
+
+
+@pytest.fixture
+def variables(home, monkeypatch):
+    """Let QGIS find its profile there and nothing of this machine's user."""
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("QGIS_CUSTOM_CONFIG_PATH", str(home))
+    monkeypatch.setenv("PROJ_LIB", "/usr/share/proj")
+    monkeypatch.setenv("GDAL_DRIVER_PATH", "/usr/lib/gdalplugins")
+    monkeypatch.setenv("PATH", f"{home}/bin:/usr/bin:/bin")
+    monkeypatch.delenv("CONDA_PREFIX", raising=False)
+    return monkeypatch
+
+
+def process(*arguments):
+    done = subprocess.run(
+        [PROCESS, "run", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env=environment(),
+        timeout=300,
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+@needs_process
+def test_qgis_process_captions_a_pair_with_progress(home, variables):
+    code, out, err = process(
+        "rscc:caption", f"--BEFORE={home}/before.tif", f"--AFTER={home}/after.tif", f"--OUTPUT={home}/p.gpkg"
+    )
+    assert code == 0, err
+    assert "0...10..." in out and "100 - done" in out and "tiles" in out and "captions" in out
+    assert f"OUTPUT:\t{home}/p.gpkg" in out and "CHANGES:\t2" in out
+    assert pyogrio.read_info(home / "p.gpkg", layer="changes")["features"] == 2
+
+
+@needs_process
+def test_qgis_process_says_what_to_do_where_the_command_is_missing(home, variables):
+    variables.setenv("PATH", "/usr/bin:/bin")
+    code, out, err = process(
+        "rscc:caption", f"--BEFORE={home}/before.tif", f"--AFTER={home}/after.tif", f"--OUTPUT={home}/n.gpkg"
+    )
+    assert code != 0 and not (home / "n.gpkg").exists()
+    assert "The command rscc was not found" in out + err and "pipx install ." in out + err
+
+
+def test_the_toolbox_loads_styled_layers_and_stops_where_asked(home, variables, repository):
+    script = Path(__file__).parents[1] / "support" / "qgis_plugin_run.py"
+    scenes = (home / "before.tif", home / "after.tif")
+    (home / "pairs.csv").write_text("before,after\nbefore.tif,gone.tif\n")
+    told = run_script(
+        script, repository / "qgis_plugin", *scenes, home / "r.gpkg", home / "pairs.csv", home / "archive"
+    )
+    loaded, cancelled = told["loaded"], told["cancelled"]
+    assert loaded["good"], loaded["errors"]
+    assert loaded["results"]["CHANGES"] == 2 and loaded["results"]["AREA"] > 700
+    assert loaded["percents"] == sorted(loaded["percents"]) and loaded["percents"][-1] == 100
+    assert told["batch"]["good"] and told["batch"]["results"]["FAILED"] == 1
+    layers = [["Changes", "categorizedSymbol", True, 2], ["pairs", "categorizedSymbol", False, 1]]
+    assert sorted(layer for layer in told["layers"] if layer[-1]) == layers
+    assert not cancelled["good"] and "Stopped" in "".join(cancelled["errors"])
+    assert len(cancelled["percents"]) == 1
+    assert not list(home.glob("*never*")), "nothing is left of the run"
+    assert not Path("/proc", (home / "pid").read_text().strip()).exists(), "the command has ended"
+    assert told["can"] == [True, ""]
+    assert told["algorithms"] == ["rscc:batch", "rscc:caption", "rscc:check", "rscc:inspect"]
+    assert told["unloaded"]

@@ -1,0 +1,88 @@
+"""What a program hears that runs the command: ``--progress json``."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from scene_pairs import make_pair
+
+from workflows.cli.events import PAUSE, progress_events
+
+HOSTILE = 'a\x1b[2J\u202e{"event": "done"}\n.tif'
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory):
+    return make_pair(tmp_path_factory.mktemp("pair"), [(10, 150, 12, 20, 220), (60, 20, 30, 30, 240)])
+
+
+def events(err):
+    return [json.loads(line) for line in err.splitlines()]
+
+
+def test_events_of_a_run_are_alone_on_stderr(pair, rscc_command, tmp_path):
+    target = tmp_path / "r.geojson"
+    words = ("caption", pair.before, pair.after, "-o", target, "--progress", "json", "--json")
+    code, out, err = rscc_command(*words)
+    told = events(err)
+    assert code == 0
+    stages = [
+        (event["stage"], event["done"], event["total"]) for event in told if event["event"] == "progress"
+    ]
+    assert {stage for stage, *_ in stages} == {"tiles", "captions"}
+    for stage in ("tiles", "captions"):
+        last = [(done, total) for name, done, total in stages if name == stage][-1]
+        assert last[0] == last[1] > 0
+    assert told[-1] == {"event": "done", **json.loads(out)}
+    assert told[-1]["output"] == str(target) and told[-1]["changes"] == 2
+
+
+def test_quiet_leaves_out_progress_and_the_summary_stays_on_stdout(pair, rscc_command, tmp_path):
+    words = ("caption", pair.before, pair.after, "--progress", "json", "-o")
+    _, out, err = rscc_command(*words, tmp_path / "a.geojson")
+    assert out.startswith("2 changes") and events(err)[0]["event"] == "progress"
+    _, out, err = rscc_command(*words, tmp_path / "b.geojson", "--quiet")
+    assert out == "" and [event["event"] for event in events(err)] == ["done"]
+
+
+def test_a_warning_is_an_event(tmp_path, rscc_command):
+    pair = make_pair(tmp_path, [], gsd=10.0)
+    words = ("caption", pair.before, pair.after, "-o", tmp_path / "r.geojson", "--force", "-q")
+    told = events(rscc_command(*words, "--progress", "json")[2])
+    assert [event["event"] for event in told] == ["warning", "warning", "done"]
+    assert told[0]["message"].startswith(f"{pair.before}: 10 m per pixel is coarser")
+
+
+def test_an_explanation_has_events(pair, rscc_command, tmp_path):
+    words = ("explain", pair.before, pair.after, "-o", tmp_path / "p.png", "--progress", "json")
+    code, _, err = rscc_command(*words)
+    assert code == 0 and events(err)[-1]["output"] == str(tmp_path / "p.png")
+
+
+def test_an_error_is_one_event_that_forges_no_other(rscc_command, tmp_path):
+    code, out, err = rscc_command("caption", tmp_path / HOSTILE, tmp_path / "b.tif", "--progress", "json")
+    (event,) = events(err)
+    assert (code, out) == (2, "")
+    assert event["event"] == "error" and event["exit_code"] == 2
+    assert err.isascii() and "\x1b" not in err and "a" in event["message"]
+
+
+def test_errors_of_options_are_events_too(pair, rscc_command):
+    code, _, err = rscc_command("caption", pair.before, pair.after, "--beams", "0", "--progress", "json")
+    assert code == 2 and events(err)[0]["event"] == "error"
+
+
+def test_progress_is_told_when_it_is_new(capfd):
+    now = [0.0]
+    update = progress_events(lambda: now[0])
+    update("tiles", 0, 9)
+    update("tiles", 1, 9)  # too soon
+    now[0] += PAUSE
+    update("tiles", 2, 9)
+    now[0] += PAUSE
+    update("tiles", 2, 9)  # nothing new
+    update("captions", 0, 3)
+    update("tiles", 9, 9)
+    told = [(event["stage"], event["done"]) for event in events(capfd.readouterr().err)]
+    assert told == [("tiles", 0), ("tiles", 2), ("captions", 0), ("tiles", 9)]
