@@ -16,9 +16,11 @@ from workflows.cli.options import (
     BeforeArgument,
     Debug,
     DeviceOption,
+    HtmlSizeOption,
     JsonOption,
     ModelOption,
     QuietOption,
+    read_size,
     takes_options,
 )
 from workflows.options import SceneOptions
@@ -43,6 +45,13 @@ def caption(
             "default: <AFTER>_changes.geojson in this folder.",
         ),
     ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            "--html", metavar="FILE", help="Also write a page to look at the report in a browser, .html."
+        ),
+    ] = None,
+    html_size: HtmlSizeOption = "8MB",
     model: ModelOption = "rscc-base",
     device: DeviceOption = "auto",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing report.")] = False,
@@ -54,23 +63,31 @@ def caption(
     from workflows import caption_scene
     from workflows.cli.terminal import progress_bar, say, say_json, show_warnings, summary
     from workflows.files import check_output, style_path
+    from workflows.page.page import check_page, write_page
     from workflows.scene.opening import read_headers
 
     # What can be refused is refused before the model is loaded and the work starts.
     target = check_output(output or _default_output(after), overwrite, (before, after))
+    size = read_size(html_size, "--html-size")
+    if html is not None:
+        check_page(html, overwrite, (before, after), size)
     scenes = read_headers(before, after, options)
     captioner = context.obj.load_captioner(model, device)
     with progress_bar(shown=not quiet and sys.stderr.isatty()) as progress:
         report = caption_scene(*scenes, captioner, options, progress)
     report.write(target, overwrite)
+    if html is not None:
+        with progress_bar(shown=not quiet and sys.stderr.isatty()) as progress:
+            write_page(report, target, html, scenes=scenes, size=size, overwrite=overwrite, progress=progress)
     show_warnings(report.run["warnings"])
     if not quiet:
-        say(summary(report.run, len(report.changes), report.area_m2, target), err=as_json)
+        say(summary(report.run, len(report.changes), report.area_m2, target, html), err=as_json)
     if as_json:
         style = style_path(target)
         facts = {
             "output": str(target),
             "style": None if style is None else str(style),
+            "html": None if html is None else str(html),
             "changes": len(report.changes),
             "area_m2": round(report.area_m2, 2),
             "run": report.run,

@@ -28,19 +28,15 @@ _RECORD = ("inputs", "model", "settings", "tiling")
 
 
 @dataclass(frozen=True)
-class ReportedEvent:
-    """One change of a report, and what the report says of how it was found.
+class ReportedRun:
+    """What a report says of how it was made.
 
     Attributes:
         report: the file.
-        change: as the report has it; what an older report does not tell has its default.
-        features: all changes of the report, as they are in the file.
-        record: the members ``inputs``, ``model``, ``settings`` and ``tiling`` of the run record.
+        record: the run record, with at least the members ``inputs``, ``model``, ``settings`` and ``tiling``.
     """
 
     report: Path
-    change: Change
-    features: Sequence[Any]
     record: Mapping[str, Mapping[str, Any]]
 
     @property
@@ -62,16 +58,6 @@ class ReportedEvent:
         """
         before, after = (self._found(name) for name in self.named_scenes)
         return before, after
-
-    def others(self) -> Iterator[Polygon | MultiPolygon]:
-        """Yield the outlines of the other changes.
-
-        Raises:
-            ReportInvalid: a change has none.
-        """
-        for feature in self.features:
-            if _id_of(feature) != self.change.id:
-                yield _geometry(self.report, feature)
 
     def options(self) -> SceneOptions:
         """Return how the scenes were read.
@@ -118,6 +104,30 @@ class ReportedEvent:
         )
 
 
+@dataclass(frozen=True)
+class ReportedEvent(ReportedRun):
+    """One change of a report, and what the report says of how it was found.
+
+    Attributes:
+        report, record: see :class:`ReportedRun`.
+        change: as the report has it; what an older report does not tell has its default.
+        features: all changes of the report, as they are in the file.
+    """
+
+    change: Change
+    features: Sequence[Any]
+
+    def others(self) -> Iterator[Polygon | MultiPolygon]:
+        """Yield the outlines of the other changes.
+
+        Raises:
+            ReportInvalid: a change has none.
+        """
+        for feature in self.features:
+            if _id_of(feature) != self.change.id:
+                yield _geometry(self.report, feature)
+
+
 def read_report(path: str | Path) -> ChangeReport:
     """Read a whole GeoJSON report.
 
@@ -146,7 +156,8 @@ def read_event(path: str | Path, number: int) -> ReportedEvent:
         last = max((_id_of(one) or 0 for one in features), default=0)
         there = f"it has {len(features)} changes; give --id 1 to {last}" if features else "it has no changes"
         raise OptionInvalid(f"{shown(path)}: there is no change {number} in it; {there}")
-    return ReportedEvent(path, _change(path, feature), features, {name: record[name] for name in _RECORD})
+    run = {name: record[name] for name in _RECORD}
+    return ReportedEvent(path, run, _change(path, feature), features)
 
 
 _ANOTHER = "give a .geojson file that rscc caption or rscc batch wrote"

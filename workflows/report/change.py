@@ -9,6 +9,9 @@ from shapely.geometry import MultiPolygon, Polygon
 
 from workflows.report.geojson import geometry_member, rounded
 
+LARGE_BUILDING = 450.0
+"""Square metres of the median outline from which buildings are no houses."""
+
 
 @dataclass(frozen=True)
 class Change:
