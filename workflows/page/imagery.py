@@ -31,7 +31,9 @@ PART, AROUND = 256, 24
 READ = 1024
 # What a byte takes in a text (base64).
 AS_TEXT = 4 / 3
-_SAMPLES, _TRIES = 6, 6
+# Share of the bytes that a picture is shrunk to.
+ENOUGH = 0.9
+_SAMPLES, _TRIES = 6, 5
 
 Dates = tuple[Image.Image, Image.Image]
 
@@ -94,14 +96,29 @@ def imagery_of(
     whole = _picture(window, dates)
     if whole.reduced == 1 and whole.bytes_as_text <= most:
         return Imagery(whole)
-    share = most * (WHOLE_SHARE if outlines else 1)
-    for _ in range(_TRIES):
-        if whole.bytes_as_text <= share:
-            break
-        shrunk = math.sqrt(share / whole.bytes_as_text) * 0.97
-        width, height = (max(1, round(side * shrunk)) for side in whole.size)
-        whole = _picture(window, tuple(date.resize((width, height), Image.Resampling.BOX) for date in dates))
+    if whole.bytes_as_text > (share := most * (WHOLE_SHARE if outlines else 1)):
+        whole = _shrunk(whole, dates, share)
     return Imagery(whole, tuple(_parts(pair, window, outlines, whole.reduced, most - whole.bytes_as_text)))
+
+
+def _shrunk(whole: Picture, dates: Dates, share: float) -> Picture:
+    """Return the largest picture found that takes at most ``share`` bytes; without one the last tried."""
+    # Bytes grow about as the number of pixels does; what is tried lies between what fits and what does not.
+    fits, fails, made, best = 0.0, 1.0, whole, None
+    scale = 1.0
+    for _ in range(_TRIES):
+        wanted = scale * math.sqrt(ENOUGH * share / made.bytes_as_text)
+        scale = wanted if fits < wanted < fails else (fits + fails) / 2
+        width, height = (max(1, round(side * scale)) for side in whole.size)
+        before, after = (date.resize((width, height), Image.Resampling.BOX) for date in dates)
+        made = _picture(whole.window, (before, after))
+        if made.bytes_as_text > share:
+            fails = scale
+            continue
+        fits, best = scale, made
+        if made.bytes_as_text >= (2 * ENOUGH - 1) * share:
+            break
+    return best or made
 
 
 def _reduction(window: Window) -> int:
@@ -188,7 +205,7 @@ def _places(window: Window, outline: MultiPolygon) -> Iterator[tuple[int, int]]:
         yield from ((row, col) for row in rows for col in cols)
 
 
-def _picture(window: Window, dates: tuple[Image.Image, ...]) -> Picture:
+def _picture(window: Window, dates: Dates) -> Picture:
     before, after = map(_encoded, dates)
     return Picture(window, dates[0].size, before, after)
 

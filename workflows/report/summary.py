@@ -101,7 +101,7 @@ def _sentences(changes: Sequence[Change]) -> list[str]:
     found = f"{_number(len(changes), 'change')} {_were(len(changes))} found, {size}{_where(changes)}"
     if not named:
         return [f"{found}."]
-    sentences = [f"{found}: {_listed(_clauses(named))}."]
+    sentences = [f"{found}: {'; '.join(_clauses(named))}."]
     if len(named) < len(changes):
         left = len(changes) - len(named)
         sentences.append(f"What changed in {left:,} of them is not known.")
