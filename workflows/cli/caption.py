@@ -81,7 +81,10 @@ def caption(
             write_page(report, target, html, scenes=scenes, size=size, overwrite=overwrite, progress=progress)
     show_warnings(report.run["warnings"])
     if not quiet:
-        say(summary(report.run, len(report.changes), report.area_m2, target, html), err=as_json)
+        lines = [summary(report.run, len(report.changes), report.area_m2, target)]
+        if html is not None:
+            lines.append(f"page    {html} (open it in a browser)")
+        say("\n".join([*lines, "", report.run["summary"]["text"]]), err=as_json)
     if as_json:
         style = style_path(target)
         facts = {

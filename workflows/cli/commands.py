@@ -15,6 +15,7 @@ from workflows.cli.inspect import inspect
 from workflows.cli.merge import merge
 from workflows.cli.options import Debug
 from workflows.cli.pairs import pairs
+from workflows.cli.review import review
 from workflows.cli.status import status
 from workflows.cli.synthesize import synthesize, synthesize_medium
 from workflows.cli.train import train
@@ -67,6 +68,7 @@ for command in (
     inspect,
     explain,
     convert,
+    review,
     pairs,
     batch,
     status,

@@ -62,7 +62,7 @@ def show_warnings(warnings: Iterable[str]) -> None:
         typer.echo(f"rscc: warning: {shown(warning)}", err=True)
 
 
-def summary(run: dict[str, Any], count: int, area: float, target: Path, page: Path | None = None) -> str:
+def summary(run: dict[str, Any], count: int, area: float, target: Path) -> str:
     """Say in a few lines what a run found; ``run`` is the run record, ``area`` in square metres."""
     grid, model, shift = run["tiling"], run["model"], run["registration"]
     inputs = (run["inputs"]["before"], run["inputs"]["after"])
@@ -80,10 +80,7 @@ def summary(run: dict[str, Any], count: int, area: float, target: Path, page: Pa
         lines.append(f"light   {light_words(run['normalization'])}")
     if run["resumed_tiles"]:
         lines.append(f"resumed {run['resumed_tiles']:,} of the tiles were finished by an earlier run")
-    lines.append(f"report  {target} (open it in QGIS; the style lies beside it)")
-    if page is not None:
-        lines.append(f"page    {page} (open it in a browser)")
-    return shown_lines([*lines, "", run["summary"]["text"]])
+    return shown_lines([*lines, f"report  {target} (open it in QGIS; the style lies beside it)"])
 
 
 def explanation_summary(facts: dict[str, Any], target: Path) -> str:

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from shapely.geometry import MultiPolygon
+import shapely
+from shapely.geometry import MultiPolygon, shape
 
 from tiling import Window
 from workflows.page.imagery import Imagery, Picture, data_address
-from workflows.report.change import Change
+from workflows.report.change import Change, feature_of
 from workflows.report.formats import text_in
 from workflows.report.record import hash_of
 from workflows.report.report import ChangeReport
@@ -23,6 +24,7 @@ VERSION = 1
 _FIELDS = (
     "id", "caption", "alternatives", "score", "change_probability", "area_m2", "count", "direction", "came",
     "gone", "before_cover", "largest_m2", "median_m2", "place", "arrangement", "caption_confident",
+    "review_status", "reviewer", "reviewer_caption", "reviewer_note",
 )  # fmt: skip
 
 
@@ -92,8 +94,10 @@ def imagery_content(imagery: Imagery, window: Window) -> dict[str, Any]:
 
 
 def _change(change: Change, outline: MultiPolygon, window: Window) -> dict[str, Any]:
-    properties = change.properties()
-    place = change.geometry.representative_point()
+    # As it is written, so that a report that was read has the same page.
+    feature = feature_of(change)
+    properties = feature["properties"]
+    place = shapely.normalize(shape(feature["geometry"])).representative_point()
     return {
         **{name: properties[name] for name in _FIELDS},
         "lon": round(place.x, 6),

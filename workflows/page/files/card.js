@@ -57,15 +57,15 @@ function drawPair(change) {
 }
 
 function showReview(change) {
-  const is = marks.get(change.id);
+  const is = markOf(change);
   VERDICTS.forEach((verdict, i) => {
     $(`[data-key="${i + 1}"]`, card).ariaPressed = String(is?.verdict === verdict);
   });
   $("#right-words").hidden = is?.verdict !== "wrong words";
   $("#right-words input").value = is?.caption ?? "";
   $("#note").value = is?.note ?? "";
-  $("#note").disabled = !is;
-  $("#note").placeholder = is ? "" : "after a verdict";
+  $("#note").disabled = $("#right-words input").disabled = !marks.has(change.id);
+  $("#note").placeholder = $("#note").disabled ? "after a verdict" : "";
 }
 
 $("#right-words input").addEventListener("change", (event) => amend(state.selected, { caption: event.target.value.trim() }));

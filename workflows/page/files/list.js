@@ -76,7 +76,7 @@ function passes(change, words, score, area, verdict) {
     change.score >= score &&
     change.area_m2 >= area &&
     words.every((word) => change.words.includes(word)) &&
-    (!verdict || (marks.get(change.id)?.verdict ?? "none") === verdict)
+    (!verdict || (markOf(change)?.verdict ?? "none") === verdict)
   );
 }
 
@@ -117,7 +117,7 @@ function tally(values) {
 }
 
 function showVerdict(change) {
-  const verdict = marks.get(change.id)?.verdict;
+  const verdict = markOf(change)?.verdict;
   const holder = $(".mark", change.row);
   holder.textContent = verdict ?? "";
   holder.className = `mark ${verdict ? verdict.replace(" ", "-") : ""}`;
@@ -141,7 +141,7 @@ function startList() {
     $("#score").value = $("#area").value = 0;
     listChanges();
   });
-  for (const change of changes) if (marks.has(change.id)) showVerdict(change);
+  for (const change of changes) if (markOf(change)) showVerdict(change);
   listChanges();
 }
 

@@ -1,6 +1,10 @@
 // Verdicts: kept in the browser under the report they belong to, and given out as a file.
 const KEPT = `rscc ${report.report}`;
+// What the report says already of reviewed changes is shown, and not given out again.
 const marks = new Map();
+const markOf = (change) => marks.get(change.id) ?? (VERDICTS.includes(change.review_status)
+  ? { verdict: change.review_status, note: change.reviewer_note ?? "", caption: change.reviewer_caption ?? "" }
+  : undefined);
 let reviewer = "";
 let lasting = true;
 
