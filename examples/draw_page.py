@@ -58,7 +58,7 @@ SCENES: dict[str, tuple[int, int, tuple[str, ...]]] = {
     "many": (7, 5, ("--group-distance", "0")),
 }
 SHOTS = (
-    Shot("page.webp", "few", (1400, 840), hash="#change=2&split=0.52"),
+    Shot("page.webp", "few", (1400, 840), hash="#change=4&split=0.47"),
     Shot("page_dark.webp", "few", (1400, 840), dark=True, hash="#split=0.5"),
     Shot("page_phone.webp", "few", (390, 800), scale=2, phone=True, hash="#split=0.5"),
     Shot(

@@ -40,7 +40,7 @@ SIZE, LEAST_SIZE = 8 * MB, MB // 2
 LEAST_IMAGERY = MB // 4
 # Pixels around the changes that lie at the edge of what was searched.
 EDGE = 32
-_SCRIPTS = ("start.js", "imagery.js", "map.js", "marks.js", "list.js", "card.js", "main.js")
+_SCRIPTS = ("start.js", "imagery.js", "map.js", "pointer.js", "marks.js", "list.js", "card.js", "main.js")
 _ESCAPED = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 

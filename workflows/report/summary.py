@@ -65,9 +65,9 @@ class SceneSummary:
 def summary_of(changes: Sequence[Change]) -> SceneSummary:
     """Add up the changes of a report and say what they come to."""
     directions = {
-        name: Total.of([change for change in changes if (change.direction or UNNAMED) == name])
-        for name in (*DIRECTIONS, UNNAMED)
+        name: Total.of([change for change in changes if change.direction == name]) for name in DIRECTIONS
     }
+    directions[UNNAMED] = Total.of([change for change in changes if change.direction not in DIRECTIONS])
     return SceneSummary(
         " ".join(_sentences(changes)),
         Total.of(changes),

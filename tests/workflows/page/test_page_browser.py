@@ -260,7 +260,9 @@ def test_keys_go_through_the_changes_and_set_verdicts_that_can_be_downloaded(ope
 
 def test_hostile_texts_are_shown_as_they_are(opened, tmp_path):
     changes = [
-        square(n, 20 + 40 * n, 50, 20, caption=text, place=text, came=(text,), alternatives=(text,))
+        square(
+            n, 20 + 40 * n, 50, 20, caption=text, place=text, came=(text,), alternatives=(text,), **said(text)
+        )
         for n, text in enumerate(HOSTILE, start=1)
     ]
     name = "<img src=x onerror=alert(1)>`${1}`\u202e.geojson"
@@ -271,9 +273,17 @@ def test_hostile_texts_are_shown_as_they_are(opened, tmp_path):
     for _ in HOSTILE:
         page.keyboard.press("ArrowRight")
     assert page.locator("#card .caption").text_content() == HOSTILE[8]
+    assert page.locator("#note").input_value() == page.get_by_label("Right words").input_value() == HOSTILE[8]
+    assert page.locator('#card [data-key="3"]').get_attribute("aria-pressed") == "true"
+    assert page.locator("#download").is_disabled(), "what the report says already is no mark of this page"
     assert page.locator("img, svg, iframe, b b, script").count() == 2, "the two scripts of the page"
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert page.locator("#list li").nth(7).bounding_box()["height"] < 200
+
+
+def said(text):
+    """What a reviewer said of a change."""
+    return {"review_status": "wrong words", "reviewer_caption": text, "reviewer_note": text, "reviewer": text}
 
 
 def made_data(folder):
@@ -317,6 +327,11 @@ def test_two_thousand_changes_are_there_at_once_and_stay_in_bytes(opened, tmp_pa
     page.keyboard.press("ArrowRight")
     assert page.locator("#card h2").text_content() == "Change 1999"
     assert page.locator("#list canvas").count() <= 4, "chips of what is seen alone"
+    page.locator("#list button").focus()
+    page.locator("#search").fill("")
+    page.locator("#list button").nth(MANY - 2).focus()
+    page.keyboard.press("ArrowRight")
+    assert page.locator("#list button:focus .facts").text_content().startswith("#2000 "), "focus goes along"
 
 
 def test_what_can_be_pressed_has_a_name_and_texts_have_contrast(opened, made):

@@ -6,16 +6,19 @@ function select(change, moving = true) {
   state.selected = change;
   card.hidden = !change;
   map.classList.toggle("chosen", Boolean(change));
-  redraw();
+  redraw("outlines");
   settled();
   if (!change) return;
   const button = $("button", change.row);
   button.ariaCurrent = "true";
+  // Who goes through the list by keys stays in it.
+  if (list.contains(document.activeElement)) button.focus({ preventScroll: true });
   if (change.row.isConnected) change.row.scrollIntoView({ block: "nearest" });
   showCard(change);
   flyToBox(change.box, moving);
   const place = state.listed.indexOf(change) + 1;
-  say(`Change ${change.id}, ${place} of ${state.listed.length}: ${change.caption.slice(0, 300)}`);
+  const where = place ? `, ${place} of ${state.listed.length}` : "";
+  say(`Change ${change.id}${where}: ${change.caption.slice(0, 300)}`);
 }
 
 // The next or previous of the list; from nothing the first or last.

@@ -40,8 +40,8 @@ function rowOf(change) {
   const button = element("button", { type: "button" }, element("span", { className: "pair" }), words, signOf(change), mark_);
   button.append(element("span", { className: "unseen", textContent: change.direction }));
   button.addEventListener("click", () => select(change));
-  button.addEventListener("pointerenter", () => { state.hovered = change; redraw(); });
-  button.addEventListener("pointerleave", () => { state.hovered = null; redraw(); });
+  button.addEventListener("pointerenter", () => { state.hovered = change; compose(); });
+  button.addEventListener("pointerleave", () => { state.hovered = null; compose(); });
   change.row = element("li", {}, button);
   change.row.change = change;
 }
@@ -93,8 +93,8 @@ function listChanges() {
   $("#empty").hidden = state.listed.length > 0 || changes.length === 0;
   const set = chosen.kinds.size + chosen.directions.size + (score > 0) + (area > 0) + Boolean(verdict);
   $("#filters summary").textContent = set ? `Filters (${set})` : "Filters";
-  layers = null;
-  redraw();
+  paths = null;
+  redraw("outlines");
 }
 
 function choices(holder, names, set, label) {

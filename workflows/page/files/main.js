@@ -77,7 +77,7 @@ const ACTIONS = {
   o: () => {
     state.outlines = !state.outlines;
     $('#tools [data-key="o"]').ariaPressed = String(state.outlines);
-    redraw();
+    compose();
   },
   "+": () => zoomAt(width / 2, height / 2, 1.6),
   "-": () => zoomAt(width / 2, height / 2, 1 / 1.6),
@@ -99,7 +99,10 @@ document.addEventListener("keydown", (event) => {
   const sliding = event.target.matches("input[type=range]") && /^(Arrow|Home|End|Page)/.test(key);
   if (event.ctrlKey || event.metaKey || event.altKey || $("#keys").open || sliding) return;
   if (typing) {
-    if (key === "Escape") event.target.blur();
+    if (key !== "Escape") return;
+    // Else a search field would be emptied, and tell nobody.
+    event.preventDefault();
+    event.target.blur();
     return;
   }
   if (!Object.hasOwn(ACTIONS, key)) return;

@@ -10,12 +10,21 @@ const LABEL = 26;
 let [width, height] = [1, 1];
 let drawing = 0;
 let flight = 0;
-let layers = null;
+let paths = null;
 
 const toScreen = (x, y) => [(x - view.x) * view.zoom + width / 2, (y - view.y) * view.zoom + height / 2];
 const toPage = (x, y) => [(x - width / 2) / view.zoom + view.x, (y - height / 2) / view.zoom + view.y];
 
-function redraw() {
+// Both dates and the outlines are painted when what they show changes; the divider only puts them together.
+const painted = Object.fromEntries([...DATES, "outlines"].map((name) => [name, element("canvas")]));
+const fresh = new Set();
+
+function redraw(...stale) {
+  for (const name of stale.length ? stale : Object.keys(painted)) fresh.delete(name);
+  compose();
+}
+
+function compose() {
   drawing ||= requestAnimationFrame(() => {
     drawing = 0;
     draw();
@@ -29,32 +38,43 @@ function dividerX() {
   return THUMB / 2 + state.split * (width - THUMB);
 }
 
-function draw() {
-  const ratio = devicePixelRatio || 1;
-  const scale = view.zoom * ratio;
-  const x = dividerX();
+// What is seen, in page pixels.
+const seenBox = () => [...toPage(0, 0), ...toPage(width, height)];
+
+function place(target) {
+  const scale = view.zoom * (devicePixelRatio || 1);
   const [left, top] = toPage(0, 0);
-  const [right, bottom] = toPage(width, height);
+  target.setTransform(scale, 0, 0, scale, -left * scale, -top * scale);
+  return scale;
+}
+
+function layer(name) {
+  const layer_ = painted[name];
+  if (fresh.has(name)) return layer_;
+  fresh.add(name);
+  // Setting a size clears it, too.
+  layer_.width = canvas.width;
+  layer_.height = canvas.height;
+  const target = layer_.getContext("2d");
+  const scale = place(target);
+  if (name === "outlines") drawOutlines(target);
+  else drawDate(target, name, seenBox(), scale, () => redraw(...DATES));
+  return layer_;
+}
+
+function draw() {
+  const split = Math.round(dividerX() * (canvas.width / width));
+  const x = dividerX();
   context.setTransform(1, 0, 0, 1, 0, 0);
   context.clearRect(0, 0, canvas.width, canvas.height);
-  const place = () => context.setTransform(scale, 0, 0, scale, -left * scale, -top * scale);
-  for (const [date, from, to] of [["before", 0, x], ["after", x, width]]) {
-    if (to <= from) continue;
-    context.save();
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    context.beginPath();
-    context.rect(from, 0, to - from, height);
-    context.clip();
-    place();
-    drawDate(context, date, [left, top, right, bottom], scale, redraw);
-    context.restore();
+  for (const [date, from, to] of [["before", 0, split], ["after", split, canvas.width]]) {
+    if (to > from) context.drawImage(layer(date), from, 0, to - from, canvas.height, from, 0, to - from, canvas.height);
   }
   if (state.outlines) {
-    place();
-    drawOutlines();
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    drawMarkers([left, top, right, bottom]);
-    drawLabels([left, top, right, bottom]);
+    context.drawImage(layer("outlines"), 0, 0);
+    place(context);
+    if (state.hovered && state.hovered !== state.selected) stroke(context, pathOf(state.hovered), "#fff", 4.5, 2.2);
+    if (state.selected) stroke(context, pathOf(state.selected), "#fff", 5.5, 2.6);
   }
   $("#line").style.transform = `translateX(${x}px)`;
   $("#line").hidden = state.split <= 0 || state.split >= 1;
@@ -64,46 +84,49 @@ function draw() {
 }
 
 // The outlines of one colour are one path, made anew when the list changes.
-function drawOutlines() {
-  layers ||= Object.keys(DIRECTIONS).map((direction) => {
+function drawOutlines(target) {
+  paths ||= Object.keys(DIRECTIONS).map((direction) => {
     const path = new Path2D();
     state.listed.filter((one) => one.direction === direction).forEach((one) => path.addPath(pathOf(one)));
     return [DIRECTIONS[direction].colour, path];
   });
-  context.lineJoin = "round";
-  for (const [colour, path] of layers) {
-    context.globalAlpha = 0.14;
-    context.fillStyle = colour;
-    context.fill(path, "evenodd");
-    context.globalAlpha = 1;
-    stroke(path, colour, 4, 1.8);
+  target.lineJoin = "round";
+  for (const [colour, path] of paths) {
+    target.globalAlpha = 0.14;
+    target.fillStyle = colour;
+    target.fill(path, "evenodd");
+    target.globalAlpha = 1;
+    stroke(target, path, colour, 4, 1.8);
   }
-  if (state.hovered && state.hovered !== state.selected) stroke(pathOf(state.hovered), "#fff", 5, 2.6);
-  if (state.selected) stroke(pathOf(state.selected), "#fff", 7, 3.4);
+  const ratio = devicePixelRatio || 1;
+  target.setTransform(ratio, 0, 0, ratio, 0, 0);
+  drawMarkers(target, seenBox());
+  drawLabels(target, seenBox());
 }
 
-function stroke(path, colour, casing, line) {
-  context.lineWidth = casing / view.zoom;
-  context.strokeStyle = "rgba(0,0,0,.6)";
-  context.stroke(path);
-  context.lineWidth = line / view.zoom;
-  context.strokeStyle = colour;
-  context.stroke(path);
+function stroke(target, path, colour, casing, line) {
+  target.lineJoin = "round";
+  target.lineWidth = casing / view.zoom;
+  target.strokeStyle = "rgba(0,0,0,.6)";
+  target.stroke(path);
+  target.lineWidth = line / view.zoom;
+  target.strokeStyle = colour;
+  target.stroke(path);
 }
 
 // What is too small to be seen gets a dot.
-function drawMarkers(seen) {
+function drawMarkers(target, seen) {
   for (const change of state.listed) {
     const [west, north, east, south] = change.box;
     if (!meets(change.box, seen) || Math.max(east - west, south - north) * view.zoom > 11) continue;
     const [x, y] = toScreen((west + east) / 2, (north + south) / 2);
-    context.beginPath();
-    context.arc(x, y, change === state.selected ? 8 : 5, 0, 2 * Math.PI);
-    context.fillStyle = change === state.selected ? "#fff" : DIRECTIONS[change.direction].colour;
-    context.fill();
-    context.lineWidth = 1.5;
-    context.strokeStyle = "rgba(0,0,0,.75)";
-    context.stroke();
+    target.beginPath();
+    target.arc(x, y, change === state.selected ? 8 : 5, 0, 2 * Math.PI);
+    target.fillStyle = change === state.selected ? "#fff" : DIRECTIONS[change.direction].colour;
+    target.fill();
+    target.lineWidth = 1.5;
+    target.strokeStyle = "rgba(0,0,0,.75)";
+    target.stroke();
   }
 }
 
@@ -117,11 +140,11 @@ function lines(text) {
 }
 
 // Captions under their changes, the largest first, where there is room.
-function drawLabels(seen) {
+function drawLabels(target, seen) {
   const taken = [];
-  context.font = "500 12px system-ui, sans-serif";
-  context.textAlign = "center";
-  context.textBaseline = "middle";
+  target.font = "500 12px system-ui, sans-serif";
+  target.textAlign = "center";
+  target.textBaseline = "middle";
   const near = state.listed.filter((one) => meets(one.box, seen) && one !== state.selected);
   if (near.length > 400) return;
   near.sort((a, b) => b.area_m2 - a.area_m2);
@@ -129,7 +152,7 @@ function drawLabels(seen) {
     if (taken.length >= MOST_LABELS) return;
     const [west, north, east, south] = change.box;
     const text = lines(change.caption);
-    const wide = Math.max(...text.map((line) => context.measureText(line).width)) + 14;
+    const wide = Math.max(...text.map((line) => target.measureText(line).width)) + 14;
     const tall = text.length * 15 + 8;
     const [x] = toScreen((west + east) / 2, 0);
     const middle = clamp(x, wide / 2 + 6, width - wide / 2 - 6);
@@ -139,12 +162,12 @@ function drawLabels(seen) {
       const box = [middle - wide / 2, top, middle + wide / 2, top + tall];
       if (top < 44 || top + tall > height - 40 || taken.some((other) => meets(box, other))) continue;
       taken.push(box);
-      context.fillStyle = "rgba(16,20,24,.78)";
-      context.beginPath();
-      context.roundRect(box[0], top, wide, tall, 6);
-      context.fill();
-      context.fillStyle = "#fff";
-      text.forEach((line, i) => context.fillText(line, middle, top + 4 + 15 * (i + 0.5)));
+      target.fillStyle = "rgba(16,20,24,.78)";
+      target.beginPath();
+      target.roundRect(box[0], top, wide, tall, 6);
+      target.fill();
+      target.fillStyle = "#fff";
+      text.forEach((line, i) => target.fillText(line, middle, top + 4 + 15 * (i + 0.5)));
       break;
     }
   }
@@ -225,7 +248,7 @@ function setSplit(split) {
   const shown = state.split >= 1 ? "a" : state.split <= 0 ? "d" : "s";
   for (const key of ["a", "s", "d"]) $(`#tools [data-key="${key}"]`).ariaPressed = String(key === shown);
   divider.ariaValueText = `${Math.round(state.split * 100)} percent before`;
-  redraw();
+  compose();
   settled();
 }
 
@@ -244,95 +267,3 @@ function blink() {
 function stopBlinking() {
   if (state.blinking) blink();
 }
-
-// The change under a point of the screen: the smallest that holds it, else the nearest within some pixels.
-function changeAt(x, y) {
-  const [pageX, pageY] = toPage(x, y);
-  const reach = 9 / view.zoom;
-  let [best, least] = [null, Infinity];
-  for (const change of state.listed) {
-    const [west, north, east, south] = change.box;
-    const away = Math.max(west - pageX, pageX - east, north - pageY, pageY - south, 0);
-    if (away > reach) continue;
-    context.setTransform(1, 0, 0, 1, 0, 0);
-    context.lineWidth = 2 * reach;
-    const path = pathOf(change);
-    const inside = context.isPointInPath(path, pageX, pageY, "evenodd");
-    if (!inside && !context.isPointInStroke(path, pageX, pageY)) continue;
-    const rank = change.area_m2 + (inside ? 0 : 1e12);
-    if (rank < least) [best, least] = [change, rank];
-  }
-  return best;
-}
-
-const pointers = new Map();
-let moved = 0;
-
-function onMap(event) {
-  const frame = canvas.getBoundingClientRect();
-  return [event.clientX - frame.left, event.clientY - frame.top];
-}
-
-canvas.addEventListener("pointerdown", (event) => {
-  if (event.button) return;
-  cancelAnimationFrame(flight);
-  canvas.setPointerCapture(event.pointerId);
-  pointers.set(event.pointerId, onMap(event));
-  moved = pointers.size > 1 ? Infinity : 0;
-});
-
-canvas.addEventListener("pointermove", (event) => {
-  const now = onMap(event);
-  const before = pointers.get(event.pointerId);
-  if (!before) return hover(changeAt(...now), now);
-  const others = [...pointers].filter(([id]) => id !== event.pointerId);
-  pointers.set(event.pointerId, now);
-  moved += Math.hypot(now[0] - before[0], now[1] - before[1]);
-  if (!others.length) {
-    if (moved > 4) look(view.x - (now[0] - before[0]) / view.zoom, view.y - (now[1] - before[1]) / view.zoom, view.zoom);
-    return;
-  }
-  const [, still] = others[0];
-  const apart = (one) => Math.hypot(one[0] - still[0], one[1] - still[1]);
-  const [x, y] = [(now[0] + still[0]) / 2, (now[1] + still[1]) / 2];
-  zoomAt(x, y, apart(now) / Math.max(apart(before), 1));
-  look(view.x - (now[0] - before[0]) / 2 / view.zoom, view.y - (now[1] - before[1]) / 2 / view.zoom, view.zoom);
-});
-
-for (const end of ["pointerup", "pointercancel"]) {
-  canvas.addEventListener(end, (event) => {
-    const at = pointers.get(event.pointerId);
-    pointers.delete(event.pointerId);
-    if (end === "pointerup" && at && moved <= 4) {
-      const change = changeAt(...at);
-      if (change) select(change);
-    }
-  });
-}
-
-function hover(change, at) {
-  const tip = $("#tip");
-  canvas.classList.toggle("over", Boolean(change));
-  tip.hidden = !change;
-  if (change) {
-    tip.textContent = `#${change.id} ${change.caption.slice(0, 160)}`;
-    tip.style.transform = `translate(${clamp(at[0] + 14, 4, width - 250)}px, ${at[1] + 18}px)`;
-  }
-  if (change !== state.hovered) {
-    state.hovered = change;
-    redraw();
-  }
-}
-
-canvas.addEventListener("pointerleave", () => hover(null));
-canvas.addEventListener("dblclick", (event) => zoomAt(...onMap(event), 2));
-map.addEventListener("wheel", (event) => {
-  if (event.target !== canvas && event.target !== divider) return;
-  event.preventDefault();
-  const pixels = event.deltaY * (event.deltaMode === 1 ? 30 : 1);
-  zoomAt(...onMap(event), Math.exp(-pixels / 400));
-}, { passive: false });
-divider.addEventListener("input", () => {
-  stopBlinking();
-  setSplit(divider.value / 1000);
-});
