@@ -10,15 +10,16 @@ from typing import Any
 
 from archive_rows import change
 from scene_pairs import MadePair, make_pair
-from shapely.geometry import box
+from shapely.geometry import Polygon
 
-from tiling import geodesic_area_m2, to_wgs84
+from tiling import transformer
 from workflows.page.page import write_page
 from workflows.report.change import Change
 from workflows.report.geojson import rounded
 from workflows.report.report import ChangeReport
 
 CRS, GSD, WEST, NORTH = "EPSG:32633", 0.5, 500_000.0, 5_600_000.0
+TO_DEGREES = transformer(CRS, "EPSG:4326")
 KINDS = (
     {"direction": "appeared", "came": ("building", "road"), "count": 3, "score": 0.9, "place": "south-west"},
     {"direction": "disappeared", "gone": ("trees",), "score": 0.7, "place": "south"},
@@ -51,10 +52,11 @@ class MadePage:
 
 def square(number: int, col: float, row: float, side: float, **values: Any) -> Change:
     """A change whose outline is a square, by pixels of the scenes."""
-    west, north = WEST + col * GSD, NORTH - row * GSD
-    outline = rounded(to_wgs84(box(west, north - side * GSD, west + side * GSD, north), CRS))
+    west, north, size = WEST + col * GSD, NORTH - row * GSD, side * GSD
+    xs, ys = [west, west, west + size, west + size], [north, north - size, north - size, north]
+    outline = rounded(Polygon(zip(*TO_DEGREES.transform(xs, ys), strict=True)))
     kind: dict[str, Any] = {"caption": f"house {number} is built", **KINDS[(number - 1) % len(KINDS)]}
-    area = geodesic_area_m2(outline)
+    area = size**2
     return change(
         number, geometry=outline, area_m2=area, largest_m2=area, median_m2=area, **{**kind, **values}
     )

@@ -23,7 +23,7 @@ from tiling import NoOverlap, ScenePair, Window
 from workflows.errors import FormatUnsupported, OptionInvalid, ReportInvalid
 from workflows.files import check_free, write_together
 from workflows.inspection.event import ReportedRun
-from workflows.options import ServerOptions
+from workflows.options import MOST_METRES, ServerOptions
 from workflows.page.content import imagery_content, report_content
 from workflows.page.imagery import imagery_of
 from workflows.progress import Progress
@@ -126,7 +126,7 @@ def _opened(run: ReportedRun, scenes: tuple[Scene, Scene], servers: ServerOption
     options = replace(run.options(), offline=servers.offline, allow_hosts=servers.allow_hosts)
     infos = read_headers(*scenes, options)
     gsd = run.record["tiling"].get("gsd")
-    if not isinstance(gsd, int | float) or not gsd * FINEST >= infos[0].gsd:
+    if not isinstance(gsd, int | float) or not infos[0].gsd / FINEST <= gsd <= MOST_METRES:
         raise ReportInvalid(
             f"{shown(run.report)}: it does not say at what resolution its scenes were searched; give a "
             ".geojson file that rscc caption or rscc batch wrote, with its own scenes"

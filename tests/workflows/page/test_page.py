@@ -10,13 +10,17 @@ import shutil
 from html.parser import HTMLParser
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from page_reports import made_page, made_report, square, squares
 
 from tiling import NoOverlap
 from workflows.errors import FormatUnsupported, OptionInvalid, OutputExists, ReportInvalid
+from workflows.page.content import _legible
 from workflows.page.page import check_page, data_text, write_page
 from workflows.report.record import hash_of
 from workflows.report.report import ChangeReport
+from workflows.texts import shown
 
 HOSTILE = [
     "</script><script>alert(1)</script>",
@@ -124,6 +128,13 @@ def test_the_data_of_a_page_cannot_end_its_element():
     assert not set(text) & set("<>&\u2028\u2029")
 
 
+@given(st.text(st.characters(exclude_categories=()), max_size=200))
+def test_any_text_comes_through_as_it_is_shown(text):
+    written = data_text(_legible({text: [text, {"nested": text}]}))
+    assert written.encode() and written.isprintable() and not set(written) & set("<>&")
+    assert json.loads(written) == {shown(text): [shown(text), {"nested": shown(text)}]}
+
+
 def test_outlines_lie_in_the_picture_where_they_lie_in_the_scene(made):
     content = made.data["report"]
     assert (content["width"], content["height"], content["gsd"]) == (420, 300, 0.5)
@@ -169,7 +180,7 @@ def test_scenes_of_another_place_are_refused_and_nothing_is_left(made, tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("gsd", [None, "1", 1e-9, float("nan")])
+@pytest.mark.parametrize("gsd", [None, "1", 1e-9, 10**400, float("nan")])
 def test_a_damaged_resolution_is_refused(made, tmp_path, gsd):
     damaged = made_report(made.pair, [], tiling={"gsd": gsd})
     with pytest.raises(ReportInvalid, match="at what resolution"):

@@ -317,7 +317,7 @@ def test_a_phone_shows_map_and_list_and_a_finger_moves_the_map(opened, made):
 
 
 def test_two_thousand_changes_are_there_at_once_and_stay_in_bytes(opened, tmp_path):
-    made = made_page(tmp_path, squares(MANY, (900, 1200)), size=(900, 1200))
+    made = made_page(tmp_path, squares(MANY, (600, 800)), size=(600, 800))
     assert made.page.stat().st_size <= 8_000_000
     page = opened(made)
     assert page.locator("#list button").count() == MANY
