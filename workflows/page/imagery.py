@@ -31,6 +31,8 @@ PART, AROUND = 256, 24
 READ = 1024
 # What a byte takes in a text (base64).
 AS_TEXT = 4 / 3
+# What stands beside both dates of a picture: their names, their place, the heads of their addresses.
+BESIDE = 150
 # Share of the bytes that a picture is shrunk to.
 ENOUGH = 0.9
 _SAMPLES, _TRIES = 6, 5
@@ -56,7 +58,7 @@ class Picture:
     @property
     def bytes_as_text(self) -> int:
         """What it takes in a page."""
-        return round((len(self.before) + len(self.after)) * AS_TEXT)
+        return round((len(self.before) + len(self.after)) * AS_TEXT) + BESIDE
 
     @property
     def reduced(self) -> float:

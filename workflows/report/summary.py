@@ -144,7 +144,8 @@ def _thing(name: str, changes: Sequence[Change], attribute: str) -> tuple[str, b
         if len(counted) < len(having):
             return f"{noun}s{places}", True
         count = sum(change.count for change in counted)
-        return f"{_number(count, noun)}{places}", count > 1
+        # Each alone: the places are as many.
+        return f"{_number(count, noun)}{places if count > len(having) else ''}", count > 1
     if name in _MASSES:
         return f"{name}{places}", name == "trees"
     return (f"{name}s{places}", True) if several else (f"a {name}", False)

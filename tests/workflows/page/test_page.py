@@ -16,6 +16,7 @@ from page_reports import made_page, made_report, square, squares
 
 from tiling import NoOverlap
 from workflows.errors import FormatUnsupported, OptionInvalid, OutputExists, ReportInvalid
+from workflows.page import imagery, page
 from workflows.page.content import _legible
 from workflows.page.page import check_page, data_text, write_page
 from workflows.report.record import hash_of
@@ -163,6 +164,17 @@ def test_the_same_report_makes_the_same_page_and_scenes_may_have_moved(made, tmp
     size = write_page(made.report, made.source, tmp_path / "again.html", scenes=scenes)
     assert (tmp_path / "again.html").read_text(encoding="utf-8") == made.text
     assert size == made.page.stat().st_size
+
+
+def test_the_whole_page_keeps_its_bytes(tmp_path, monkeypatch):
+    monkeypatch.setattr(page, "LEAST_SIZE", 0)
+    monkeypatch.setattr(page, "LEAST_IMAGERY", 0)
+    monkeypatch.setattr(imagery, "PART", 16)
+    full = made_page(tmp_path, squares(60, (300, 420)))
+    most = full.page.stat().st_size - 4_000
+    written = write_page(full.report, full.source, full.page, size=most, overwrite=True)
+    assert written == full.page.stat().st_size <= most
+    assert len(full.data["imagery"]["parts"]) > 3 and full.data["imagery"]["reduced"] > 1.4
 
 
 def test_a_report_without_changes_has_a_page(tmp_path):

@@ -121,7 +121,7 @@ function drawMarkers(target, seen) {
     if (!meets(change.box, seen) || Math.max(east - west, south - north) * view.zoom > 11) continue;
     const [x, y] = toScreen((west + east) / 2, (north + south) / 2);
     target.beginPath();
-    target.arc(x, y, change === state.selected ? 8 : 5, 0, 2 * Math.PI);
+    target.arc(x, y, change === state.selected ? 8 : 4, 0, 2 * Math.PI);
     target.fillStyle = change === state.selected ? "#fff" : DIRECTIONS[change.direction].colour;
     target.fill();
     target.lineWidth = 1.5;
