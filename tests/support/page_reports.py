@@ -45,9 +45,12 @@ class MadePage:
     @property
     def data(self) -> dict[str, Any]:
         """What the page shows: ``report`` and ``imagery``."""
-        found = re.search(r'<script type="application/json" id="data">(.*?)</script>', self.text, re.S)
+        return {"report": self._json("data"), "imagery": self._json("imagery")}
+
+    def _json(self, name: str) -> Any:
+        found = re.search(rf'<script type="application/json" id="{name}">(.*?)</script>', self.text, re.S)
         assert found is not None
-        return dict(json.loads(found[1]))
+        return json.loads(found[1])
 
 
 def square(number: int, col: float, row: float, side: float, **values: Any) -> Change:

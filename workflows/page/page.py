@@ -115,10 +115,10 @@ def page_of(
     outlines = in_pixels([change.geometry for change in report.changes], pair) if report.changes else []
     window = _shown(report, pair, outlines, source)
     content = report_content(report, outlines, window, round(float(pair.grid.gsd), 4), source.name)
-    words = [*_joined(data_text({"report": content, "imagery": None}))]
-    left = max(size - sum(len(chunk.encode()) for chunk in words), LEAST_IMAGERY)
+    words = data_text(content)
+    left = max(size - sum(len(chunk.encode()) for chunk in _joined(words, "")), LEAST_IMAGERY)
     imagery = imagery_of(pair, window, outlines, left, progress)
-    yield from _joined(data_text({"report": content, "imagery": imagery_content(imagery, window)}))
+    yield from _joined(words, data_text(imagery_content(imagery, window)))
 
 
 def _opened(run: ReportedRun, scenes: tuple[Scene, Scene], servers: ServerOptions) -> ScenePair:
@@ -167,7 +167,7 @@ def data_text(value: Any) -> str:
     return text
 
 
-def _joined(data: str) -> Iterator[str]:
+def _joined(data: str, imagery: str) -> Iterator[str]:
     """Yield a page from its parts."""
     script, style = _files()
     policy = "; ".join(
@@ -182,7 +182,7 @@ def _joined(data: str) -> Iterator[str]:
             "trusted-types 'none'",
         )
     )
-    parts = {"policy": policy, "style": style, "data": data, "script": script}
+    parts = {"policy": policy, "style": style, "data": data, "script": script, "imagery": imagery}
     rest = _text("page.html")
     for name, part in parts.items():
         head, rest = rest.split(f"[[{name}]]")

@@ -1,9 +1,10 @@
 // The pictures of both dates: the whole ground at several sizes, and sharper parts that are decoded when needed.
+// They stand behind this script, so that the list can be used before they have been read.
 const DATES = ["before", "after"];
 const MOST_LOADED = 96;
 const wholes = { before: [], after: [] };
-const parts = imagery.parts.map((part) => ({ ...part, images: null, loading: false, used: 0 }));
-const overview = imagery.whole.box;
+let parts = [];
+let overview = [0, 0, report.width, report.height];
 let clock = 0;
 
 function picture(address) {
@@ -26,9 +27,14 @@ function halvings(image) {
   return sizes;
 }
 
-async function loadWhole() {
+// Return how many pixels of the working grid there are to one of the whole picture, a side.
+async function loadImagery() {
+  const imagery = JSON.parse(document.getElementById("imagery").textContent);
+  parts = imagery.parts.map((part) => ({ ...part, images: null, loading: false, used: 0 }));
+  overview = imagery.whole.box;
   const images = await Promise.all(DATES.map((date) => picture(imagery.whole[date])));
   DATES.forEach((date, i) => (wholes[date] = halvings(images[i])));
+  return imagery.reduced;
 }
 
 function loadPart(part, done) {

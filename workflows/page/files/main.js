@@ -56,17 +56,20 @@ function showSummary() {
   $("#notes").hidden = report.warnings.length === 0;
   $("#notes summary").textContent = counted(report.warnings.length, "warning");
   $("#notes ul").append(...report.warnings.map((one) => element("li", { dir: "auto", textContent: String(one) })));
-  const scale = imagery.reduced > 1.02
-    ? `the pictures show ${(report.gsd * imagery.reduced).toPrecision(2)} m per pixel, sharper around changes; the search saw ${report.gsd} m`
-    : `${report.gsd} m per pixel, as searched`;
   $("#made dl").append(
     ...term("Before", [scenes.before.name, scenes.before.date].filter(Boolean).join(", ")),
     ...term("After", [scenes.after.name, scenes.after.date].filter(Boolean).join(", ")),
     ...term("Report", report.name),
     ...term("Model", [report.model.name, report.model.version].filter(Boolean).join(" ")),
     ...term("Made", [report.started, report.rscc ? `rscc ${report.rscc}` : null].filter(Boolean).join(", ")),
-    ...term("Scale", scale),
   );
+}
+
+function showScale(reduced) {
+  const words = reduced > 1.02
+    ? `the pictures show ${(report.gsd * reduced).toPrecision(2)} m per pixel, sharper around changes; the search saw ${report.gsd} m`
+    : `${report.gsd} m per pixel, as searched`;
+  $("#made dl").append(...term("Scale", words));
 }
 
 const ACTIONS = {
@@ -121,7 +124,8 @@ startList();
 showMarks();
 resize();
 followAddress();
-loadWhole().then(() => {
+addEventListener("DOMContentLoaded", async () => {
+  showScale(await loadImagery());
   watchRows();
   if (state.selected) drawPair(state.selected);
   redraw();

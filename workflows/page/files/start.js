@@ -1,6 +1,6 @@
 // What all parts of the page share: the data, the state, and small helpers. Texts of a report become
 // text nodes and nothing else.
-const { report, imagery } = JSON.parse(document.getElementById("data").textContent);
+const report = JSON.parse(document.getElementById("data").textContent);
 const DIRECTIONS = {
   appeared: { sign: "+", colour: "#ffd23f" },
   disappeared: { sign: "\u2212", colour: "#ff7ab8" },
