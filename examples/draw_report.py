@@ -1,6 +1,6 @@
 """Draw a report: the scene before, and the scene after with the polygons and their captions.
 
-Usage: python examples/draw_report.py [FOLDER] [-o docs/images/report.png]
+Usage: python examples/draw_report.py [FOLDER] [-o report.png]
 
 The folder is one that ``examples/demo.py`` has filled. Needs matplotlib (extra ``train``).
 """
@@ -117,7 +117,7 @@ def main() -> None:
     """Draw the report of the demo folder named on the command line."""
     parser = argparse.ArgumentParser(description="Draw before, after, polygons and captions.")
     parser.add_argument("folder", nargs="?", default="demo", type=Path)
-    parser.add_argument("-o", "--output", default="docs/images/report.png", type=Path)
+    parser.add_argument("-o", "--output", default="report.png", type=Path)
     options = parser.parse_args()
     report = json.loads((options.folder / "report.geojson").read_text(encoding="utf-8"))
     draw(options.folder / "before_2016.tif", options.folder / "after_2019.tif", report, options.output)

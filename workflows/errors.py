@@ -40,6 +40,10 @@ class ReportInvalid(WorkflowError):
     """A file that is to be a report is none that rscc wrote, or is damaged."""
 
 
+class MarksInvalid(WorkflowError):
+    """A file that is to be marks of a report is none, is damaged, or is of another report."""
+
+
 class OutputExists(WorkflowError):
     """The report or its style is there already, and overwriting was not asked for."""
 

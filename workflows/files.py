@@ -39,6 +39,7 @@ def check_output(path: str | Path, overwrite: bool = False, inputs: Iterable[str
     if path.suffix.lower() not in SUPPORTED_SUFFIXES:
         raise FormatUnsupported(
             f"{path}: reports are written as {', '.join(SUPPORTED_SUFFIXES)}; give the output such a name"
+            + (", and the page with --html" if path.suffix.lower() == ".html" else "")
         )
     style = style_path(path)
     check_free((path,) if style is None else (path, style), overwrite, inputs)

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 
+import draw_page
 import explain_demo
 import numpy as np
 import pytest
@@ -87,3 +88,11 @@ def test_the_pictures_of_the_docs_are_small(repository):
         with Image.open(path) as picture:
             assert picture.width < 1200
         assert f"images/{path.name}" in (repository / "docs" / "explain.md").read_text(encoding="utf-8")
+
+
+def test_the_pictures_of_the_page_are_small_and_made_by_the_script(repository):
+    pictures = sorted((repository / "docs" / "images").glob("page*"))
+    assert [path.name for path in pictures] == sorted(shot.name for shot in draw_page.SHOTS)
+    for path in pictures:
+        assert path.stat().st_size < 300_000, path.name
+        assert f"images/{path.name}" in (repository / "docs" / "page.md").read_text(encoding="utf-8")

@@ -38,7 +38,8 @@ RSCC = {
     **{f"rscc/{name}": set() for name in ("errors", "files", "sequences", "stored_weights")},
 }
 WORKFLOWS = {
-    "workflows/cli": {"workflows/archive", "workflows/inspection", "workflows/scene", "workflows/pairs"},
+    "workflows/cli": {"workflows/archive", "workflows/page", "workflows/scene", "workflows/pairs"},
+    "workflows/page": {"workflows/inspection"},
     "workflows/archive": {"workflows/layers", "workflows/engines", "workflows/store", "workflows/inspection"},
     "workflows/inspection": {"workflows/scene"},
     "workflows/engines": {"workflows/scene"},

@@ -15,11 +15,13 @@ from workflows.cli.options import (
     BeforeArgument,
     Debug,
     DeviceOption,
+    HtmlSizeOption,
     JsonOption,
     ModelOption,
     ProgressForm,
     ProgressOption,
     QuietOption,
+    read_size,
     takes_options,
 )
 from workflows.options import SceneOptions
@@ -44,6 +46,13 @@ def caption(
             "default: <AFTER>_changes.geojson in this folder.",
         ),
     ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            "--html", metavar="FILE", help="Also write a page to look at the report in a browser, .html."
+        ),
+    ] = None,
+    html_size: HtmlSizeOption = "8MB",
     model: ModelOption = "rscc-base",
     device: DeviceOption = "auto",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing report.")] = False,
@@ -56,25 +65,36 @@ def caption(
     from workflows import caption_scene
     from workflows.cli.terminal import show_result, show_warnings, shown_progress, summary
     from workflows.files import check_output, style_path
+    from workflows.page.page import check_page, write_page
     from workflows.scene.opening import read_headers
 
     # What can be refused is refused before the model is loaded and the work starts.
     target = check_output(output or _default_output(after), overwrite, (before, after))
+    size = read_size(html_size, "--html-size")
+    if html is not None:
+        check_page(html, overwrite, (before, after), size)
     scenes = read_headers(before, after, options)
     captioner = context.obj.load_captioner(model, device)
     with shown_progress(progress, quiet) as update:
         report = caption_scene(*scenes, captioner, options, update)
     report.write(target, overwrite)
+    if html is not None:
+        with shown_progress(progress, quiet) as update:
+            write_page(report, target, html, scenes=scenes, size=size, overwrite=overwrite, progress=update)
     show_warnings(report.run["warnings"], progress)
     style = style_path(target)
     facts = {
         "output": str(target),
         "style": None if style is None else str(style),
+        "html": None if html is None else str(html),
         "changes": len(report.changes),
         "area_m2": round(report.area_m2, 2),
         "run": report.run,
     }
-    text = summary(report.run, len(report.changes), report.area_m2, target)
+    lines = [summary(report.run, len(report.changes), report.area_m2, target)]
+    if html is not None:
+        lines.append(f"page    {html} (open it in a browser)")
+    text = "\n".join([*lines, "", report.run["summary"]["text"]])
     show_result(text, facts, progress, quiet=quiet, as_json=as_json)
 
 

@@ -17,6 +17,7 @@ from workflows.cli.merge import merge
 from workflows.cli.options import Debug
 from workflows.cli.pairs import pairs
 from workflows.cli.qgis import qgis
+from workflows.cli.review import review
 from workflows.cli.status import status
 from workflows.cli.synthesize import synthesize, synthesize_medium
 from workflows.cli.train import train
@@ -70,6 +71,7 @@ for command in (
     explain,
     convert,
     qgis,
+    review,
     pairs,
     batch,
     status,

@@ -68,6 +68,10 @@ AfterArgument = Annotated[
     str, typer.Argument(metavar="AFTER", help="Raster of the later date, named in the same ways.")
 ]
 
+HtmlSizeOption = Annotated[
+    str,
+    typer.Option("--html-size", metavar="SIZE", help="What the page may take, pictures and all: 8MB, 20MB."),
+]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no summary.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print a machine-readable summary on stdout.")]
 
@@ -116,13 +120,18 @@ def read_scale(text: str) -> tuple[float, float] | Literal["reflectance"]:
 
 
 def read_memory(text: str) -> int:
+    """Parse ``--memory`` into bytes."""
+    return read_size(text, "--memory")
+
+
+def read_size(text: str, option: str) -> int:
     """Parse a size above 0 with its unit, ``2GB``, ``1500M``, ``1.5 GiB``, into bytes; else OptionInvalid."""
     size = 0
     if match := _SIZE.fullmatch(text.strip()):
         number, prefix, binary = match.groups()
         size = int(float(number) * (1024 if binary else 1000) ** (_PREFIXES.index(prefix.lower()) + 1))
     if size < 1:
-        raise _invalid("--memory", text, "a size with its unit, such as 2GB or 1500MB")
+        raise _invalid(option, text, "a size with its unit, such as 2GB or 1500MB")
     return size
 
 

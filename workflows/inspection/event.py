@@ -28,19 +28,15 @@ _RECORD = ("inputs", "model", "settings", "tiling")
 
 
 @dataclass(frozen=True)
-class ReportedEvent:
-    """One change of a report, and what the report says of how it was found.
+class ReportedRun:
+    """What a report says of how it was made.
 
     Attributes:
         report: the file.
-        change: as the report has it; what an older report does not tell has its default.
-        features: all changes of the report, as they are in the file.
-        record: the members ``inputs``, ``model``, ``settings`` and ``tiling`` of the run record.
+        record: the run record, with at least the members ``inputs``, ``model``, ``settings`` and ``tiling``.
     """
 
     report: Path
-    change: Change
-    features: Sequence[Any]
     record: Mapping[str, Mapping[str, Any]]
 
     @property
@@ -50,7 +46,7 @@ class ReportedEvent:
         Raises:
             ReportInvalid: it names none.
         """
-        return named_scenes(self.report, self.record)
+        return self._scene("before"), self._scene("after")
 
     def scenes(self) -> tuple[str, str]:
         """Return where the scenes are: as they are named, else beside the report.
@@ -59,17 +55,18 @@ class ReportedEvent:
             SceneNotFound: one is in neither place.
             TilingError: its name is none that is read, or its archive is damaged.
         """
-        return find_scenes(self.report, self.named_scenes)
+        before, after = (_find(self.report, name) for name in self.named_scenes)
+        return before, after
 
-    def others(self) -> Iterator[Polygon | MultiPolygon]:
-        """Yield the outlines of the other changes.
-
-        Raises:
-            ReportInvalid: a change has none.
-        """
-        for feature in self.features:
-            if _id_of(feature) != self.change.id:
-                yield _geometry(self.report, feature)
+    def _scene(self, role: str) -> str:
+        scene = self.record["inputs"].get(role)
+        path = scene.get("path") if isinstance(scene, dict) else None
+        # What is printed of it, by anybody, must not steer a terminal.
+        if not isinstance(path, str) or not path or not path.isprintable():
+            raise ReportInvalid(
+                f"{shown(self.report)}: it names no scene {role} that can be read; give BEFORE and AFTER"
+            )
+        return path
 
     def options(self) -> SceneOptions:
         """Return how the scenes were read.
@@ -93,38 +90,6 @@ class ReportedEvent:
             ) from error
 
 
-def named_scenes(report: Path, record: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the scenes before and after as the run record of a report names them.
-
-    Raises:
-        ReportInvalid: it names none.
-    """
-    before, after = (_scene(report, record, role) for role in ("before", "after"))
-    return before, after
-
-
-def find_scenes(report: Path, names: tuple[str, str]) -> tuple[str, str]:
-    """Return where two scenes are: as they are named, else beside the report.
-
-    Raises:
-        SceneNotFound: one is in neither place.
-        TilingError: its name is none that is read, or its archive is damaged.
-    """
-    before, after = (_find(report, name) for name in names)
-    return before, after
-
-
-def _scene(report: Path, record: Mapping[str, Any], role: str) -> str:
-    scene = record["inputs"].get(role)
-    path = scene.get("path") if isinstance(scene, dict) else None
-    # What is printed of it, by anybody, must not steer a terminal.
-    if not isinstance(path, str) or not path or not path.isprintable():
-        raise ReportInvalid(
-            f"{shown(report)}: it names no scene {role} that can be read; give BEFORE and AFTER"
-        )
-    return path
-
-
 def _find(report: Path, name: str) -> str:
     for place in (name, str(report.parent / name)):
         try:
@@ -137,6 +102,30 @@ def _find(report: Path, name: str) -> str:
         f"{shown(report)}: its scene {name} is neither there nor beside the report; give BEFORE and "
         "AFTER, where the scenes are now"
     )
+
+
+@dataclass(frozen=True)
+class ReportedEvent(ReportedRun):
+    """One change of a report, and what the report says of how it was found.
+
+    Attributes:
+        report, record: see :class:`ReportedRun`.
+        change: as the report has it; what an older report does not tell has its default.
+        features: all changes of the report, as they are in the file.
+    """
+
+    change: Change
+    features: Sequence[Any]
+
+    def others(self) -> Iterator[Polygon | MultiPolygon]:
+        """Yield the outlines of the other changes.
+
+        Raises:
+            ReportInvalid: a change has none.
+        """
+        for feature in self.features:
+            if _id_of(feature) != self.change.id:
+                yield _geometry(self.report, feature)
 
 
 def read_report(path: str | Path) -> ChangeReport:
@@ -167,7 +156,8 @@ def read_event(path: str | Path, number: int) -> ReportedEvent:
         last = max((_id_of(one) or 0 for one in features), default=0)
         there = f"it has {len(features)} changes; give --id 1 to {last}" if features else "it has no changes"
         raise OptionInvalid(f"{shown(path)}: there is no change {number} in it; {there}")
-    return ReportedEvent(path, _change(path, feature), features, {name: record[name] for name in _RECORD})
+    run = {name: record[name] for name in _RECORD}
+    return ReportedEvent(path, run, _change(path, feature), features)
 
 
 _ANOTHER = "give a .geojson file that rscc caption or rscc batch wrote"

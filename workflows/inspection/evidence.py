@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import shapely
-from shapely.geometry import MultiPolygon, Polygon
-
-from tiling import NoOverlap, ScenePair, locate, on_map, transformer
+from tiling import NoOverlap, ScenePair, locate
 from workflows.inspection.event import ReportedEvent
 from workflows.options import ServerOptions
-from workflows.report.geojson import polygons_in
 from workflows.scene.crops import clipped
 from workflows.scene.facts import fact_logits
+from workflows.scene.pixels import in_pixels
 from workflows.scene.run import SceneRun
 from workflows.texts import shown
 
 if TYPE_CHECKING:
     from rscc.captioner import Captioner
     from rscc.model_folder import ModelCard
-
-WGS84 = "EPSG:4326"
-# Parts of a pixel that outlines are brought back to: they were traced along pixels, then rounded in degrees.
-STEPS = 8
 
 
 @dataclass(frozen=True)
@@ -132,13 +123,13 @@ def explain_event(
     options = replace(event.options(), offline=servers.offline, allow_hosts=servers.allow_hosts)
     with SceneRun.open(before, after, captioner, options) as run:
         grid = run.pair.grid
-        outline = clipped(_in_pixels([event.change.geometry], run.pair)[0], (0, 0, grid.width, grid.height))
+        outline = clipped(in_pixels([event.change.geometry], run.pair)[0], (0, 0, grid.width, grid.height))
         if outline.is_empty:
             raise NoOverlap(
                 f"{shown(event.report)}: change {event.change.id} does not lie on the ground that {names[0]} "
                 f"and {names[1]} both show; give BEFORE and AFTER of this report"
             )
-        logits = fact_logits(run, [outline], _in_pixels(event.others(), run.pair))[0]
+        logits = fact_logits(run, [outline], in_pixels(event.others(), run.pair))[0]
         warnings = (*_other_model(event, card), *_other_grid(event, run.pair))
     values = facts.rules.probabilities(logits, known=True)
     learnt = zip(values.items(), facts.rules.sure, facts.rules.slopes, strict=True)
@@ -156,20 +147,6 @@ def _answer(event: ReportedEvent, answer: str, value: float, least: float | None
     named = {"came": change.came, "gone": change.gone, "around": change.before_cover}[kind]
     told = kind != "around" or name in COVERS
     return Answer(kind, name, value, least, name in named if told else None)
-
-
-def _in_pixels(geometries: Iterable[Polygon | MultiPolygon], pair: ScenePair) -> list[MultiPolygon]:
-    """Return outlines in degrees in pixels of the working grid; empty where they have no place on it."""
-    move, to_pixel = transformer(WGS84, pair.grid.crs), ~pair.grid.transform
-
-    def moved(degrees: np.ndarray) -> np.ndarray:
-        pixels = np.column_stack(on_map(to_pixel, *move.transform(degrees[:, 0], degrees[:, 1])))
-        return np.round(pixels * STEPS) / STEPS
-
-    outlines = shapely.transform(np.array(list(geometries), dtype=object), moved)
-    lost = ~np.isfinite(shapely.bounds(outlines)).all(axis=1)
-    outlines[lost] = MultiPolygon()
-    return [MultiPolygon(polygons_in(outline)) for outline in shapely.make_valid(outlines)]
 
 
 def _other_model(event: ReportedEvent, card: ModelCard) -> list[str]:

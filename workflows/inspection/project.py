@@ -10,7 +10,7 @@ from typing import Any
 from tiling import SceneInfo, is_address, locate, on_map, transformer
 from workflows.errors import FormatUnsupported, OptionInvalid
 from workflows.files import check_free, write_together
-from workflows.inspection.event import find_scenes, named_scenes, read_report
+from workflows.inspection.event import ReportedRun, read_report
 from workflows.options import ServerOptions
 from workflows.report.formats import grid_crs, text_in
 from workflows.report.qgis_project import MOST_BOOKMARKS, SUFFIXES, RasterLayer, limits_of, project_content
@@ -60,7 +60,7 @@ def write_project(
     if not os.path.abspath(report).isprintable():
         raise OptionInvalid(f"{shown(report)}: no project can hold such a name; rename it")
     read = read_report(report)
-    named = scenes or find_scenes(report, named_scenes(report, read.run))
+    named = scenes or ReportedRun(report, read.run).scenes()
     if scenes is None:
         for name in filter(is_address, named):
             raise OptionInvalid(

@@ -9,6 +9,9 @@ from shapely.geometry import MultiPolygon, Polygon
 
 from workflows.report.geojson import geometry_member, rounded
 
+LARGE_BUILDING = 450.0
+"""Square metres of the median outline from which buildings are no houses."""
+
 
 @dataclass(frozen=True)
 class Change:
@@ -37,6 +40,10 @@ class Change:
         place: compass words of where it lies in the ground that was searched; None where it lies all over.
         arrangement: ``alone`` (one outline), ``in rows`` or ``scattered``.
         caption_confident: whether the words are sure enough to be said.
+        review_status: what a person said of it: ``confirmed``, ``wrong place`` or ``wrong words``.
+        reviewer: who said so.
+        reviewer_caption: the right words, where those of the report are wrong.
+        reviewer_note: what else there is to say.
     """
 
     geometry: Polygon | MultiPolygon
@@ -62,6 +69,10 @@ class Change:
     place: str | None = None
     arrangement: str | None = None
     caption_confident: bool = True
+    review_status: str | None = None
+    reviewer: str | None = None
+    reviewer_caption: str | None = None
+    reviewer_note: str | None = None
 
     def properties(self) -> dict[str, Any]:
         """Return the fields as plain values: probabilities with 4 decimals, areas with 2, tuples as lists."""

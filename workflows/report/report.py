@@ -56,6 +56,14 @@ class ChangeReport:
             self.finished()
         return path
 
+    def replace(self, path: Path) -> None:
+        """Write the report in the place of the GeoJSON report that is at ``path``; its style stays.
+
+        Raises:
+            OutputNotWritable: the system refused; the report is as it was.
+        """
+        write_together({path: self._lines()})
+
     def encoded(self) -> bytes:
         """Return the bytes that :meth:`write` writes to the report's file."""
         return "".join(self._lines()).encode()

@@ -12,6 +12,7 @@ from shapely.geometry import MultiPolygon
 
 from tiling import Window
 from workflows.progress import tell
+from workflows.report.change import LARGE_BUILDING
 from workflows.scene.captions import Job, Neighbours, jobs_of
 from workflows.scene.carrier import OpenRun
 from workflows.scene.crops import SURROUNDINGS
@@ -21,9 +22,6 @@ from workflows.scene.layout import compass_words
 
 if TYPE_CHECKING:
     from rscc.inference.facts import GroundedCaption
-
-# Square metres of the median outline from which buildings are no houses.
-LARGE_BUILDING = 450.0
 
 
 def tells_facts(run: OpenRun) -> bool:

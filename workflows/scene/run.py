@@ -24,6 +24,7 @@ from workflows.report.record import (
     versions,
 )
 from workflows.report.report import ChangeReport
+from workflows.report.summary import summary_of
 from workflows.scene.captions import Description, describe_regions
 from workflows.scene.carrier import OpenRun
 from workflows.scene.detection import Detection, find_regions
@@ -94,13 +95,14 @@ class SceneRun(OpenRun):
             for number, (event, description) in enumerate(zip(events.events, descriptions, strict=True), 1)
         ]
         finished = self.cache.remove if self.cache else None
-        return ChangeReport(changes, self._record(events), finished=finished)
+        return ChangeReport(changes, self._record(events, changes), finished=finished)
 
-    def _record(self, events: Events) -> dict[str, Any]:
+    def _record(self, events: Events, changes: Sequence[Change]) -> dict[str, Any]:
         scenes, settings = SceneIdentities({}, full=True), settings_record(self.options, self.card)
         # A part of a scene may be a hundredth of its bytes: nothing reads the rest.
         whole = self.options.bounds is None
         return {
+            "summary": summary_of(changes).as_dict(),
             "inputs": {
                 role: {**scene_record(info, taken), "identity": scenes.on_disk(info.path) if whole else None}
                 for role, info, taken in zip(("before", "after"), self.infos, self.dates, strict=True)

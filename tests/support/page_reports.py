@@ -1,0 +1,113 @@
+"""A pair of scenes with a report of many changes on it, and the page of that, without any search."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from archive_rows import change
+from scene_pairs import MadePair, make_pair
+from shapely.geometry import Polygon
+
+from tiling import transformer
+from workflows.page.page import write_page
+from workflows.report.change import Change
+from workflows.report.geojson import rounded
+from workflows.report.report import ChangeReport
+
+CRS, GSD, WEST, NORTH = "EPSG:32633", 0.5, 500_000.0, 5_600_000.0
+TO_DEGREES = transformer(CRS, "EPSG:4326")
+KINDS = (
+    {"direction": "appeared", "came": ("building", "road"), "count": 3, "score": 0.9, "place": "south-west"},
+    {"direction": "disappeared", "gone": ("trees",), "score": 0.7, "place": "south"},
+    {"direction": "replaced", "came": ("building",), "gone": ("building",), "score": 0.5, "place": "south"},
+    {"direction": None, "score": 0.2, "caption": "something changed", "place": None},
+)
+
+
+@dataclass(frozen=True)
+class MadePage:
+    """The scenes, the report and the page of a test."""
+
+    pair: MadePair
+    report: ChangeReport
+    source: Path
+    page: Path
+
+    @property
+    def text(self) -> str:
+        """The page."""
+        return self.page.read_text(encoding="utf-8")
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """What the page shows: ``report`` and ``imagery``."""
+        return {"report": self._json("data"), "imagery": self._json("imagery")}
+
+    def _json(self, name: str) -> Any:
+        found = re.search(rf'<script type="application/json" id="{name}">(.*?)</script>', self.text, re.S)
+        assert found is not None
+        return json.loads(found[1])
+
+
+def square(number: int, col: float, row: float, side: float, **values: Any) -> Change:
+    """A change whose outline is a square, by pixels of the scenes."""
+    west, north, size = WEST + col * GSD, NORTH - row * GSD, side * GSD
+    xs, ys = [west, west, west + size, west + size], [north, north - size, north - size, north]
+    outline = rounded(Polygon(zip(*TO_DEGREES.transform(xs, ys), strict=True)))
+    kind: dict[str, Any] = {"caption": f"house {number} is built", **KINDS[(number - 1) % len(KINDS)]}
+    area = size**2
+    return change(
+        number, geometry=outline, area_m2=area, largest_m2=area, median_m2=area, **{**kind, **values}
+    )
+
+
+def squares(count: int, size: tuple[int, int], **values: Any) -> list[Change]:
+    """Many changes on scenes of ``size`` (height, width), each a little larger than the one before."""
+    columns = int((count * size[1] / size[0]) ** 0.5) + 1
+    step = size[1] / columns
+    return [
+        square(
+            n + 1,
+            (n % columns + 0.2) * step,
+            (n // columns + 0.2) * step,
+            step * (0.3 + 0.3 * n / count),
+            **values,
+        )
+        for n in range(count)
+    ]
+
+
+def made_report(pair: MadePair, changes: list[Change], **run: Any) -> ChangeReport:
+    """A report as a run over a pair writes it, as far as the page reads it."""
+    scenes = {
+        role: {"path": str(path), "date": day}
+        for role, path, day in (("before", pair.before, "2016-03-14"), ("after", pair.after, "2019-10-05"))
+    }
+    record = {
+        "inputs": scenes,
+        "model": {"name": "brightness", "version": "1.2.3"},
+        "settings": {},
+        "tiling": {"gsd": GSD},
+        "warnings": [],
+        "versions": {"rscc": "0.1.0"},
+        "started": "2026-01-01T00:00:00+00:00",
+        **run,
+    }
+    return ChangeReport(changes, record)
+
+
+def made_page(
+    folder: Path, changes: list[Change], *, size: tuple[int, int] = (300, 420), **values: Any
+) -> MadePage:
+    """Write scenes, report and page of some changes; ``values`` are those of :func:`write_page`."""
+    pair = make_pair(folder, [(60, 60, 40, 40, 240)], size=size)
+    run = {name: values.pop(name) for name in ("warnings",) if name in values}
+    report = made_report(pair, changes, **run)
+    source = report.write(folder / values.pop("name", "report.geojson"))
+    page = folder / "page.html"
+    write_page(report, source, page, **values)
+    return MadePage(pair, report, source, page)

@@ -1,0 +1,109 @@
+"""Marks of reviewers: read with suspicion, merged into the report, and nothing else of it changed."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from archive_rows import change, report
+
+from workflows.errors import MarksInvalid
+from workflows.inspection.event import read_report
+from workflows.inspection.review import read_marks, reviewed
+from workflows.report.record import hash_of
+
+TIME = "2026-01-02T03:04:05.678Z"
+
+
+@pytest.fixture
+def made():
+    return report(change(1), change(2), change(3))
+
+
+@pytest.fixture
+def write(tmp_path, made):
+    def write_marks(*marks, **content):
+        path = tmp_path / "marks.json"
+        path.write_text(json.dumps({"report": hash_of(made.run), "marks": marks, **content}))
+        return path
+
+    return write_marks
+
+
+def mark(number=1, verdict="confirmed", **values):
+    return {"id": number, "verdict": verdict, "time": TIME, **values}
+
+
+def test_marks_become_attributes_and_the_rest_stays(made, write):
+    marks = read_marks(
+        write(mark(2, "wrong words", caption="a pond", note="see 1", reviewer="Zoë"), mark(3)), made
+    )
+    first, second, third = reviewed(made, marks).changes
+    assert first == made.changes[0]
+    told = second.properties()
+    assert (told["review_status"], told["reviewer"]) == ("wrong words", "Zoë")
+    assert (told["reviewer_caption"], told["reviewer_note"]) == ("a pond", "see 1")
+    assert (second.caption, second.score) == (made.changes[1].caption, made.changes[1].score)
+    assert (third.review_status, third.reviewer, third.reviewer_note) == ("confirmed", None, None)
+
+
+def test_the_latest_of_several_marks_holds(made, write):
+    late, early = mark(1, "wrong place"), mark(1, "confirmed", time="2026-01-02T04:00:00+02:00")
+    assert reviewed(made, read_marks(write(late, early), made)).changes[0].review_status == "wrong place"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"id": 9}, {"id": "1"}, {"id": True}, {"verdict": "yes"}, {"verdict": None},
+        {"verdict": ["confirmed"]},
+        {"time": "noon"}, {"time": 5}, {"time": "2026-01-02"}, {"note": 1}, {"note": "x" * 20_001},
+        {"caption": "\ud800"},
+    ],
+)  # fmt: skip
+def test_a_damaged_mark_is_refused_with_its_number(made, write, wrong):
+    with pytest.raises(MarksInvalid, match="its mark 2 is damaged or of no change; give a file"):
+        read_marks(write(mark(1), mark(2) | wrong), made)
+
+
+def test_files_that_are_no_marks_of_the_report_are_refused(made, write, tmp_path):
+    with pytest.raises(MarksInvalid, match="marks of another report"):
+        read_marks(write(report="0" * 64), made)
+    with pytest.raises(MarksInvalid, match="there are no marks in it"):
+        read_marks(write(marks={}), made)
+    for text, words in (
+        ("[]", "no marks"),
+        ("{", "no JSON"),
+        ("[" * 100_000, "no JSON"),
+        ("\xff", "no JSON"),
+    ):
+        (tmp_path / "other.json").write_text(text, encoding="latin-1")
+        with pytest.raises(MarksInvalid, match=words):
+            read_marks(tmp_path / "other.json", made)
+    with pytest.raises(MarksInvalid, match="cannot be read"):
+        read_marks(tmp_path / "missing.json", made)
+
+
+def test_the_command_marks_the_report_in_its_place(rscc_command, made, write, tmp_path):
+    path = tmp_path / "report.geojson"
+    full = report(
+        change(1), change(2), change(3), inputs={"before": {"path": "b.tif"}, "after": {"path": "a.tif"}}
+    )
+    full.write(path)
+    (tmp_path / "report.qml").write_text("my style")
+    marks = write(mark(2, "wrong place", note="a cloud"), report=hash_of(full.run))
+    code, out, err = rscc_command("review", path, marks)
+    assert (code, err) == (0, "")
+    assert out == f"{path}: 0 confirmed, 1 wrong place, 0 wrong words, 2 without a verdict\n"
+    assert [one.review_status for one in read_report(path).changes] == [None, "wrong place", None]
+    assert (tmp_path / "report.qml").read_text() == "my style"
+    marked = path.read_bytes()
+    assert rscc_command("review", path, marks)[0] == 0 and path.read_bytes() == marked, (
+        "again changes nothing"
+    )
+    assert rscc_command("review", path, marks, "-o", tmp_path / "out.gpkg")[0] == 0
+    assert (tmp_path / "out.gpkg").is_file()
+    marks.write_text("{}")
+    code, _, err = rscc_command("review", path, marks)
+    assert code == 2 and err.startswith("rscc: error: ") and "there are no marks in it" in err
+    assert path.read_bytes() == marked

@@ -1,0 +1,212 @@
+"""The text of a page: its policy, its data, and that nothing of a report can be anything but data."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import shutil
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from page_reports import made_page, made_report, square, squares
+
+from tiling import NoOverlap
+from workflows.errors import FormatUnsupported, OptionInvalid, OutputExists, ReportInvalid
+from workflows.page import imagery, page
+from workflows.page.content import _legible
+from workflows.page.page import check_page, data_text, write_page
+from workflows.report.record import hash_of
+from workflows.report.report import ChangeReport
+from workflows.texts import shown
+
+HOSTILE = [
+    "</script><script>alert(1)</script>",
+    "<!-- <script> --> <img src=x onerror=alert(1)>",
+    "`${alert(1)}` {{7*7}} %3Cscript%3E &lt;b&gt; &#60;",
+    "\"'><svg onload=alert(1)>",
+    "line\u2028separator\u2029 and\ttab\r\nnewline \x00\x1b[31m",
+    "\u202egnp.exe\u2066 right to left \u200f",
+    "[[script]] [[data]] [[policy]]",
+    "w" * 10_000,
+    "家が建つ 🏠",
+]
+
+
+class Elements(HTMLParser):
+    """Collects the elements of a page: name, attributes, and the text of scripts and styles."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.found, self._inside = [], None
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.found.append([tag, dict(attrs), ""])
+        self._inside = tag
+
+    def handle_data(self, data):
+        if self._inside in ("script", "style"):
+            self.found[-1][2] += data
+
+    def handle_endtag(self, tag):
+        self._inside = None
+
+    def all(self, tag):
+        return [(attributes, text) for name, attributes, text in self.found if name == tag]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    return made_page(tmp_path_factory.mktemp("page"), squares(5, (300, 420)))
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("hostile")
+    changes = [
+        square(n, 20 + 40 * n, 50, 20, caption=text, place=text, came=(text,), alternatives=(text,))
+        for n, text in enumerate(HOSTILE, start=1)
+    ]
+    return made_page(folder, changes, name="<img src=x>`${1}`\u202e.geojson", warnings=HOSTILE)
+
+
+def test_the_policy_names_the_one_script_and_the_one_style_by_their_hashes(made):
+    page = Elements(made.text)
+    (policy,) = [one["content"] for one, _ in page.all("meta") if one.get("http-equiv")]
+    rules = dict(rule.split(" ", 1) for rule in policy.split("; "))
+    (style,) = [text for _, text in page.all("style")]
+    data, (attributes, script), imagery = page.all("script")
+    assert attributes == {}
+    assert [one[0]["type"] for one in (data, imagery)] == ["application/json"] * 2
+    for name, text in (("style-src", style), ("script-src", script)):
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert rules.pop(name) == f"'sha256-{digest}'"
+    assert rules == {
+        "default-src": "'none'",
+        "img-src": "data:",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+        "require-trusted-types-for": "'script'",
+        "trusted-types": "'none'",
+    }
+
+
+def test_nothing_in_a_page_leads_out_of_it(made):
+    page = Elements(made.text)
+    for _, attributes, _ in page.found:
+        assert not {"src", "srcset", "style", "action", "ping", "background"} & set(attributes)
+        assert not [name for name in attributes if name.startswith("on")]
+        assert attributes.get("href", "#").startswith("#")
+    assert {name for name, *_ in page.found}.isdisjoint({"link", "iframe", "object", "embed", "base"})
+    code = "".join(text for _, text in (*page.all("style"), page.all("script")[1]))
+    assert not re.search(
+        r"https?:|//[a-z]|@import|url\(|innerHTML|outerHTML|insertAdjacent|document\.write", code
+    )
+    assert not re.search(r"\beval\b|new Function|fetch\(|XMLHttpRequest|WebSocket|sendBeacon|import\(", code)
+
+
+def test_what_a_report_says_is_data_and_stays_readable(hostile):
+    page = Elements(hostile.text)
+    plain = Elements(re.sub(r'(id="data">).*?(</script>)', r"\1\2", hostile.text, flags=re.S))
+    assert [one[:2] for one in page.found] == [one[:2] for one in plain.found], (
+        "no element but those of the page"
+    )
+    assert not re.search("[\x00-\x08\x0b-\x1f\u202a-\u202e\u2028\u2029\u2066-\u2069\u200f]", hostile.text)
+    changes = hostile.data["report"]["changes"]
+    assert changes[0]["caption"] == HOSTILE[0] and changes[7]["caption"] == HOSTILE[7]
+    assert changes[4]["caption"] == "line\\u2028separator\\u2029 and\\ttab\\r\\nnewline \\x00\\x1b[31m"
+    assert changes[8]["came"] == [HOSTILE[8]]
+    assert hostile.data["report"]["name"] == "<img src=x>`${1}`\\u202e.geojson"
+
+
+def test_the_data_of_a_page_cannot_end_its_element():
+    value = {"<": ["</script>", "<!--", "&amp;", "\u2028\u2029"]}
+    text = data_text(value)
+    assert json.loads(text) == value
+    assert not set(text) & set("<>&\u2028\u2029")
+
+
+@given(st.text(st.characters(exclude_categories=()), max_size=200))
+def test_any_text_comes_through_as_it_is_shown(text):
+    written = data_text(_legible({text: [text, {"nested": text}]}))
+    assert written.encode() and written.isprintable() and not set(written) & set("<>&")
+    assert json.loads(written) == {shown(text): [shown(text), {"nested": shown(text)}]}
+
+
+def test_outlines_lie_in_the_picture_where_they_lie_in_the_scene(made):
+    content = made.data["report"]
+    assert (content["width"], content["height"], content["gsd"]) == (420, 300, 0.5)
+    wanted = squares(5, (300, 420))
+    for change, one in zip(content["changes"], wanted, strict=True):
+        (ring,) = change["rings"]
+        xs, ys = ring[0::2], ring[1::2]
+        corners = [(sum(xs[: i + 1]) / 8, sum(ys[: i + 1]) / 8) for i in range(len(xs))]
+        assert len(corners) == 4
+        side = max(x for x, _ in corners) - min(x for x, _ in corners)
+        assert side == pytest.approx((one.area_m2 / 0.25) ** 0.5, abs=0.3)
+        number = change["id"] - 1
+        columns = int((5 * 420 / 300) ** 0.5) + 1
+        assert min(x for x, _ in corners) == pytest.approx((number % columns + 0.2) * 420 / columns, abs=0.2)
+        assert min(y for _, y in corners) == pytest.approx((number // columns + 0.2) * 420 / columns, abs=0.2)
+
+
+def test_marks_belong_to_the_run_whatever_the_file_is_called(made):
+    assert made.data["report"]["report"] == hash_of(made.report.run)
+
+
+def test_the_same_report_makes_the_same_page_and_scenes_may_have_moved(made, tmp_path):
+    for role in ("before", "after"):
+        shutil.copy(getattr(made.pair, role), tmp_path / f"{role}_elsewhere.tif")
+    scenes = (tmp_path / "before_elsewhere.tif", tmp_path / "after_elsewhere.tif")
+    size = write_page(made.report, made.source, tmp_path / "again.html", scenes=scenes)
+    assert (tmp_path / "again.html").read_text(encoding="utf-8") == made.text
+    assert size == made.page.stat().st_size
+
+
+def test_the_whole_page_keeps_its_bytes(tmp_path, monkeypatch):
+    monkeypatch.setattr(page, "LEAST_SIZE", 0)
+    monkeypatch.setattr(page, "LEAST_IMAGERY", 0)
+    monkeypatch.setattr(imagery, "PART", 64)
+    full = made_page(tmp_path, squares(8, (300, 420)))
+    whole = full.page.stat().st_size
+    for less in (1_000, 4_000, 6_000, 8_000):
+        written = write_page(full.report, full.source, full.page, size=whole - less, overwrite=True)
+        assert written == full.page.stat().st_size <= whole - less
+        if less == 6_000:
+            assert full.data["imagery"]["parts"] and full.data["imagery"]["reduced"] > 1.4
+
+
+def test_a_report_without_changes_has_a_page(tmp_path):
+    content = made_page(tmp_path, []).data
+    assert (
+        content["report"]["changes"] == [] and content["report"]["summary"]["text"] == "No change was found."
+    )
+    assert content["imagery"]["whole"]["before"].startswith("data:image/webp;base64,")
+
+
+def test_scenes_of_another_place_are_refused_and_nothing_is_left(made, tmp_path):
+    far = ChangeReport([square(1, 5_000, 50, 20)], made.report.run)
+    with pytest.raises(NoOverlap, match=r"change 1 does not lie on the ground .*--before and --after"):
+        write_page(far, made.source, tmp_path / "page.html")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("gsd", [None, "1", 1e-9, 10**400, float("nan")])
+def test_a_damaged_resolution_is_refused(made, tmp_path, gsd):
+    damaged = made_report(made.pair, [], tiling={"gsd": gsd})
+    with pytest.raises(ReportInvalid, match="at what resolution"):
+        write_page(damaged, made.source, tmp_path / "page.html")
+
+
+def test_where_a_page_goes_is_checked(made, tmp_path):
+    with pytest.raises(FormatUnsupported, match=r"written as \.html"):
+        check_page(tmp_path / "page.htm")
+    with pytest.raises(OptionInvalid, match=r"takes 0\.5 MB at least"):
+        check_page(tmp_path / "page.html", size=1000)
+    with pytest.raises(OutputExists):
+        check_page(made.page)
+    assert check_page(made.page, overwrite=True) == made.page

@@ -1,0 +1,372 @@
+"""The page in a real Chromium, driven as a person drives it; nothing is asked of any server."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+
+import pytest
+from page_reports import made_page, square, squares
+from test_page import HOSTILE
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+FLAGS = (
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+)  # fmt: skip
+pytestmark = [pytest.mark.slow, pytest.mark.chromium]
+MANY = 2_000
+DESKTOP, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 800}
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """One browser for all tests of this file."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if CHROMIUM is None:
+        pytest.skip("no Chromium of the system: apt-get install chromium")
+    with playwright.sync_playwright() as started:
+        opened = started.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+        yield opened
+        opened.close()
+
+
+def allowed(url, own):
+    """Return whether a request stays in the page."""
+    return url.partition("#")[0] == own or url.startswith(("data:", "blob:"))
+
+
+@pytest.fixture
+def opened(browser):
+    """Open a page; afterwards, that it asked for nothing and that nothing went wrong in it."""
+    contexts, wrong = [], []
+
+    def open_page(made, hash_="", **values):
+        context = browser.new_context(**{"viewport": DESKTOP, "accept_downloads": True, **values})
+        contexts.append(context)
+        page = context.new_page()
+        page.on(
+            "console",
+            lambda message: wrong.append(message.text) if message.type == "error" else None,
+        )
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("dialog", lambda dialog: wrong.append(f"dialog {dialog.message}"))
+        own = made.page.as_uri()
+        page.on("request", lambda request: None if allowed(request.url, own) else wrong.append(request.url))
+        page.goto(own + hash_)
+        page.wait_for_selector("html[data-ready]", state="attached")
+        return page
+
+    yield open_page
+    assert wrong == []
+    for context in contexts:
+        context.close()
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    return made_page(tmp_path_factory.mktemp("page"), squares(8, (300, 420)))
+
+
+def numbers(page):
+    """The ids in the list, in its order."""
+    return page.locator("#list .facts").evaluate_all(
+        "all => all.map((one) => Number(/#(\\d+)/.exec(one.textContent)[1]))"
+    )
+
+
+def pixel(page, x, y):
+    """The colour of the map at a place of the screen, after the next frame."""
+    return page.evaluate(
+        """([x, y]) => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => {
+             const context = document.querySelector("#ground").getContext("2d");
+             done([...context.getImageData(x, y, 1, 1).data]);
+           })))""",
+        [x, y],
+    )
+
+
+def corner(made, number):
+    """The upper left corner of a change in page pixels."""
+    steps = made.data["report"]["changes"][number]["rings"][0]
+    return [min(sum(steps[axis : end + 1 : 2]) for end in range(axis, len(steps), 2)) / 8 for axis in (0, 1)]
+
+
+def address(page, words):
+    """Wait until the address tells what is seen; return its numbers."""
+    page.wait_for_url(re.compile(f"#.*{words}"))
+    return {
+        name: value
+        for name, _, value in (one.partition("=") for one in page.url.partition("#")[2].split("&"))
+    }
+
+
+def test_swipe_shows_one_date_on_each_side_and_keys_show_one_alone(opened, made):
+    page = opened(made)
+    page.keyboard.press("o")
+    frame = page.locator("#ground").bounding_box()
+    # The bright square of the scene after, at columns and rows 60 to 100 of 420 x 300.
+    zoom = min(frame["width"] / 420, frame["height"] / 300)
+    x, y = round(frame["width"] / 2 + (80 - 210) * zoom), round(frame["height"] / 2 + (80 - 150) * zoom)
+    assert pixel(page, x, y)[0] < 140, "left of the divider is the date before"
+    divider = page.locator("#divider")
+    divider.fill("50")
+    assert pixel(page, x, y)[0] > 200, "right of it the date after"
+    for key, value, is_after in (("a", "1000", False), ("d", "0", True), ("s", "500", False)):
+        page.keyboard.press(key)
+        assert divider.input_value() == value
+        assert (pixel(page, x, y)[0] > 200) == is_after
+    divider.focus()
+    page.keyboard.press("ArrowLeft")
+    assert divider.input_value() == "499", "on the divider, arrows move it"
+    assert page.locator("#card").is_hidden()
+    page.mouse.move(frame["width"] / 2, frame["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(frame["width"] / 4, frame["height"] / 2, steps=4)
+    page.mouse.up()
+    assert 200 < int(divider.input_value()) < 300, "it can be dragged"
+
+
+def test_blink_turns_the_dates_and_not_by_itself_where_motion_is_unwanted(opened, made):
+    page = opened(made)
+    divider = page.locator("#divider")
+    page.keyboard.press("b")
+    seen = set()
+    for _ in range(40):
+        seen.add(divider.input_value())
+        page.wait_for_timeout(60)
+    assert seen == {"0", "1000"}
+    page.keyboard.press("s")
+    assert page.get_by_role("button", name="Blink").get_attribute("aria-pressed") == "false"
+    calm = opened(made, reduced_motion="reduce")
+    for wanted in ("1000", "0", "1000"):
+        calm.keyboard.press("b")
+        calm.wait_for_timeout(100)
+        assert calm.locator("#divider").input_value() == wanted
+    assert calm.get_by_role("button", name="Blink").get_attribute("aria-pressed") == "false"
+
+
+def test_the_list_is_filtered_and_sorted_and_says_how_many(opened, made):
+    page = opened(made)
+    assert numbers(page) == list(range(1, 9)) and page.locator("#count").text_content() == "8 changes"
+    page.select_option("#sort", "area")
+    assert numbers(page) == list(range(8, 0, -1))
+    page.select_option("#sort", "doubt")
+    assert numbers(page) == [4, 8, 3, 7, 2, 6, 1, 5]
+    page.select_option("#sort", "kind")
+    assert numbers(page) == [1, 5, 3, 7, 4, 8, 2, 6]
+    page.select_option("#sort", "id")
+    page.locator("#filters summary").click()
+    page.locator("#kinds button", has_text="building").click()
+    assert numbers(page) == [1, 3, 5, 7]
+    page.locator("#directions button", has_text="replaced").click()
+    assert numbers(page) == [3, 7] and page.locator("#count").text_content() == "2 of 8 changes"
+    page.locator("#search").fill("HOUSE 7")
+    assert numbers(page) == [7]
+    page.locator("#search").fill("no such words")
+    assert numbers(page) == [] and page.locator("#empty").is_visible()
+    page.locator("#reset").click()
+    page.locator("#score").fill("60")
+    assert numbers(page) == [1, 2, 5, 6]
+    page.locator("#area").fill("100")
+    assert numbers(page) == []
+    assert page.locator("#filters summary").text_content() == "Filters (2)"
+    page.locator("#reset").click()
+    assert numbers(page) == list(range(1, 9))
+
+
+def test_a_change_is_flown_to_and_the_address_brings_back_what_was_seen(opened, made):
+    page = opened(made)
+    page.locator("#list button").nth(5).click()
+    card = page.locator("#card")
+    assert card.get_by_role("heading").text_content() == "Change 6"
+    assert card.locator(".caption").text_content() == "house 6 is built"
+    assert "trees" in card.locator("dl").text_content()
+    seen = address(page, "change=6&at=.*,4.0000&")
+    x, y, _ = map(float, seen["at"].split(","))
+    left, top = corner(made, 5)
+    assert 0 < x - left < 60 and 0 < y - top < 120, "it is in the middle of what the card leaves of the map"
+    again = opened(made, "#" + page.url.partition("#")[2])
+    assert again.locator("#card h2").text_content() == "Change 6"
+    assert address(again, "change=6") == seen
+    again.evaluate("location.hash = '#change=2&split=0.25'")
+    again.locator("#card h2", has_text="Change 2").wait_for()
+    assert again.locator("#divider").input_value() == "250"
+    page.keyboard.press("Escape")
+    assert card.is_hidden()
+    page.keyboard.press("f")
+    x, y, _ = map(float, address(page, "at=210.0,150.0")["at"].split(","))
+
+
+def test_a_change_is_chosen_on_the_map_and_both_dates_of_it_are_shown(opened, made):
+    page = opened(made)
+    frame = page.locator("#ground").bounding_box()
+    zoom = min(frame["width"] / 420, frame["height"] / 300)
+    left, top = corner(made, 0)
+    x, y = frame["width"] / 2 + (left + 9 - 210) * zoom, frame["height"] / 2 + (top + 9 - 150) * zoom
+    page.mouse.click(x, y)
+    assert page.locator("#card h2").text_content() == "Change 1"
+    drawn = page.locator("#card canvas").evaluate_all(
+        "all => all.map((one) => new Set(one.getContext('2d').getImageData(0, 0, 176, 176).data).size)"
+    )
+    assert len(drawn) == 2 and min(drawn) > 10
+    assert page.locator("#list li:first-child canvas").count() == 2
+
+
+def test_keys_go_through_the_changes_and_set_verdicts_that_can_be_downloaded(opened, made, tmp_path):
+    page = opened(made)
+    page.locator("#reviewer").fill("Zoë <b>")
+    page.keyboard.press("Escape")
+    for key, number in (
+        ("ArrowRight", 1),
+        ("ArrowRight", 2),
+        ("ArrowDown", 3),
+        ("ArrowLeft", 2),
+        ("ArrowUp", 1),
+        ("ArrowUp", 8),
+    ):
+        page.keyboard.press(key)
+        assert page.locator("#card h2").text_content() == f"Change {number}"
+    assert page.locator("#live").text_content() == "Change 8, 8 of 8: something changed"
+    page.keyboard.press("3")
+    page.get_by_label("Right words").fill("a pond <script>")
+    page.get_by_label("Note").fill("it is 1 pond")
+    page.keyboard.press("Escape")
+    assert page.locator("#card").is_visible(), "the first Escape leaves the field"
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("1")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("2")
+    page.keyboard.press("2")
+    assert page.locator("#live").text_content() == "Change 2: verdict taken back"
+    with page.expect_download() as waiting:
+        page.get_by_role("button", name="Download 2 marks").click()
+    assert waiting.value.suggested_filename == "report_marks.json"
+    waiting.value.save_as(tmp_path / "marks.json")
+    content = json.loads((tmp_path / "marks.json").read_text(encoding="utf-8"))
+    assert (content["report"], content["name"]) == (made.data["report"]["report"], "report.geojson")
+    first, last = content["marks"]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:.]+Z", first.pop("time")) and last.pop("time")
+    assert first == {"id": 1, "verdict": "confirmed", "note": "", "caption": "", "reviewer": "Zoë <b>"}
+    words = {"note": "it is 1 pond", "caption": "a pond <script>", "reviewer": "Zoë <b>"}
+    assert last == {"id": 8, "verdict": "wrong words", **words}
+    page.reload()
+    page.get_by_role("button", name="Download 2 marks").wait_for()
+    page.locator("#filters summary").click()
+    page.select_option("#verdict", "wrong words")
+    assert numbers(page) == [8] and page.locator("#list .mark").text_content() == "wrong words"
+
+
+def test_hostile_texts_are_shown_as_they_are(opened, tmp_path):
+    changes = [
+        square(
+            n, 20 + 40 * n, 50, 20, caption=text, place=text, came=(text,), alternatives=(text,), **said(text)
+        )
+        for n, text in enumerate(HOSTILE, start=1)
+    ]
+    name = "<img src=x onerror=alert(1)>`${1}`\u202e.geojson"
+    page = opened(made_page(tmp_path, changes, name=name, warnings=HOSTILE))
+    captions = page.locator("#list .caption").all_text_contents()
+    assert captions == [change["caption"] for change in made_data(tmp_path)]
+    assert captions[0] == HOSTILE[0] and captions[7] == HOSTILE[7]
+    for _ in HOSTILE:
+        page.keyboard.press("ArrowRight")
+    assert page.locator("#card .caption").text_content() == HOSTILE[8]
+    assert page.locator("#note").input_value() == page.get_by_label("Right words").input_value() == HOSTILE[8]
+    assert page.locator('#card [data-key="3"]').get_attribute("aria-pressed") == "true"
+    assert page.locator("#download").is_disabled(), "what the report says already is no mark of this page"
+    assert page.locator("img, svg, iframe, b b, script").count() == 3, "the script of the page and its data"
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert page.locator("#list li").nth(7).bounding_box()["height"] < 200
+
+
+def said(text):
+    """What a reviewer said of a change."""
+    return {"review_status": "wrong words", "reviewer_caption": text, "reviewer_note": text, "reviewer": text}
+
+
+def made_data(folder):
+    text = (folder / "page.html").read_text(encoding="utf-8")
+    return json.loads(re.search(r'id="data">(.*?)</script>', text, re.S)[1])["changes"]
+
+
+def test_a_phone_shows_map_and_list_and_a_finger_moves_the_map(opened, made):
+    page = opened(made, viewport=PHONE, has_touch=True, is_mobile=True)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    frame = page.locator("#ground").bounding_box()
+    assert frame["width"] == 390 and 300 < frame["height"] < 500
+    page.locator("#list button").first.tap()
+    assert page.locator("#card").is_visible()
+    for name in ("Confirmed", "Wrong place", "Wrong words", "Next change"):
+        box = page.get_by_role("button", name=name).bounding_box()
+        assert min(box["width"], box["height"]) >= 44, "large enough for a finger"
+    page.get_by_role("button", name="Close").tap()
+    before = address(page, "at=")["at"]
+    touch = page.context.new_cdp_session(page)
+    for kind, points in (
+        ("touchStart", [(150, 200), (240, 200)]),
+        ("touchMove", [(110, 200), (280, 200)]),
+        ("touchMove", [(90, 200), (300, 200)]),
+        ("touchEnd", []),
+    ):
+        at = [{"x": x, "y": y, "id": number} for number, (x, y) in enumerate(points)]
+        touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": at})
+    page.wait_for_function("before => !location.hash.includes(before)", arg=before)
+    assert float(address(page, "at=")["at"].split(",")[2]) > 1.5 * float(before.split(",")[2])
+
+
+def test_two_thousand_changes_are_there_at_once_and_stay_in_bytes(opened, tmp_path):
+    made = made_page(tmp_path, squares(MANY, (600, 800)), size=(600, 800))
+    assert made.page.stat().st_size <= 8_000_000
+    page = opened(made)
+    assert page.locator("#list button").count() == MANY
+    page.locator("#search").fill("house 1999 ")
+    assert numbers(page) == [1999]
+    page.keyboard.press("Escape")
+    page.keyboard.press("ArrowRight")
+    assert page.locator("#card h2").text_content() == "Change 1999"
+    assert page.locator("#list canvas").count() <= 4, "chips of what is seen alone"
+    page.locator("#list button").focus()
+    page.locator("#search").fill("")
+    page.locator("#list button").nth(MANY - 2).focus()
+    page.keyboard.press("ArrowRight")
+    assert page.locator("#list button:focus .facts").text_content().startswith("#2000 "), "focus goes along"
+
+
+def test_what_can_be_pressed_has_a_name_and_texts_have_contrast(opened, made):
+    for scheme in ("light", "dark"):
+        page = opened(made, color_scheme=scheme)
+        page.keyboard.press("ArrowRight")
+        nameless = page.locator("button:visible, input:visible, select:visible").evaluate_all(
+            """all => all.filter((one) =>
+                 !(one.ariaLabel || one.labels?.length || one.textContent.trim())).length"""
+        )
+        assert nameless == 0
+        weak = page.evaluate(CONTRAST)
+        assert weak == []
+
+
+CONTRAST = """() => {
+  const light = (text) => {
+    const [r, g, b] = text.match(/[\\d.]+/g).slice(0, 3).map((value) => value / 255)
+      .map((value) => (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const ground = (one) => {
+    for (let at = one; at; at = at.parentElement) {
+      const colour = getComputedStyle(at).backgroundColor;
+      if (!/, 0\\)$/.test(colour) && colour !== "transparent") return colour;
+    }
+    return "rgb(255, 255, 255)";
+  };
+  return [...document.querySelectorAll("aside *, #card *, #tools *")]
+    .filter((one) => one.checkVisibility())
+    .filter((one) => [...one.childNodes].some((node) => node.nodeType === 3 && node.data.trim()))
+    .filter((one) => !one.disabled && getComputedStyle(one).opacity === "1")
+    .map((one) => {
+      const pair = [light(getComputedStyle(one).color), light(ground(one))].sort((a, b) => b - a);
+      return [one.tagName, one.className, (pair[0] + 0.05) / (pair[1] + 0.05)];
+    })
+    .filter(([, , contrast]) => contrast < 4.5);
+}"""

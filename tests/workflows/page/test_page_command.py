@@ -1,0 +1,75 @@
+"""``rscc caption --html`` and ``rscc convert REPORT page.html``."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+from scene_pairs import make_pair
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory):
+    return make_pair(tmp_path_factory.mktemp("pair"), [(40, 40, 40, 40, 250)])
+
+
+def test_a_run_writes_its_page_and_convert_makes_the_same(rscc_command, pair, tmp_path):
+    report, page = tmp_path / "r.geojson", tmp_path / "r.html"
+    code, out, err = rscc_command("caption", pair.before, pair.after, "-o", report, "--html", page)
+    assert (code, err) == (0, "")
+    assert f"page    {page} (open it in a browser)" in out
+    said = json.loads(report.read_text())["rscc"]["summary"]["text"]
+    assert out.endswith(f"\n{said}\n") and said.startswith("1 change was found, ")
+    code, out, _ = rscc_command("convert", report, tmp_path / "again.html")
+    assert (code, out) == (0, f"{tmp_path / 'again.html'}: 1 change\n")
+    assert (tmp_path / "again.html").read_bytes() == page.read_bytes()
+
+
+def test_scenes_that_moved_are_named(rscc_command, pair, tmp_path):
+    report = tmp_path / "r.geojson"
+    old = [tmp_path / name for name in ("b.tif", "a.tif")]
+    for source, target in zip((pair.before, pair.after), old, strict=True):
+        shutil.copy(source, target)
+    assert rscc_command("caption", *old, "-o", report, "--quiet")[0] == 0
+    for path in old:
+        path.unlink()
+    code, _, err = rscc_command("convert", report, tmp_path / "p.html")
+    assert (
+        code == 2 and "is neither there nor beside the report" in err and not (tmp_path / "p.html").exists()
+    )
+    code, _, err = rscc_command("convert", report, tmp_path / "p.html", "--before", pair.before)
+    assert code == 2 and "give --before and --after, or neither" in err
+    places = ("--before", pair.before, "--after", pair.after)
+    assert rscc_command("convert", report, tmp_path / "p.html", *places, "--quiet") == (0, "", "")
+    assert (tmp_path / "p.html").stat().st_size > 20_000
+
+
+def test_what_cannot_be_written_is_refused_before_the_work(rscc_command, pair, tmp_path):
+    words = ("caption", pair.before, pair.after, "-o", tmp_path / "r.geojson")
+    (tmp_path / "there.html").write_text("mine")
+    for more, message in (
+        (("--html", tmp_path / "page.pdf"), "a page is written as .html"),
+        (("--html", tmp_path / "there.html"), "add --overwrite"),
+        (("--html", tmp_path / "page.html", "--html-size", "1kB"), "a page takes 0.5 MB at least"),
+        (("--html", tmp_path / "page.html", "--html-size", "many"), "--html-size 'many': give a size"),
+    ):
+        code, _, err = rscc_command(*words, *more)
+        assert code == 2 and message in err
+        assert rscc_command.chosen == [], "no model was loaded"
+    assert not (tmp_path / "r.geojson").exists()
+    assert (tmp_path / "there.html").read_text() == "mine"
+
+
+def test_a_report_of_somebody_else_leads_to_no_private_server(rscc_command, pair, tmp_path):
+    report = tmp_path / "r.geojson"
+    assert rscc_command("caption", pair.before, pair.after, "-o", report, "--quiet")[0] == 0
+    content = json.loads(report.read_text())
+    content["rscc"]["inputs"]["before"]["path"] = "http://127.0.0.1:9/before.tif"
+    report.write_text(json.dumps(content))
+    code, _, err = rscc_command("convert", report, tmp_path / "p.html")
+    assert code == 2 and "--allow-host" in err
+    code, _, err = rscc_command(
+        "convert", report, tmp_path / "p.html", "--offline", "--allow-host", "127.0.0.1"
+    )
+    assert code == 2 and "offline" in err

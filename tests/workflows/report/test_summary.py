@@ -1,0 +1,113 @@
+"""The summary of a scene: what it says follows from the attributes of the changes, number by number."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from archive_rows import change
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workflows.report.summary import area_in_words, summary_of
+
+
+def appeared(number=1, count=1, came=("building",), **values):
+    return change(number, direction="appeared", came=came, count=count, median_m2=200.0, **values)
+
+
+def gone(number=1, classes=("trees",), **values):
+    return change(number, direction="disappeared", gone=classes, **values)
+
+
+def text(*changes):
+    return summary_of(changes).text
+
+
+def test_an_estate_is_told_with_its_numbers():
+    said = text(appeared(count=113, came=("building", "road"), area_m2=60_000.0, place="south"))
+    assert said == (
+        "1 change was found, 6.0 ha, in the south: 113 houses and a road were built. "
+        "Nothing was found to be removed."
+    )
+
+
+def test_several_changes_are_added_up_class_by_class():
+    said = text(
+        appeared(1, 12, area_m2=9_000.0, place="south-west"),
+        appeared(2, 1, ("building", "road"), area_m2=500.0, place="south"),
+        appeared(3, 4, ("road",), area_m2=300.0, place="north"),
+        gone(4, area_m2=200.0),
+    )
+    assert said == (
+        "4 changes were found, 1.0 ha in all, mostly in the south-west: 13 houses in 2 places and roads in 2 "
+        "places were built; trees are gone."
+    )
+
+
+def test_buildings_in_place_of_others_are_counted_once():
+    both = change(1, direction="replaced", came=("building",), gone=("building",), count=3, median_m2=600.0)
+    assert text(both).startswith("1 change was found, 100 m2: 3 buildings were built; buildings are gone.")
+
+
+def test_what_is_not_told_is_not_made_up():
+    assert text() == "No change was found."
+    assert text(change(1), change(2)) == "2 changes were found, 200 m2 in all."
+    said = text(appeared(1), change(2), change(3))
+    assert said.endswith("1 house was built. What changed in 2 of them is not known.")
+
+
+@pytest.mark.parametrize(
+    ("places", "words"),
+    [
+        (["south", "south"], ", in the south"),
+        (["south-east", "south-west"], ", in the south"),
+        (["south-east", "south-east", "north"], ", mostly in the south-east"),
+        (["north", "south"], ""),
+        ([None, None], ""),
+        (["centre", "centre"], ", in the centre"),
+    ],
+)
+def test_a_place_is_named_where_most_of_the_area_lies(places, words):
+    said = text(*(change(n, place=place, area_m2=100.0) for n, place in enumerate(places, start=1)))
+    assert said == f"{len(places)} changes were found, {len(places)}00 m2 in all{words}."
+
+
+def test_totals_are_by_direction_and_by_class():
+    made = summary_of([appeared(1, came=("building", "road")), appeared(2), gone(3), change(4)]).as_dict()
+    assert made["changes"] == 4 and made["area_m2"] == 401.0
+    one, two = {"changes": 1, "area_m2": 100.25}, {"changes": 2, "area_m2": 200.5}
+    assert made["directions"] == {"appeared": two, "disappeared": one, "unnamed": one}
+    assert made["came"] == {"building": two, "road": one} and made["gone"] == {"trees": one}
+
+
+@pytest.mark.parametrize(
+    ("area", "words"), [(0, "0 m2"), (9_999, "9,999 m2"), (10_000, "1.0 ha"), (2.34e6, "2.3 km2")]
+)
+def test_areas_have_the_unit_that_fits(area, words):
+    assert area_in_words(area) == words
+
+
+CLASSES = st.lists(st.sampled_from(["building", "road", "trees", "water", "grass"]), max_size=3, unique=True)
+
+
+@given(st.lists(st.tuples(CLASSES, CLASSES, st.integers(1, 500), st.floats(1, 1e7)), max_size=8))
+def test_every_number_is_in_the_table(rows):
+    changes = [
+        change(n, came=tuple(came), gone=tuple(taken), count=count, area_m2=area)
+        for n, (came, taken, count, area) in enumerate(rows, start=1)
+    ]
+    said = text(*changes)
+    sizes = {
+        f"{value:,.{digits}f}"
+        for total in [sum(one.area_m2 for one in changes)]
+        for value, digits in ((total, 0), (total / 1e4, 1), (total / 1e6, 1))
+    }
+    counts = {len(changes), sum(not (one.came or one.gone) for one in changes)}
+    for names in ("came", "gone"):
+        for name in ("building", "road", "trees", "water", "grass"):
+            having = [one for one in changes if name in getattr(one, names)]
+            counts |= {len(having), sum(one.count for one in having)}
+            counts.add(sum(one.count for one in having if name not in one.came))
+    for number in re.findall(r"\d[\d,.]*\d|\d", re.sub(r"k?m2", "", said)):
+        assert number in sizes or int(number.replace(",", "")) in counts

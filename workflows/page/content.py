@@ -1,0 +1,126 @@
+"""What a page knows of a report: plain values, and texts in which nothing steers who reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import shapely
+from shapely.geometry import MultiPolygon, shape
+
+from tiling import Window
+from workflows.page.imagery import Imagery, Picture, data_address
+from workflows.report.change import Change, feature_of
+from workflows.report.formats import text_in
+from workflows.report.record import hash_of
+from workflows.report.report import ChangeReport
+from workflows.report.summary import summary_of
+from workflows.scene.pixels import STEPS
+from workflows.texts import shown
+
+VERSION = 1
+# Fields of a change that the page shows as they are.
+_FIELDS = (
+    "id", "caption", "alternatives", "score", "change_probability", "area_m2", "count", "direction", "came",
+    "gone", "before_cover", "largest_m2", "median_m2", "place", "arrangement", "caption_confident",
+    "review_status", "reviewer", "reviewer_caption", "reviewer_note",
+)  # fmt: skip
+
+
+def report_content(
+    report: ChangeReport, outlines: Sequence[MultiPolygon], window: Window, gsd: float, name: str
+) -> dict[str, Any]:
+    """Return everything that a page shows but the pictures.
+
+    Args:
+        report: the changes and the run record.
+        outlines: of the changes, in pixels of the working grid.
+        window: the pixels of it that are shown; the page counts from its corner.
+        gsd: metres per pixel.
+        name: of the file of the report.
+    """
+    run = report.run
+    scenes = {
+        role: {
+            "name": text_in(run, "inputs", role, "path"),
+            "date": text_in(run, "inputs", role, "date"),
+        }
+        for role in ("before", "after")
+    }
+    warnings = run.get("warnings")
+    content = {
+        "version": VERSION,
+        # What marks belong to: the run, whatever the file is called.
+        "report": hash_of(run),
+        "name": name,
+        "scenes": scenes,
+        "model": {key: text_in(run, "model", key) for key in ("name", "version")},
+        "started": text_in(run, "started"),
+        "rscc": text_in(run, "versions", "rscc"),
+        "warnings": warnings if isinstance(warnings, list) else [],
+        "summary": summary_of(report.changes).as_dict(),
+        "width": window.width,
+        "height": window.height,
+        "gsd": gsd,
+        "steps": STEPS,
+        "changes": [
+            _change(change, outline, window) for change, outline in zip(report.changes, outlines, strict=True)
+        ],
+    }
+    return {key: _legible(value) for key, value in content.items()}
+
+
+def imagery_content(imagery: Imagery, window: Window) -> dict[str, Any]:
+    """Return the pictures of a page and where they lie."""
+
+    def placed(picture: Picture) -> dict[str, Any]:
+        return {
+            "box": [
+                picture.window.col_off - window.col_off,
+                picture.window.row_off - window.row_off,
+                picture.window.width,
+                picture.window.height,
+            ],
+            "before": data_address(picture.before),
+            "after": data_address(picture.after),
+        }
+
+    return {
+        "whole": placed(imagery.whole),
+        "parts": [placed(part) for part in imagery.parts],
+        "reduced": round(imagery.whole.reduced, 3),
+    }
+
+
+def _change(change: Change, outline: MultiPolygon, window: Window) -> dict[str, Any]:
+    # As it is written, so that a report that was read has the same page.
+    feature = feature_of(change)
+    properties = feature["properties"]
+    place = shapely.normalize(shape(feature["geometry"])).representative_point()
+    return {
+        **{name: properties[name] for name in _FIELDS},
+        "lon": round(place.x, 6),
+        "lat": round(place.y, 6),
+        "rings": [
+            _ring(ring.coords, window)
+            for polygon in outline.geoms
+            for ring in (polygon.exterior, *polygon.interiors)
+        ],
+    }
+
+
+def _ring(coordinates: Any, window: Window) -> list[int]:
+    """Return x and y of the first corner and then of each step to the next, in parts of a pixel."""
+    corners = np.asarray(coordinates)[:-1] - (window.col_off, window.row_off)  # (n, 2)
+    whole = np.rint(corners * STEPS).astype(int)
+    return [int(value) for value in np.diff(whole, axis=0, prepend=0).ravel()]
+
+
+def _legible(value: Any) -> Any:
+    """Return plain values with every text as it is shown in a terminal: all its characters can be seen."""
+    if isinstance(value, str):
+        return shown(value)
+    if isinstance(value, Mapping):
+        return {shown(key): _legible(one) for key, one in value.items()}
+    return [_legible(one) for one in value] if isinstance(value, list) else value

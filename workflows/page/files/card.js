@@ -1,0 +1,75 @@
+// The change that is chosen: its words, its facts, both dates, and the verdict.
+const card = $("#card");
+
+function select(change, moving = true) {
+  if (state.selected) $("button", state.selected.row).removeAttribute("aria-current");
+  state.selected = change;
+  card.hidden = !change;
+  map.classList.toggle("chosen", Boolean(change));
+  redraw("outlines");
+  settled();
+  if (!change) return;
+  const button = $("button", change.row);
+  button.ariaCurrent = "true";
+  // Who goes through the list by keys stays in it.
+  if (list.contains(document.activeElement)) button.focus({ preventScroll: true });
+  if (change.row.isConnected) change.row.scrollIntoView({ block: "nearest" });
+  showCard(change);
+  flyToBox(change.box, moving);
+  const place = state.listed.indexOf(change) + 1;
+  const where = place ? `, ${place} of ${state.listed.length}` : "";
+  say(`Change ${change.id}${where}: ${change.caption.slice(0, 300)}`);
+}
+
+// The next or previous of the list; from nothing the first or last.
+function step(by) {
+  const { listed, selected } = state;
+  if (!listed.length) return;
+  const at = listed.indexOf(selected);
+  select(listed[at < 0 ? (by > 0 ? 0 : listed.length - 1) : (at + by + listed.length) % listed.length]);
+}
+
+function term(name, value) {
+  return value ? [element("dt", { textContent: name }), element("dd", { dir: "auto", textContent: value })] : [];
+}
+
+function showCard(change) {
+  $("h2", card).textContent = `Change ${change.id}`;
+  $(".sign", card).replaceWith(signOf(change));
+  $(".caption", card).textContent = change.caption_confident ? change.caption : `${change.caption} (not sure)`;
+  const size = change.count > 1 && change.median_m2
+    ? `${areaWords(change.area_m2)} in ${counted(change.count, "outline")}, median ${areaWords(change.median_m2)}`
+    : areaWords(change.area_m2);
+  $("dl", card).replaceChildren(
+    ...term("Came", change.came.join(", ")),
+    ...term("Gone", change.gone.join(", ")),
+    ...term("Before", change.before_cover.join(", ")),
+    ...term("Area", size),
+    ...term("Lies", [change.place, change.arrangement === "alone" ? null : change.arrangement].filter(Boolean).join(", ")),
+    ...term("Score", `${change.score.toFixed(2)}, probability of change ${change.change_probability.toFixed(2)}`),
+    ...term("At", `${change.lat.toFixed(5)}, ${change.lon.toFixed(5)}`),
+  );
+  drawPair(change);
+  $("#others").replaceChildren(...change.alternatives.map((value) => element("option", { value })));
+  showReview(change);
+}
+
+function drawPair(change) {
+  if (state.selected !== change) return;
+  $$("canvas", card).forEach((one, i) => drawChip(one, DATES[i], change, () => drawPair(change)));
+}
+
+function showReview(change) {
+  const is = markOf(change);
+  VERDICTS.forEach((verdict, i) => {
+    $(`[data-key="${i + 1}"]`, card).ariaPressed = String(is?.verdict === verdict);
+  });
+  $("#right-words").hidden = is?.verdict !== "wrong words";
+  $("#right-words input").value = is?.caption ?? "";
+  $("#note").value = is?.note ?? "";
+  $("#note").disabled = $("#right-words input").disabled = !marks.has(change.id);
+  $("#note").placeholder = $("#note").disabled ? "after a verdict" : "";
+}
+
+$("#right-words input").addEventListener("change", (event) => amend(state.selected, { caption: event.target.value.trim() }));
+$("#note").addEventListener("change", (event) => amend(state.selected, { note: event.target.value.trim() }));

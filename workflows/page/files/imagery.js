@@ -1,0 +1,95 @@
+// The pictures of both dates: the whole ground at several sizes, and sharper parts that are decoded when needed.
+// They stand behind this script, so that the list can be used before they have been read.
+const DATES = ["before", "after"];
+const MOST_LOADED = 96;
+const wholes = { before: [], after: [] };
+let parts = [];
+let overview = [0, 0, report.width, report.height];
+let clock = 0;
+
+function picture(address) {
+  const image = new Image();
+  image.src = address;
+  return image.decode().then(() => image);
+}
+
+// Halved again and again, so that a picture much smaller than its pixels is drawn fast and without shimmer.
+function halvings(image) {
+  const sizes = [image];
+  let [width, height] = [image.naturalWidth, image.naturalHeight];
+  while (Math.max(width, height) > 768) {
+    width = Math.max(1, width >> 1);
+    height = Math.max(1, height >> 1);
+    const smaller = element("canvas", { width, height });
+    smaller.getContext("2d").drawImage(sizes.at(-1), 0, 0, width, height);
+    sizes.push(smaller);
+  }
+  return sizes;
+}
+
+// Return how many pixels of the working grid there are to one of the whole picture, a side.
+async function loadImagery() {
+  const imagery = JSON.parse(document.getElementById("imagery").textContent);
+  parts = imagery.parts.map((part) => ({ ...part, images: null, loading: false, used: 0 }));
+  overview = imagery.whole.box;
+  const images = await Promise.all(DATES.map((date) => picture(imagery.whole[date])));
+  DATES.forEach((date, i) => (wholes[date] = halvings(images[i])));
+  return imagery.reduced;
+}
+
+function loadPart(part, done) {
+  if (part.images || part.loading) return;
+  part.loading = true;
+  Promise.all(DATES.map((date) => picture(part[date]))).then((images) => {
+    part.images = images;
+    part.loading = false;
+    const loaded = parts.filter((one) => one.images);
+    if (loaded.length > MOST_LOADED) loaded.sort((a, b) => a.used - b.used)[0].images = null;
+    done();
+  });
+}
+
+const meets = (a, b) => a[0] < b[2] && a[2] > b[0] && a[1] < b[3] && a[3] > b[1];
+const boxOf = ([x, y, width, height]) => [x, y, x + width, y + height];
+
+// Draw one date; the context's transform takes page pixels to `scale` times as many device pixels. `seen` is
+// what is visible, in page pixels; `later` is called when a sharper picture has come.
+function drawDate(context, date, seen, scale, later) {
+  const [x, y, width, height] = overview;
+  const sizes = wholes[date];
+  if (!sizes.length) return;
+  const full = sizes[0].naturalWidth / width;
+  const level = clamp(Math.floor(Math.log2(full / scale)), 0, sizes.length - 1);
+  context.imageSmoothingEnabled = scale < 6;
+  context.imageSmoothingQuality = "medium";
+  context.drawImage(sizes[level], x, y, width, height);
+  if (scale <= full * 1.1) return;
+  clock += 1;
+  for (const part of parts) {
+    if (!meets(boxOf(part.box), seen)) continue;
+    part.used = clock;
+    if (part.images) context.drawImage(part.images[DATES.indexOf(date)], ...part.box);
+    else loadPart(part, later);
+  }
+}
+
+// Draw a change and what is around it into a small canvas.
+function drawChip(canvas, date, change, later) {
+  const context = canvas.getContext("2d");
+  const [west, north, east, south] = change.box;
+  const side = Math.max(east - west, south - north, 24) * 1.35;
+  const [left, top] = [(west + east - side) / 2, (north + south - side) / 2];
+  const scale = canvas.width / side;
+  context.setTransform(1, 0, 0, 1, 0, 0);
+  context.clearRect(0, 0, canvas.width, canvas.height);
+  context.setTransform(scale, 0, 0, scale, -left * scale, -top * scale);
+  drawDate(context, date, [left, top, left + side, top + side], scale, later);
+  context.lineJoin = "round";
+  // In a small canvas thick lines would hide what they go around.
+  const line = clamp(canvas.width / 110, 0.8, 2);
+  for (const [width, colour] of [[2.2 * line, "rgba(0,0,0,.55)"], [line, DIRECTIONS[change.direction].colour]]) {
+    context.lineWidth = width / scale;
+    context.strokeStyle = colour;
+    context.stroke(pathOf(change));
+  }
+}

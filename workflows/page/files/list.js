@@ -1,0 +1,151 @@
+// The list: a button for each change, in the order and with the filters that were chosen. All buttons are in the
+// page, so that search, print and screen readers find them; the browser leaves out what is not seen.
+const list = $("#list");
+const CHIP = 64;
+const AREAS = 100;
+const largestArea = Math.max(1, ...changes.map((one) => one.area_m2));
+const ORDERS = {
+  id: (a, b) => a.id - b.id,
+  area: (a, b) => b.area_m2 - a.area_m2,
+  score: (a, b) => b.score - a.score,
+  doubt: (a, b) => a.score - b.score,
+  kind: (a, b) => a.kinds[0].localeCompare(b.kinds[0]) || a.direction.localeCompare(b.direction),
+};
+const chosen = { kinds: new Set(), directions: new Set() };
+
+function factWords(change) {
+  return [
+    `#${change.id}`,
+    areaWords(change.area_m2),
+    change.count > 1 ? counted(change.count, "outline") : null,
+    `score ${change.score.toFixed(2)}`,
+    change.place,
+  ].filter(Boolean).join(" \u00b7 ");
+}
+
+function signOf(change) {
+  const sign = element("span", { className: `sign ${change.direction}`, textContent: DIRECTIONS[change.direction].sign });
+  sign.title = change.direction === "unnamed" ? "what came or is gone is not told" : change.direction;
+  return sign;
+}
+
+function rowOf(change) {
+  const words = element(
+    "span",
+    { className: "words" },
+    element("span", { className: "caption", dir: "auto", textContent: change.caption }),
+    element("span", { className: "facts", dir: "auto", textContent: factWords(change) }),
+  );
+  const mark_ = element("span", { className: "mark" });
+  const button = element("button", { type: "button" }, element("span", { className: "pair" }), words, signOf(change), mark_);
+  button.append(element("span", { className: "unseen", textContent: change.direction }));
+  button.addEventListener("click", () => select(change));
+  button.addEventListener("pointerenter", () => { state.hovered = change; compose(); });
+  button.addEventListener("pointerleave", () => { state.hovered = null; compose(); });
+  change.row = element("li", {}, button);
+  change.row.change = change;
+}
+
+// Chips are drawn when their row comes into view, and given up when it leaves.
+const seer = new IntersectionObserver((entries) => {
+  for (const { target, isIntersecting } of entries) {
+    if (isIntersecting) drawChips(target.change);
+    else $(".pair", target).replaceChildren();
+  }
+}, { root: $("aside"), rootMargin: "300px" });
+
+function drawChips(change) {
+  const ratio = Math.min(devicePixelRatio || 1, 2);
+  const holder = $(".pair", change.row);
+  if (!holder.firstChild) {
+    for (const date of DATES) holder.append(element("canvas", { width: CHIP * ratio, height: CHIP * ratio, ariaHidden: "true" }));
+  }
+  const again = () => holder.isConnected && holder.firstChild && drawChips(change);
+  DATES.forEach((date, i) => drawChip(holder.children[i], date, change, again));
+}
+
+function leastArea() {
+  const step = Number($("#area").value);
+  return step ? 10 ** ((step / AREAS) * Math.log10(largestArea)) : 0;
+}
+
+function passes(change, words, score, area, verdict) {
+  return (
+    (!chosen.kinds.size || change.kinds.some((kind) => chosen.kinds.has(kind))) &&
+    (!chosen.directions.size || chosen.directions.has(change.direction)) &&
+    change.score >= score &&
+    change.area_m2 >= area &&
+    words.every((word) => change.words.includes(word)) &&
+    (!verdict || (markOf(change)?.verdict ?? "none") === verdict)
+  );
+}
+
+function listChanges() {
+  const words = $("#search").value.toLowerCase().split(/\s+/).filter(Boolean);
+  const [score, area, verdict] = [$("#score").value / 100, leastArea(), $("#verdict").value];
+  $("#score + output").textContent = score.toFixed(2);
+  $("#area + output").textContent = area ? areaWords(area) : "any";
+  state.listed = changes.filter((one) => passes(one, words, score, area, verdict));
+  state.listed.sort((a, b) => ORDERS[$("#sort").value](a, b) || a.listing - b.listing);
+  list.replaceChildren(...state.listed.map((one) => one.row));
+  const all = state.listed.length === changes.length;
+  $("#count").textContent = all ? counted(changes.length, "change") : `${whole(state.listed.length)} of ${counted(changes.length, "change")}`;
+  $("#empty").hidden = state.listed.length > 0 || changes.length === 0;
+  const set = chosen.kinds.size + chosen.directions.size + (score > 0) + (area > 0) + Boolean(verdict);
+  $("#filters summary").textContent = set ? `Filters (${set})` : "Filters";
+  paths = null;
+  redraw("outlines");
+}
+
+function choices(holder, names, set, label) {
+  for (const [name, number] of names) {
+    const button = element("button", { type: "button", ariaPressed: "false" }, label(name));
+    button.append(element("small", { textContent: ` ${whole(number)}` }));
+    button.addEventListener("click", () => {
+      if (!set.delete(name)) set.add(name);
+      button.ariaPressed = String(set.has(name));
+      listChanges();
+    });
+    holder.append(button);
+  }
+}
+
+function tally(values) {
+  const numbers = new Map();
+  for (const value of values) numbers.set(value, (numbers.get(value) ?? 0) + 1);
+  return [...numbers].sort((a, b) => b[1] - a[1] || a[0].localeCompare(b[0]));
+}
+
+function showVerdict(change) {
+  const verdict = markOf(change)?.verdict;
+  const holder = $(".mark", change.row);
+  holder.textContent = verdict ?? "";
+  holder.className = `mark ${verdict ? verdict.replace(" ", "-") : ""}`;
+  if (state.selected === change) showReview(change);
+}
+
+function startList() {
+  changes.forEach(rowOf);
+  choices($("#kinds"), tally(changes.flatMap((one) => one.kinds)), chosen.kinds, (name) => name);
+  const directions = tally(changes.map((one) => one.direction));
+  choices($("#directions"), directions, chosen.directions, (name) => `${DIRECTIONS[name].sign} ${name}`);
+  for (const [name] of directions) {
+    $("#legend").append(element("span", { className: `sign ${name}`, textContent: DIRECTIONS[name].sign }), ` ${name} `);
+  }
+  for (const name of ["#search", "#score", "#area"]) $(name).addEventListener("input", listChanges);
+  for (const name of ["#sort", "#verdict"]) $(name).addEventListener("change", listChanges);
+  $("#reset").addEventListener("click", () => {
+    for (const set of Object.values(chosen)) set.clear();
+    for (const button of $$(".chips button")) button.ariaPressed = "false";
+    $("#search").value = $("#verdict").value = "";
+    $("#score").value = $("#area").value = 0;
+    listChanges();
+  });
+  for (const change of changes) if (markOf(change)) showVerdict(change);
+  listChanges();
+}
+
+// After the pictures have come.
+function watchRows() {
+  for (const change of changes) seer.observe(change.row);
+}

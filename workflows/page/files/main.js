@@ -1,0 +1,133 @@
+// Summary, keys, permalink, print, and the start.
+const { scenes, summary } = report;
+let settling = 0;
+
+// The address tells what is seen, a moment after it has come to rest.
+function settled() {
+  clearTimeout(settling);
+  settling = setTimeout(() => {
+    const words = [
+      state.selected ? `change=${state.selected.id}` : null,
+      `at=${view.x.toFixed(1)},${view.y.toFixed(1)},${view.zoom.toFixed(4)}`,
+      state.blinking ? null : `split=${state.split.toFixed(3)}`,
+    ].filter(Boolean);
+    try {
+      history.replaceState(null, "", `#${words.join("&")}`);
+    } catch {
+      // Some browsers let no page that is a file have a history; the page works without.
+    }
+  }, 250);
+}
+
+// Go where the address says; true where it says anything.
+function followAddress() {
+  const said = new Map(location.hash.slice(1).split("&").map((word) => word.split("=")));
+  const numbers = (said.get("at") ?? "").split(",").map(Number);
+  const change = changes.find((one) => String(one.id) === said.get("change"));
+  const split = Number.parseFloat(said.get("split"));
+  if (Number.isFinite(split)) setSplit(split);
+  select(change ?? null, false);
+  if (numbers.length === 3 && numbers.every(Number.isFinite) && numbers[2] > 0) flyTo(...numbers, false);
+  else if (!change) fit(false);
+}
+
+function nameOf(path) {
+  return (path ?? "").split(/[\\/]/).at(-1);
+}
+
+function showSummary() {
+  const [before, after] = DATES.map((date) => scenes[date].date);
+  const dates = before && after ? `${before} to ${after}` : "";
+  document.title = ["What changed", dates, report.name].filter(Boolean).join(" \u00b7 ");
+  $("h1 span").textContent = dates;
+  const said = summary.text.replace(/\b(k?m)2\b/g, "$1\u00b2");
+  $("#said").textContent = said;
+  canvas.ariaLabel = `Both dates and the outlines of the changes. ${said}`;
+  for (const date of DATES) $(`#date-${date} span`).textContent = scenes[date].date ?? nameOf(scenes[date].name);
+  for (const [name, total] of Object.entries(summary.directions)) {
+    const sign = element("span", { className: `sign ${name}`, textContent: DIRECTIONS[name].sign });
+    const words = `${whole(total.changes)} ${name}, ${areaWords(total.area_m2)}`;
+    $("#totals").append(element("p", {}, sign, ` ${words}`));
+  }
+  for (const [title_, totals] of [["Came", summary.came], ["Gone", summary.gone]]) {
+    const words = Object.entries(totals).map(([name, total]) => `${name} in ${whole(total.changes)}`);
+    if (words.length) $("#totals").append(element("p", {}, element("b", { textContent: `${title_} ` }), words.join(", ")));
+  }
+  $("#notes").hidden = report.warnings.length === 0;
+  $("#notes summary").textContent = counted(report.warnings.length, "warning");
+  $("#notes ul").append(...report.warnings.map((one) => element("li", { dir: "auto", textContent: String(one) })));
+  $("#made dl").append(
+    ...term("Before", [scenes.before.name, scenes.before.date].filter(Boolean).join(", ")),
+    ...term("After", [scenes.after.name, scenes.after.date].filter(Boolean).join(", ")),
+    ...term("Report", report.name),
+    ...term("Model", [report.model.name, report.model.version].filter(Boolean).join(" ")),
+    ...term("Made", [report.started, report.rscc ? `rscc ${report.rscc}` : null].filter(Boolean).join(", ")),
+  );
+}
+
+function showScale(reduced) {
+  const words = reduced > 1.02
+    ? `the pictures show ${(report.gsd * reduced).toPrecision(2)} m per pixel, sharper around changes; the search saw ${report.gsd} m`
+    : `${report.gsd} m per pixel, as searched`;
+  $("#made dl").append(...term("Scale", words));
+}
+
+const ACTIONS = {
+  a: () => { stopBlinking(); setSplit(1); },
+  s: () => { stopBlinking(); setSplit(0.5); },
+  d: () => { stopBlinking(); setSplit(0); },
+  b: blink,
+  o: () => {
+    state.outlines = !state.outlines;
+    $('#tools [data-key="o"]').ariaPressed = String(state.outlines);
+    compose();
+  },
+  "+": () => zoomAt(width / 2, height / 2, 1.6),
+  "-": () => zoomAt(width / 2, height / 2, 1 / 1.6),
+  f: () => fit(),
+  "?": () => $("#keys").showModal(),
+  "/": () => $("#search").focus(),
+  ArrowLeft: () => step(-1),
+  ArrowUp: () => step(-1),
+  ArrowRight: () => step(1),
+  ArrowDown: () => step(1),
+  Escape: () => select(null),
+  ...Object.fromEntries(VERDICTS.map((verdict, i) => [i + 1, () => state.selected && mark(state.selected, verdict)])),
+};
+ACTIONS["="] = ACTIONS["+"];
+
+document.addEventListener("keydown", (event) => {
+  const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
+  const typing = event.target.matches("input:not([type=range]), select, textarea");
+  const sliding = event.target.matches("input[type=range]") && /^(Arrow|Home|End|Page)/.test(key);
+  if (event.ctrlKey || event.metaKey || event.altKey || $("#keys").open || sliding) return;
+  if (typing) {
+    if (key !== "Escape") return;
+    // Else a search field would be emptied, and tell nobody.
+    event.preventDefault();
+    event.target.blur();
+    return;
+  }
+  if (!Object.hasOwn(ACTIONS, key)) return;
+  event.preventDefault();
+  ACTIONS[key]();
+});
+
+for (const button of $$("[data-key]")) button.addEventListener("click", () => ACTIONS[button.dataset.key]());
+
+addEventListener("hashchange", followAddress);
+addEventListener("beforeprint", () => state.listed.slice(0, 300).forEach(drawChips));
+new ResizeObserver(resize).observe(map);
+
+showSummary();
+startList();
+showMarks();
+resize();
+followAddress();
+addEventListener("DOMContentLoaded", async () => {
+  showScale(await loadImagery());
+  watchRows();
+  if (state.selected) drawPair(state.selected);
+  redraw();
+  document.documentElement.dataset.ready = "";
+});

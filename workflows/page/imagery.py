@@ -1,0 +1,224 @@
+"""Both dates as pictures within a budget of bytes: one of the whole ground, sharper ones around changes.
+
+Scenes are read in windows, so memory does not grow with them. What is nodata is transparent.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+from base64 import b64encode
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from PIL import Image
+from shapely.geometry import MultiPolygon
+
+from tiling import ScenePair, Window
+from workflows.progress import Progress, tell
+
+# Of the picture of the whole ground: what phones decode without trouble.
+MOST_PIXELS = 8_000_000
+MOST_SIDE = 8192
+QUALITY = 80
+# Share of the bytes that the picture of the whole ground may take where there are changes to be seen sharper.
+WHOLE_SHARE = 0.5
+# Pixels of the working grid: the side of the parts that are kept sharp, and what is seen around a change.
+PART, AROUND = 256, 24
+# Pixels that are read at once, a side.
+READ = 1024
+# What a byte takes in a text (base64).
+AS_TEXT = 4 / 3
+# What stands beside both dates of a picture: their names, their place, the heads of their addresses.
+BESIDE = 150
+# Share of the bytes that a picture is shrunk to.
+ENOUGH = 0.9
+_SAMPLES, _TRIES = 6, 5
+
+Dates = tuple[Image.Image, Image.Image]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A part of the ground on both dates.
+
+    Attributes:
+        window: the pixels of the working grid that it shows.
+        size: its own width and height in pixels.
+        before, after: WebP.
+    """
+
+    window: Window
+    size: tuple[int, int]
+    before: bytes
+    after: bytes
+
+    @property
+    def bytes_as_text(self) -> int:
+        """What it takes in a page."""
+        return round((len(self.before) + len(self.after)) * AS_TEXT) + BESIDE
+
+    @property
+    def reduced(self) -> float:
+        """How many pixels of the working grid there are to one of the picture, a side; 1 at full detail."""
+        return self.window.width / self.size[0]
+
+
+@dataclass(frozen=True)
+class Imagery:
+    """What a page shows of a pair of scenes: the whole ground, and parts of it in more detail."""
+
+    whole: Picture
+    parts: tuple[Picture, ...] = ()
+
+
+def imagery_of(
+    pair: ScenePair,
+    window: Window,
+    outlines: Sequence[MultiPolygon],
+    most: int,
+    progress: Progress | None = None,
+) -> Imagery:
+    """Make the pictures of a page.
+
+    Progress is reported as the stage ``page``.
+
+    Args:
+        pair: the scenes.
+        window: the pixels of the working grid that are shown.
+        outlines: of the changes, in pixels of the working grid.
+        most: bytes that all pictures may take as text.
+
+    Raises:
+        SceneDamaged: pixels of a file cannot be decoded.
+    """
+    dates = _reduced(pair, window, _reduction(window), progress)
+    whole = _picture(window, dates)
+    if whole.reduced == 1 and whole.bytes_as_text <= most:
+        return Imagery(whole)
+    if whole.bytes_as_text > (share := most * (WHOLE_SHARE if outlines else 1)):
+        whole = _shrunk(whole, dates, share)
+    return Imagery(whole, tuple(_parts(pair, window, outlines, whole.reduced, most - whole.bytes_as_text)))
+
+
+def _shrunk(whole: Picture, dates: Dates, share: float) -> Picture:
+    """Return the largest picture found that takes at most ``share`` bytes; without one the last tried."""
+    # Bytes grow about as the number of pixels does; what is tried lies between what fits and what does not.
+    fits, fails, made, best = 0.0, 1.0, whole, None
+    scale = 1.0
+    for _ in range(_TRIES):
+        wanted = scale * math.sqrt(ENOUGH * share / made.bytes_as_text)
+        scale = wanted if fits < wanted < fails else (fits + fails) / 2
+        width, height = (max(1, round(side * scale)) for side in whole.size)
+        before, after = (date.resize((width, height), Image.Resampling.BOX) for date in dates)
+        made = _picture(whole.window, (before, after))
+        if made.bytes_as_text > share:
+            fails = scale
+            continue
+        fits, best = scale, made
+        if made.bytes_as_text >= (2 * ENOUGH - 1) * share:
+            break
+    return best or made
+
+
+def _reduction(window: Window) -> int:
+    """Return by how many pixels a side the whole ground is reduced at least."""
+    by_area = math.ceil(math.sqrt(window.width * window.height / MOST_PIXELS))
+    return max(1, by_area, math.ceil(max(window.width, window.height) / MOST_SIDE))
+
+
+def _reduced(pair: ScenePair, window: Window, by: int, progress: Progress | None) -> Dates:
+    """Return both dates of a window, each pixel the mean of ``by`` x ``by`` valid ones."""
+    size = (math.ceil(window.width / by), math.ceil(window.height / by))
+    dates = (Image.new("RGBA", size), Image.new("RGBA", size))
+    step = by * max(1, READ // by)
+    corners = [(col, row) for row in range(0, window.height, step) for col in range(0, window.width, step)]
+    for done, (col, row) in enumerate(corners, start=1):
+        block = Window(window.col_off + col, window.row_off + row, step, step).intersection(window)
+        for date, image in zip(dates, _read(pair, block, by), strict=True):
+            date.paste(image, (col // by, row // by))
+        tell(progress, "page", done, len(corners))
+    return dates
+
+
+def _read(pair: ScenePair, window: Window, by: int) -> Dates:
+    """Return both dates of a small window, reduced."""
+    rows, cols = math.ceil(window.height / by), math.ceil(window.width / by)
+    padded = Window(window.col_off, window.row_off, cols * by, rows * by)
+    before, after, valid = pair.read(padded)
+    # What is read beyond the window is no part of the mean.
+    valid[window.height :], valid[:, window.width :] = False, False
+    count = valid.reshape(rows, by, cols, by).sum(axis=(1, 3))  # (rows, cols)
+
+    def mean(date: np.ndarray) -> Image.Image:
+        cells = np.where(valid, date, 0).reshape(3, rows, by, cols, by)
+        colour = cells.sum(axis=(2, 4), dtype=np.uint32) // np.maximum(count, 1)
+        pixels = np.concatenate([colour, np.where(count > 0, 255, 0)[None]]).astype(np.uint8)
+        return Image.fromarray(np.ascontiguousarray(pixels.transpose(1, 2, 0)), "RGBA")
+
+    return mean(before), mean(after)
+
+
+def _parts(
+    pair: ScenePair, window: Window, outlines: Sequence[MultiPolygon], reduced: float, most: float
+) -> Iterator[Picture]:
+    """Yield parts around changes in more detail than the whole has it, as many as there are bytes for.
+
+    Those that show most changes come first.
+    """
+    touched = Counter(place for outline in outlines for place in set(_places(window, outline)))
+    places = sorted(touched, key=lambda place: (-touched[place], place))
+    blocks = [
+        Window(window.col_off + col * PART, window.row_off + row * PART, PART, PART).intersection(window)
+        for row, col in places
+    ]
+    sizes = [2**power for power in range(32) if 2 ** (power + 0.5) <= reduced]
+    if not blocks or not sizes:
+        return
+    samples = blocks[:: math.ceil(len(blocks) / _SAMPLES)]
+    for by in sizes:
+        taken = [_picture(block, _read(pair, block, by)).bytes_as_text for block in samples]
+        if sum(taken) / len(taken) * len(blocks) <= most:
+            break
+    for block in blocks:
+        picture = _picture(block, _read(pair, block, by))
+        if picture.bytes_as_text > most:
+            return
+        most -= picture.bytes_as_text
+        yield picture
+
+
+def _places(window: Window, outline: MultiPolygon) -> Iterator[tuple[int, int]]:
+    """Yield row and column of the parts of a window that an outline and what is around it touch."""
+    for polygon in outline.geoms:
+        west, north, east, south = polygon.bounds
+        cols, rows = (
+            range(
+                max(0, int(low - first - AROUND)) // PART,
+                int(min(size - 1, max(0, high - first + AROUND))) // PART + 1,
+            )
+            for low, high, first, size in (
+                (west, east, window.col_off, window.width),
+                (north, south, window.row_off, window.height),
+            )
+        )
+        yield from ((row, col) for row in rows for col in cols)
+
+
+def _picture(window: Window, dates: Dates) -> Picture:
+    before, after = map(_encoded, dates)
+    return Picture(window, dates[0].size, before, after)
+
+
+def _encoded(image: Image.Image) -> bytes:
+    content = io.BytesIO()
+    opaque = image.getchannel("A").getextrema()[0] == 255
+    (image.convert("RGB") if opaque else image).save(content, "WEBP", quality=QUALITY)
+    return content.getvalue()
+
+
+def data_address(picture: bytes) -> str:
+    """Return the address of a picture that is written out in the page."""
+    return f"data:image/webp;base64,{b64encode(picture).decode()}"

@@ -1,0 +1,185 @@
+"""A whole scene in two or three sentences; each number is a sum over the attributes of its changes."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rscc.text.facts import BUILT
+from workflows.report.change import LARGE_BUILDING, Change
+
+DIRECTIONS = ("appeared", "disappeared", "replaced")
+UNNAMED = "unnamed"
+"""The direction, in totals, of changes of which it is not known what came or is gone."""
+BUILDING = "building"
+# A part of the scene that has at least this share of the area is named.
+MOSTLY = 2 / 3
+# Classes whose names are no single things: "trees", not "a trees".
+_MASSES = ("trees", "grass", "bare ground", "farmland", "water")
+_HECTARE, _SQUARE_KILOMETRE = 10_000.0, 1_000_000.0
+
+
+@dataclass(frozen=True)
+class Total:
+    """How many changes have something in common, and their area in square metres."""
+
+    changes: int
+    area_m2: float
+
+    @classmethod
+    def of(cls, changes: Sequence[Change]) -> Total:
+        """Add up some changes."""
+        return cls(len(changes), sum(change.area_m2 for change in changes))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values, the area with 2 decimals."""
+        return {"changes": self.changes, "area_m2": round(self.area_m2, 2)}
+
+
+@dataclass(frozen=True)
+class SceneSummary:
+    """What a report comes to.
+
+    Attributes:
+        text: two or three sentences.
+        total: of all changes.
+        directions: ``appeared``, ``disappeared``, ``replaced`` and :data:`UNNAMED`, those that occur.
+        came, gone: by object class; a change with several counts for each of them.
+    """
+
+    text: str
+    total: Total
+    directions: Mapping[str, Total]
+    came: Mapping[str, Total]
+    gone: Mapping[str, Total]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        groups = {"directions": self.directions, "came": self.came, "gone": self.gone}
+        plain = {name: {key: one.as_dict() for key, one in totals.items()} for name, totals in groups.items()}
+        return {"text": self.text, **self.total.as_dict(), **plain}
+
+
+def summary_of(changes: Sequence[Change]) -> SceneSummary:
+    """Add up the changes of a report and say what they come to."""
+    directions = {
+        name: Total.of([change for change in changes if change.direction == name]) for name in DIRECTIONS
+    }
+    directions[UNNAMED] = Total.of([change for change in changes if change.direction not in DIRECTIONS])
+    return SceneSummary(
+        " ".join(_sentences(changes)),
+        Total.of(changes),
+        {name: total for name, total in directions.items() if total.changes},
+        _by_class(changes, "came"),
+        _by_class(changes, "gone"),
+    )
+
+
+def area_in_words(area: float) -> str:
+    """Say how large something is, in the unit that people take for it; ``area`` in square metres."""
+    if area >= _SQUARE_KILOMETRE:
+        return f"{area / _SQUARE_KILOMETRE:,.1f} km2"
+    if area >= _HECTARE:
+        return f"{area / _HECTARE:,.1f} ha"
+    return f"{area:,.0f} m2"
+
+
+def _by_class(changes: Sequence[Change], attribute: str) -> dict[str, Total]:
+    """Return the totals of each class of ``came`` or ``gone``, the most frequent first."""
+    counts = Counter(name for change in changes for name in set(getattr(change, attribute)))
+    names = sorted(counts, key=lambda name: (-counts[name], name))
+    return {name: Total.of([one for one in changes if name in getattr(one, attribute)]) for name in names}
+
+
+def _sentences(changes: Sequence[Change]) -> list[str]:
+    if not changes:
+        return ["No change was found."]
+    named = [change for change in changes if change.came or change.gone]
+    size = f"{area_in_words(Total.of(changes).area_m2)}{' in all' if len(changes) > 1 else ''}"
+    found = f"{_number(len(changes), 'change')} {_were(len(changes))} found, {size}{_where(changes)}"
+    if not named:
+        return [f"{found}."]
+    sentences = [f"{found}: {'; '.join(_clauses(named))}."]
+    if len(named) < len(changes):
+        left = len(changes) - len(named)
+        sentences.append(f"What changed in {left:,} of them is not known.")
+    elif not any(change.gone for change in changes):
+        sentences.append("Nothing was found to be removed.")
+    return sentences
+
+
+def _clauses(changes: Sequence[Change]) -> list[str]:
+    """Say what came and what is gone, by what was done to it."""
+    clauses = []
+    for attribute, is_kind, verb in (
+        ("came", lambda name: name in BUILT, "built"),
+        ("came", lambda name: name not in BUILT, None),
+        ("gone", lambda name: True, "gone"),
+    ):
+        having = _by_class(changes, attribute)
+        # Buildings first: they are counted.
+        names = sorted((name for name in having if is_kind(name)), key=lambda name: name != BUILDING)
+        things = [_thing(name, changes, attribute) for name in names]
+        if not things:
+            continue
+        plural = len(things) > 1 or things[0][1]
+        done = "appeared" if verb is None else f"{'were' if plural else 'was'} {verb}"
+        if verb == "gone":
+            done = f"{'are' if plural else 'is'} gone"
+        clauses.append(f"{_listed(words for words, _ in things)} {done}")
+    return clauses
+
+
+def _thing(name: str, changes: Sequence[Change], attribute: str) -> tuple[str, bool]:
+    """Return the words for all of a class that came or is gone, and whether they take a plural verb."""
+    having = [change for change in changes if name in getattr(change, attribute)]
+    several = len(having) > 1
+    places = f" in {len(having):,} places" if several else ""
+    if name == BUILDING:
+        # Where buildings stand in place of others, the number is that of the new ones.
+        counted = [one for one in having if attribute == "came" or BUILDING not in one.came]
+        noun = "building" if any(_is_large(change) for change in having) else "house"
+        if len(counted) < len(having):
+            return f"{noun}s{places}", True
+        count = sum(change.count for change in counted)
+        # Each alone: the places are as many.
+        return f"{_number(count, noun)}{places if count > len(having) else ''}", count > 1
+    if name in _MASSES:
+        return f"{name}{places}", name == "trees"
+    return (f"{name}s{places}", True) if several else (f"a {name}", False)
+
+
+def _is_large(change: Change) -> bool:
+    return change.median_m2 is not None and change.median_m2 >= LARGE_BUILDING
+
+
+def _where(changes: Sequence[Change]) -> str:
+    """Say in which part of the scene the changes lie, where most of their area lies in one."""
+    total = Total.of(changes).area_m2
+    shares: dict[str, float] = defaultdict(float)
+    for change in changes:
+        words = change.place.split("-") if change.place else []
+        for word in {*words, change.place} if change.place else ():
+            shares[word] += change.area_m2
+    # The most exact word that holds.
+    holding = [word for word, area in shares.items() if total and area / total >= MOSTLY]
+    if not holding:
+        return ""
+    word = max(holding, key=lambda one: (len(one.split("-")), shares[one], one))
+    all_of_it = all(change.place and word in (change.place, *change.place.split("-")) for change in changes)
+    return f", {'' if all_of_it else 'mostly '}in the {word}"
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def _were(count: int) -> str:
+    return "was" if count == 1 else "were"
+
+
+def _listed(phrases: Iterable[str]) -> str:
+    several = list(phrases)
+    return " and ".join([", ".join(several[:-1]), several[-1]] if len(several) > 1 else several)
