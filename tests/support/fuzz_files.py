@@ -1,14 +1,15 @@
 """Run the command on damaged copies of sound folders and count what must not happen.
 
-Usage: python tests/support/fuzz_files.py --count 20000 [--first 0] [--seed 1] [--only vrt model] [--keep DIR] [--fresh]
+Usage: python tests/support/fuzz_files.py --count 20000 [--first 0] [--seed 1] [--only vrt model] [--fresh]
+           [--keep DIR]
 
 Every kind of folder is first run undamaged, and must succeed. Each case then copies it, damages one file and
 runs the command there, in a worker process that stays warm; with --fresh in one of its own, whose streams are
 looked at whatever library wrote to them. Counted are errors that are none of ours ("unexpected"), tracebacks,
-ends by a signal, cases over 60 seconds, lines that steer a terminal, outputs that are half written, files that
-are no output and stay, and inputs that changed. What goes wrong is told on stderr as it comes. The summary is
-one line of JSON; a case is made again by its number and the seed, and with --keep the folders of those that
-went wrong stay.
+ends by a signal, cases over 60 seconds, lines that steer a terminal, outputs that are half written, files
+that are no output and stay, and inputs that changed. What goes wrong is told on stderr as it comes. The
+summary is one line of JSON; a case is made again by its number and the seed, and with --keep the folders of
+those that went wrong stay.
 """
 
 from __future__ import annotations
@@ -187,8 +188,11 @@ def _judge(case: Case, base: Base, folder: Path, sums: dict[str, bytes], answer:
 
 
 def _outputs(base: Base, code: int | None) -> set[str]:
-    """Return what a command may leave: its output and the style beside it, nothing where it failed."""
-    return {base.output, f"{Path(base.output).stem}.qml"} if base.output and code == 0 else set()
+    """Return what a command may leave: its output and what belongs to it; nothing where it failed."""
+    if not base.output or code != 0:
+        return set()
+    stem = Path(base.output).stem
+    return {base.output, f"{stem}.qml", f"{stem}_footprints.geojson"}
 
 
 def _new_files(folder: Path, sums: dict[str, bytes]) -> set[str]:
@@ -250,11 +254,10 @@ class _Fresh:
 
     def ask(self, folder: Path, words: tuple[str, ...]) -> dict | None:
         """Return what a command came to, as :meth:`_Worker.ask` does."""
+        command = [sys.executable, str(Path(__file__).with_name("fuzz_bases.py")), *words]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-            process = subprocess.Popen(
-                [sys.executable, str(Path(__file__).with_name("fuzz_bases.py")), *words],
-                cwd=folder, stdout=out, stderr=err, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-            )  # fmt: skip
+            process = subprocess.Popen(command, cwd=folder, stdout=out, stderr=err, env=environment)
             ended = threading.Timer(PATIENCE, process.kill)
             ended.start()
             _, status, used = os.wait4(process.pid, 0)
