@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from workflows.cli.interrupts import INTERRUPTED, MESSAGE, tidy_interrupts
+from workflows.noise import plain_messages
 from workflows.texts import shown
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def main(
     """
     state = State(captioner_factory, card_factory)
     try:
-        with tidy_interrupts():
+        with tidy_interrupts(), plain_messages():
             # Inside, so that Ctrl-C is tidy even before the command is known.
             from workflows.cli.commands import app
 
