@@ -293,9 +293,7 @@ def work(
         _serve(source, channel, name, threads, limits)
 
 
-def _serve(
-    source: ModelSource, channel: Connection, name: str, threads: int, limits: Limits | None
-) -> None:
+def _serve(source: ModelSource, channel: Connection, name: str, threads: int, limits: Limits | None) -> None:
     try:
         captioner = source.captioner()
         if torch := sys.modules.get("torch"):
