@@ -45,6 +45,13 @@ def caption(
     ] = None,
     model: ModelOption = "rscc-base",
     device: DeviceOption = "auto",
+    isolate: Annotated[
+        bool,
+        typer.Option(
+            "--isolate/--no-isolate",
+            help="Read the scenes in a process of its own, with limits on memory, processor time and files.",
+        ),
+    ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing report.")] = False,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
@@ -53,15 +60,20 @@ def caption(
     """Find what changed between BEFORE and AFTER, say it in words, write a map layer."""
     from workflows import caption_scene
     from workflows.cli.terminal import progress_bar, say, say_json, show_warnings, summary
+    from workflows.engines.alone import caption_alone
+    from workflows.engines.tasks import ModelSource
     from workflows.files import check_output, style_path
     from workflows.scene.opening import read_headers
 
     # What can be refused is refused before the model is loaded and the work starts.
     target = check_output(output or _default_output(after), overwrite, (before, after))
-    scenes = read_headers(before, after, options)
-    captioner = context.obj.load_captioner(model, device)
-    with progress_bar(shown=not quiet and sys.stderr.isatty()) as progress:
-        report = caption_scene(*scenes, captioner, options, progress)
+    if isolate:
+        report = caption_alone(before, after, ModelSource(model, device, context.obj.load_captioner), options)
+    else:
+        scenes = read_headers(before, after, options)
+        captioner = context.obj.load_captioner(model, device)
+        with progress_bar(shown=not quiet and sys.stderr.isatty()) as progress:
+            report = caption_scene(*scenes, captioner, options, progress)
     report.write(target, overwrite)
     show_warnings(report.run["warnings"])
     if not quiet:

@@ -257,7 +257,7 @@ def _ending(exitcode: int | None) -> str:
     if name == "SIGKILL":
         return (
             "the worker process was killed (SIGKILL), as the system does when memory runs out; "
-            "set --memory or take fewer workers"
+            "set --memory, or run less at a time"
         )
     if name == "SIGXCPU":
         return (
