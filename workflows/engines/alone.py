@@ -1,4 +1,4 @@
-"""One pair of scenes in a process of its own, with limits: what a decoder does to it, it does to that alone."""
+"""One pair of scenes in a process of its own, with limits: what a decoder does, it does to that alone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NAMELESS = {"WorkerDied", "MemoryError"}
 def caption_alone(
     before: str, after: str, source: ModelSource, options: SceneOptions, limits: Limits | None = None
 ) -> ChangeReport:
-    """Do what :func:`workflows.caption_scene` does in another process; nothing of a scene is read in this one.
+    """Do what :func:`workflows.caption_scene` does, in another process; nothing of a scene is read here.
 
     Args:
         before, after, options: as there.

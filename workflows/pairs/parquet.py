@@ -24,10 +24,7 @@ def read_parquet(path: Path) -> RawTable:
     Raises:
         PairTableInvalid: it is none, or has a column twice.
     """
-    import pyarrow
     import pyarrow.parquet
-    from pyproj.exceptions import ProjError
-    from shapely.errors import ShapelyError
 
     try:
         schema = pyarrow.parquet.read_schema(path)
@@ -43,7 +40,9 @@ def read_parquet(path: Path) -> RawTable:
         table = pyarrow.parquet.read_table(path, columns=[names[name] for name in known])
         # Texts that are none, and dates beyond all years, come to light here.
         columns = {name: table.column(names[name]).to_pylist() for name in known}
-    except (pyarrow.ArrowException, OSError, ValueError, OverflowError, ShapelyError, ProjError) as error:
+    except PairTableInvalid:
+        raise
+    except Exception as error:  # whatever a damaged file brings the libraries to say
         raise PairTableInvalid(f"{path}: this is no sound Parquet file; write it again") from error
     rows = [
         (f"row {number}", {name: _text(columns[name][number - 1]) for name in known})

@@ -45,19 +45,11 @@ def test_an_isolated_scene_is_read_in_another_process_and_its_report_is_the_same
     assert report.with_suffix(".qml").exists() and tiles.is_dir() and not list(tiles.rglob("row_*.zip"))
 
 
-@pytest.mark.slow
-def test_an_isolated_scene_that_takes_too_much_is_one_line(tmp_path):
-    before, after = scenes(tmp_path, "spin.tif")
-    with pytest.raises(RunFailed) as raised:
-        alone.caption_alone(before, after, SOURCE, SceneOptions(), Limits(cpu_seconds=1))
-    line = str(raised.value)
-    assert line.startswith(f"{before} and {after}: ") and "SIGXCPU" in line and "\n" not in line
-
-
 @pytest.mark.parametrize(
     ("outcome", "kind", "named"),
     [
         (None, WorkflowError, False),
+        ({"state": "crashed", "error": "WorkerDied", "line": "SIGSEGV"}, RunFailed, True),
         ({"state": "failed", "error": "MemoryError", "line": "memory ran out"}, RunFailed, True),
         ({"state": "failed", "error": "NonFiniteOutput", "line": "NaN"}, RunFailed, False),
     ],
@@ -66,7 +58,12 @@ def test_a_fault_of_an_isolated_scene_keeps_its_kind(tmp_path, monkeypatch, outc
     _, after = scenes(tmp_path)
     before = str(tmp_path / "missing.tif")
     answer = (lambda task: None) if outcome is None else lambda task: Outcome(task, **outcome)
-    monkeypatch.setattr(alone, "LocalEngine", lambda *_, **__: InlineEngine(answer=answer))
+
+    def engine(source, workers, limits):
+        assert (source, workers, limits) == (SOURCE, 1, Limits())
+        return InlineEngine(answer=answer)
+
+    monkeypatch.setattr(alone, "LocalEngine", engine)
     with pytest.raises(kind) as raised:
         alone.caption_alone(before, after, SOURCE, SceneOptions())
     line = outcome["line"] if outcome else f"{before}: there is no such file; check the path"
