@@ -3,6 +3,7 @@
 What a VRT asks of its sources can even end the process, so it is asked for in another one.
 """
 
+import struct
 import subprocess
 import sys
 
@@ -16,6 +17,7 @@ from tiling import (
     MissingGeoreferencing,
     SceneDamaged,
     ScenePair,
+    SceneTooLarge,
     UnsafeReference,
     Window,
     choose_bands,
@@ -94,6 +96,29 @@ def test_a_palette_without_colours_is_grey(folder):
         assert info.palette is None and choose_bands(info).how == "gray"
         with ScenePair.open(path, path) as pair:
             assert pair.grid.width == 60
+
+
+# Texts
+
+
+@pytest.mark.parametrize("options", [{}, {"BIGTIFF": "YES"}, {"ENDIANNESS": "BIG"}], ids=str)
+def test_metadata_of_a_tiff_have_a_limit(folder, options):
+    """GDAL reads them all: 200 MB of small entries took it 38 s and 3 GB."""
+    limit = 4 * 2**20
+    path = write_scene(folder / "much.tif", IMAGE, tags={"NOTE": "x" * (limit - 1000)}, **options)
+    assert len(describe(path).tags["NOTE"]) == limit - 1000
+    path = write_scene(folder / "more.tif", IMAGE, tags={"NOTE": "x" * (limit + 1000)}, **options)
+    refused(SceneTooLarge, path, "its metadata take 4 MiB", "gdal_edit")
+
+
+def test_a_directory_that_is_nowhere_hides_no_metadata(folder):
+    path = write_scene(folder / "more.tif", IMAGE, tags={"NOTE": "x" * 5 * 2**20})
+    content = bytearray(path.read_bytes())
+    (start,) = struct.unpack_from("<I", content, 4)
+    (entries,) = struct.unpack_from("<H", content, start)
+    struct.pack_into("<I", content, start + 2 + 12 * entries, 2**32 - 10)
+    path.write_bytes(content)
+    refused(SceneTooLarge, path, "its metadata take 5 MiB", "gdal_edit")
 
 
 # Places and names
