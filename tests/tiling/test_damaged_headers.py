@@ -145,6 +145,15 @@ def test_control_points_are_numbers(folder, value, number):
     refused(MissingGeoreferencing, path, "control points", "gdal_edit")
 
 
+def test_control_points_that_make_pixels_of_no_size_are_refused(folder):
+    """One point lies so far off that the transform between all of them is as good as none."""
+    bands = "".join(band(n, source("a.tif", n)) for n in (1, 2, 3))
+    points = [(x, y, 500_000 + x / 2, 5_600_000 - y / 2) for y in (0, 40) for x in (0, 30, 60)]
+    describe(write_bands(folder / "b.vrt", bands, place=gcps(*points)))
+    points[4] = (30, 274_877_906_944, *points[4][2:])
+    refused(MissingGeoreferencing, write_bands(folder / "b.vrt", bands, place=gcps(*points)), "span an area")
+
+
 def test_names_of_bands_in_another_encoding_say_nothing(folder):
     text = b'<PAMDataset><PAMRasterBand band="1"><Description>\xff</Description></PAMRasterBand></PAMDataset>'
     (folder / "a.tif.aux.xml").write_bytes(text)
