@@ -12,7 +12,7 @@ from shapely.geometry import MultiPolygon, Polygon
 from workflows.report.geojson import geometry_member, rounded
 
 # No number of a report is larger, and no format takes larger whole ones.
-LARGEST = 2.0**53
+_LARGEST = 2.0**53
 _TEXTS = tuple[str, ...]
 
 
@@ -104,7 +104,7 @@ def fits(name: str, value: Any) -> bool:
         return NoneType in kinds
     if type(value) is int or type(value) is float:
         # A comparison, since whole numbers of any length are JSON.
-        return (float in kinds or type(value) in kinds) and abs(value) < LARGEST
+        return (float in kinds or type(value) in kinds) and abs(value) < _LARGEST
     return type(value) in kinds
 
 
