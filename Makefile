@@ -20,7 +20,7 @@ test quick fuzz: export PYTHONDONTWRITEBYTECODE =
 test quick fuzz: export OMP_NUM_THREADS = 1
 test quick fuzz: export OMP_WAIT_POLICY = PASSIVE
 
-.PHONY: help demo test quick fuzz lint format install plugin lock sbom clean
+.PHONY: help demo test quick fuzz lint format install plugin lock sbom audit clean
 
 help:
 	@echo "make demo     render a pair of scenes, caption what changed between them"
@@ -32,6 +32,7 @@ help:
 	@echo "make plugin   build/rscc_changes.zip: the QGIS plugin"
 	@echo "make lock     requirements/lock.txt anew: the base install, pinned by hashes"
 	@echo "make sbom     sbom.json: what the base install consists of (CycloneDX)"
+	@echo "make audit    known vulnerabilities of what the base install consists of; asks the package index"
 	@echo "make clean    remove $(VENV), the demo and the caches"
 	@echo "PYTHON=...    the interpreter to start from (now: $(PYTHON)), 3.11 or newer"
 
@@ -83,7 +84,7 @@ $(VENV)/.installed-dev: $(VENV)/.created pyproject.toml requirements/parser.txt
 # Tools that the tests do without, in an environment of their own.
 build/tools/.installed:
 	$(PYTHON) -m venv build/tools
-	build/tools/bin/python -m pip install --disable-pip-version-check --quiet uv cyclonedx-bom
+	build/tools/bin/python -m pip install --disable-pip-version-check --quiet uv cyclonedx-bom pip-audit
 	@touch $@
 
 # For all systems and Pythons; no address of an index gets into the file, and no private one is asked.
@@ -95,6 +96,10 @@ lock: build/tools/.installed
 sbom: build/tools/.installed
 	build/tools/bin/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible \
 		--output-file sbom.json requirements/lock.txt
+
+# Strict: a package of which nothing can be learned is a failure, not one without vulnerabilities.
+audit: build/tools/.installed
+	build/tools/bin/pip-audit --strict --disable-pip --require-hashes --requirement requirements/lock.txt
 
 clean:
 	rm -rf $(VENV) sbom.json demo build *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+# How JSON names halves of letters; two that belong together are one letter.
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 @contextmanager
@@ -47,12 +51,17 @@ def parsed_json(text: str | bytes) -> Any:
     """Return what a text of JSON says, with numbers as JSON has them: no NaN, no infinity.
 
     Raises:
-        ValueError: it is no JSON, no UTF-8, or so deeply nested that nothing of ours wrote it.
+        ValueError: it is no JSON, no UTF-8, so deeply nested that nothing of ours wrote it, or has halves of
+            letters, which JSON can name but no file takes.
     """
     try:
-        return json.loads(text, parse_constant=_refused)
+        text = text.decode() if isinstance(text, bytes) else text
+        content = json.loads(text, parse_constant=_refused)
+        if _HALF.search(text):
+            json.dumps(content, ensure_ascii=False).encode()
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
+    return content
 
 
 def _refused(constant: str) -> None:

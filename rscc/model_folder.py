@@ -11,6 +11,7 @@ import dataclasses
 import hashlib
 import json
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -172,7 +173,7 @@ def find_model(model: str | Path) -> Path:
         ModelNotFound: neither; the message lists the names.
     """
     for path in (SHIPPED / str(model), Path(model)):
-        if (path / "model.json").is_file():
+        if os.path.isfile(path / "model.json"):  # pathlib's raises where a name is too long for the system
             return path
     names = ", ".join(path.parent.name for path in sorted(SHIPPED.glob("*/model.json"))) or "none"
     raise ModelNotFound(f"{model}: no such model; give a model folder or one of the shipped models: {names}")
@@ -204,8 +205,8 @@ def open_model_folder(path: Path, *, check_hashes: bool = False) -> ModelFolder:
         raise ModelFolderInvalid(f"{file}: not a model description ({error})") from error
     for name, expected in hashes.items():
         member = path / Path(name).name
-        if not member.is_file():
-            raise ModelFolderInvalid(f"{path}: {name} is missing; copy the whole folder again")
+        if not os.path.isfile(member):
+            raise ModelFolderInvalid(f"{path}: {name[:80]} is missing; copy the whole folder again")
         if check_hashes and sha256_of(member) != expected:
             raise ModelFolderInvalid(f"{member}: not the file that model.json describes (SHA-256 differs)")
     if "model.safetensors" not in hashes or "vocabulary.json" not in hashes:

@@ -27,6 +27,8 @@ LEAST_PART = 1e-3
 _LONGITUDE, _LATITUDE = 540.0, 90.0
 # No pixel and no place on Earth is so far from where counting begins.
 _ENDLESS = 1e12
+# Metres: no picture of the ground has pixels as small as a micrometre.
+_LEAST_GSD = 1e-6
 
 
 @dataclass(frozen=True)
@@ -74,9 +76,10 @@ def placement(shown: str, file: DatasetReader) -> Placement:
     if gcps:
         gcps = _on_one_turn(gcps) if crs.is_geographic else gcps
         transform = fitted(gcps)
+    what = "ground control points do not span an area" if gcps else "pixels have no area on the map"
+    no_area = MissingGeoreferencing(f"{shown}: its {what}; correct its georeferencing with gdal_edit")
     if not np.isfinite(transform[:6]).all() or transform.determinant == 0:
-        what = "ground control points do not span an area" if gcps else "pixels have no area on the map"
-        raise MissingGeoreferencing(f"{shown}: its {what}; correct its georeferencing with gdal_edit")
+        raise no_area
     if gcps and not _bends_well(gcps, file.width, file.height):
         gcps = ()
     _check_degrees(shown, crs, outline(transform, gcps, file.width, file.height))
@@ -84,7 +87,10 @@ def placement(shown: str, file: DatasetReader) -> Placement:
         width, height = ground_sampling(crs, transform, file.width, file.height)
     except ReprojectionFailed as error:
         raise MissingGeoreferencing(f"{shown}: {error}; correct its georeferencing with gdal_edit") from error
-    return Placement(crs, transform, gcps, float(np.sqrt(width * height)))
+    gsd = float(np.sqrt(width * height))
+    if not gsd > _LEAST_GSD:
+        raise no_area
+    return Placement(crs, transform, gcps, gsd)
 
 
 def fitted(gcps: Sequence[GroundControlPoint]) -> Affine:

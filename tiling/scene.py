@@ -39,6 +39,7 @@ from tiling.placement import outline, placement
 from tiling.plain import plain_only
 from tiling.remote import network_error, safe_environment
 from tiling.sidecars import MASK, Sidecars
+from tiling.tiff import check_texts
 from tiling.ungeoreferenced import ungeoreferenced
 from tiling.virtual import pinned
 from tiling.vrt import checked_vrt, looks_like_vrt
@@ -240,6 +241,8 @@ def _open_vrt(shown: str, path: Path, sidecars: Sidecars) -> tuple[DatasetReader
 
 
 def _open_as(shown: str, source: str | Path, driver: str) -> DatasetReader:
+    if driver == "GTiff" and isinstance(source, Path):
+        check_texts(shown, source)
     try:
         return _open(source, driver)
     except (RasterioError, ValueError) as error:

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from rscc.files import atomic_write
+from rscc.files import atomic_write, parsed_json
 
 
 def write(draft, text):
@@ -78,3 +78,18 @@ def test_two_writers_at_once_have_drafts_of_their_own(tmp_path):
         one.write_text("one")
         two.write_text("two")
     assert contents(tmp_path) == {"file": "one"}
+
+
+@pytest.mark.parametrize("as_bytes", [False, True])
+@pytest.mark.parametrize(
+    "text", [r'["\ud800"]', r'{"\uDFFF": 1}', r'["\udc00\ud800"]', "[NaN]", "[" * 100_000, "["]
+)
+def test_json_that_no_file_could_hold_again_is_none(text, as_bytes):
+    with pytest.raises(ValueError):
+        parsed_json(text.encode() if as_bytes else text)
+
+
+def test_letters_of_two_halves_and_their_names_in_texts_are_json():
+    assert parsed_json(rb'["\ud83c\udf33", "\\ud800"]') == ["\U0001f333", r"\ud800"]
+    with pytest.raises(ValueError):
+        parsed_json(b'["\xed\xa0\x80"]')

@@ -6,8 +6,8 @@ from saved_models import edit, saved
 from tiny_facts import tiny_facts, tiny_phrasing
 from tiny_models import TinyTextEncoder, random_images, tiny_model
 
-from rscc.errors import ModelFolderInvalid
-from rscc.model_folder import FACTS, load_facts, load_model, open_model_folder
+from rscc.errors import ModelFolderInvalid, ModelNotFound
+from rscc.model_folder import FACTS, find_model, load_facts, load_model, open_model_folder
 from rscc.models import MODELS
 
 papers = pytest.mark.parametrize("paper", MODELS)
@@ -161,6 +161,16 @@ def test_a_hash_may_not_lead_out_of_the_folder(tmp_path, tiny_registered) -> Non
     edit(sha256={"model.safetensors": "0", "vocabulary.json": "0", "../secret": "0"})(tmp_path / "model")
     with pytest.raises(ModelFolderInvalid, match="secret is missing"):
         open_model_folder(tmp_path / "model")
+
+
+def test_names_too_long_for_the_system_are_of_no_file(tmp_path, tiny_registered) -> None:
+    saved(tmp_path / "model")
+    edit(sha256={"model.safetensors": "0", "vocabulary.json": "0", "x" * 5000: "0"})(tmp_path / "model")
+    with pytest.raises(ModelFolderInvalid, match="x is missing") as caught:
+        open_model_folder(tmp_path / "model")
+    assert len(str(caught.value)) < 300 + len(str(tmp_path))
+    with pytest.raises(ModelNotFound, match="no such model"):
+        find_model("x" * 5000)
 
 
 def test_a_folder_may_tell_facts(tmp_path, tiny_registered) -> None:

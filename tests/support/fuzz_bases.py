@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,9 +57,10 @@ HOSTS = {"tif": "GTiff", "png": "PNG", "jpg": "JPEG", "jp2": "JP2OpenJPEG"}
 def all_bases(root: Path) -> list[Base]:
     """Make all bases under ``root``, which exists."""
     bases = [_host(root, suffix, driver) for suffix, driver in HOSTS.items()]
-    bases += [_vrt(root), _sidecars(root), _control_points(root), _zip(root)]
+    bases += [_inspected(root), _vrt(root), _sidecars(root), _control_points(root), _zip(root)]
     bases += [_table(root, "csv"), _table(root, "parquet"), _stac(root), _dated(root)]
-    bases += [_report(root), _ledger(root), _batch(root), _model(root)]
+    bases += [_report(root), _report(root, "convert"), _ledger(root), _batch(root)]
+    bases += [_model(root), _model(root, "verify")]
     return bases
 
 
@@ -102,6 +104,12 @@ def _host(root: Path, suffix: str, driver: str) -> Base:
             path.unlink()
             mutable += [side.name for side in folder.glob(f"{path.stem}.*.aux.xml")]
     return Base(suffix, folder, tuple(mutable), _words(suffix), REPORT)
+
+
+def _inspected(root: Path) -> Base:
+    folder = _folder(root, "inspect")
+    make_pair(folder, CHANGES, size=SIZE)
+    return Base("inspect", folder, ("before.tif", "after.tif"), ("inspect", "before.tif", "after.tif"))
 
 
 def _vrt(root: Path) -> Base:
@@ -224,12 +232,13 @@ def _dated(root: Path) -> Base:
     return Base("dated-folder", folder, ("a_2019.tif", "a_2020.tif"), words, "pairs.csv")
 
 
-def _report(root: Path) -> Base:
-    folder = _folder(root, "report")
+def _report(root: Path, name: str = "report") -> Base:
+    folder = _folder(root, name)
     make_pair(folder, CHANGES, size=SIZE)
     _quiet(folder, ("caption", "before.tif", "after.tif", "-o", REPORT))
-    words = ("explain", "--report", REPORT, "--id", "1")
-    return Base("report", folder, (REPORT,), words)
+    if name == "convert":
+        return Base(name, folder, (REPORT,), ("convert", REPORT, "changes.gpkg"), "changes.gpkg")
+    return Base(name, folder, (REPORT,), ("explain", "--report", REPORT, "--id", "1"))
 
 
 def _archive(root: Path, name: str) -> Path:
@@ -255,14 +264,17 @@ def _batch(root: Path) -> Base:
     return Base("archive", folder, mutable, ("batch", "source.csv", "--out", "archive", "-q"))
 
 
-def _model(root: Path) -> Base:
-    folder = _folder(root, "model")
+def _model(root: Path, name: str = "model") -> Base:
+    folder = _folder(root, name)
     make_pair(folder, CHANGES, size=SIZE)
     with patch.dict(trunks.BACKBONES, tiny=tiny_backbone):
         saved(folder / "model", gsd=0.5, gsd_range=(0.2, 2.0), tile_size=64)
     words = ("caption", "before.tif", "after.tif", "--model", "model", "-o", REPORT, "-q", "--device", "cpu")
+    if name == "verify":
+        _quiet(folder, words)
+        return Base(name, folder, (REPORT, "before.tif"), ("verify", REPORT, "--model", "model"))
     names = ("model.json", "model.json", "vocabulary.json", "model.safetensors")
-    return Base("model", folder, tuple(f"model/{name}" for name in names), words, REPORT, _seal)
+    return Base(name, folder, tuple(f"model/{name}" for name in names), words, REPORT, _seal)
 
 
 def _seal(folder: Path) -> None:
@@ -276,3 +288,7 @@ def _seal(folder: Path) -> None:
     except (ValueError, KeyError, TypeError, RecursionError):
         return
     file.write_text(json.dumps(content))
+
+
+if __name__ == "__main__":
+    run(tuple(sys.argv[1:]))

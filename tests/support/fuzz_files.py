@@ -1,12 +1,15 @@
 """Run the command on damaged copies of sound folders and count what must not happen.
 
-Usage: python tests/support/fuzz_files.py --count 20000 [--seed 1] [--only vrt model] [--keep DIR]
+Usage: python tests/support/fuzz_files.py --count 20000 [--first 0] [--seed 1] [--only vrt model] [--fresh]
+           [--keep DIR]
 
-Each case copies a sound folder, damages one file of it and runs the command there, in a worker process that
-stays warm. Counted are errors that are none of ours ("unexpected"), tracebacks, ends by a signal, cases over
-60 seconds, lines that steer a terminal, outputs that are half written, temporary files that stay and inputs
-that changed. The summary is one line of JSON; a case is made again by its number and the seed, and with
---keep the folders of those that went wrong stay.
+Every kind of folder is first run undamaged, and must succeed. Each case then copies it, damages one file and
+runs the command there, in a worker process that stays warm; with --fresh in one of its own, whose streams are
+looked at whatever library wrote to them. Counted are errors that are none of ours ("unexpected"), tracebacks,
+ends by a signal, cases over 60 seconds, lines that steer a terminal, outputs that are half written, files
+that are no output and stay, and inputs that changed. What goes wrong is told on stderr as it comes. The
+summary is one line of JSON; a case is made again by its number and the seed, and with --keep the folders of
+those that went wrong stay.
 """
 
 from __future__ import annotations
@@ -20,14 +23,17 @@ import os
 import random
 import resource
 import shutil
+import subprocess
 import sys
 import tempfile
+import threading
 import time
 import warnings
 from collections import Counter
 from dataclasses import asdict, dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import TextIO
 
 if __name__ == "__main__":
     for place in (Path(__file__).parent, Path(__file__).parents[2]):
@@ -37,6 +43,7 @@ from fuzz_bases import Base, all_bases, run
 from mutations import mutated
 
 PATIENCE = 60.0
+REPORTED = 500
 CODES = {0, 1, 2, 3}
 
 
@@ -85,12 +92,13 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="number of the first case")
     parser.add_argument("--only", nargs="*", help="names of bases; default: all")
     parser.add_argument("--keep", type=Path, help="folder for those that went wrong")
+    parser.add_argument("--fresh", action="store_true", help="a process for each case: slower, sees more")
     parser.add_argument("--seconds", type=float, default=1e9, help="stop after so long")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
         summary = fuzz(
             Path(place), range(given.first, given.first + given.count), given.seed,
-            only=given.only, keep=given.keep, seconds=given.seconds,
+            only=given.only, keep=given.keep, seconds=given.seconds, fresh=given.fresh, tell=sys.stderr,
         )  # fmt: skip
     print(json.dumps(vars(summary)))
 
@@ -103,13 +111,15 @@ def fuzz(
     only: list[str] | None = None,
     keep: Path | None = None,
     seconds: float = 1e9,
+    fresh: bool = False,
+    tell: TextIO | None = None,
 ) -> Summary:
     """Run cases and return their sum; ``place`` is an empty folder for all that is made."""
     (place / "bases").mkdir()
     with contextlib.redirect_stdout(io.StringIO()):
         bases = [base for base in all_bases(place / "bases") if not only or base.name in only]
     summary, started = Summary(), time.monotonic()
-    with _Worker() as worker:
+    with _Fresh() if fresh else _Worker() as worker:
         for base in bases:
             shutil.copytree(base.folder, place / "case")
             answer = worker.ask(place / "case", base.words)
@@ -126,6 +136,11 @@ def fuzz(
             case.seconds = round(time.monotonic() - before, 2)
             _judge(case, base, folder, sums, answer)
             summary.add(case)
+            if tell and case.problems:
+                print(json.dumps(asdict(case)), file=tell, flush=True)
+            if tell and summary.cases % REPORTED == 0:
+                line = f"{summary.cases} cases to {number}, {dict(summary.problems)}, {summary.peak_mb} MB"
+                print(f"{line}, {time.monotonic() - started:.0f} s", file=tell, flush=True)
             if case.problems and keep:
                 shutil.copytree(folder, keep / f"{base.name}-{number}", dirs_exist_ok=True)
             shutil.rmtree(folder, ignore_errors=True)
@@ -166,10 +181,24 @@ def _judge(case: Case, base: Base, folder: Path, sums: dict[str, bytes], answer:
             for name, content in sums.items()
             if not name.startswith("archive") and name != base.output
         ),
-        "temporary files": any(path.suffix == ".tmp" for path in _files(folder)),
+        "new files": bool(_new_files(folder, sums) - _outputs(base, case.code)),
         "half written": base.output is not None and _half_written(folder / base.output, case.code),
     }  # fmt: skip
     case.problems += [name for name, wrong in checks.items() if wrong]
+
+
+def _outputs(base: Base, code: int | None) -> set[str]:
+    """Return what a command may leave: its output and what belongs to it; nothing where it failed."""
+    if not base.output or code != 0:
+        return set()
+    stem = Path(base.output).stem
+    return {base.output, f"{stem}.qml", f"{stem}_footprints.geojson"}
+
+
+def _new_files(folder: Path, sums: dict[str, bytes]) -> set[str]:
+    """Return the names of files that were not there; in an archive, only of those that are never to stay."""
+    new = {str(path.relative_to(folder)) for path in _files(folder)} - set(sums)
+    return {name for name in new if not name.startswith("archive/") or name.endswith(".tmp")}
 
 
 def _half_written(output: Path, code: int | None) -> bool:
@@ -218,6 +247,35 @@ class _Worker:
     def __exit__(self, *_: object) -> None:
         self._process.kill()
         self._process.join()
+
+
+class _Fresh:
+    """Runs every command in a process of its own."""
+
+    def ask(self, folder: Path, words: tuple[str, ...]) -> dict | None:
+        """Return what a command came to, as :meth:`_Worker.ask` does."""
+        command = [sys.executable, str(Path(__file__).with_name("fuzz_bases.py")), *words]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            process = subprocess.Popen(command, cwd=folder, stdout=out, stderr=err, env=environment)
+            ended = threading.Timer(PATIENCE, process.kill)
+            ended.start()
+            _, status, used = os.wait4(process.pid, 0)
+            ended.cancel()
+            process.returncode = os.waitstatus_to_exitcode(status)
+            if process.returncode < 0:
+                return None
+            texts = {}
+            for name, stream in (("out", out), ("err", err)):
+                stream.seek(0)
+                texts[name] = stream.read().decode(errors="replace")
+        return {"code": process.returncode, "peak_mb": used.ru_maxrss // 1024, **texts}
+
+    def __enter__(self) -> _Fresh:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
 
 
 def _serve(pipe: Connection) -> None:

@@ -3,6 +3,7 @@
 What a VRT asks of its sources can even end the process, so it is asked for in another one.
 """
 
+import struct
 import subprocess
 import sys
 
@@ -16,6 +17,7 @@ from tiling import (
     MissingGeoreferencing,
     SceneDamaged,
     ScenePair,
+    SceneTooLarge,
     UnsafeReference,
     Window,
     choose_bands,
@@ -97,6 +99,29 @@ def test_a_palette_without_colours_is_grey(folder):
             assert pair.grid.width == 60
 
 
+# Texts
+
+
+@pytest.mark.parametrize("options", [{}, {"BIGTIFF": "YES"}, {"ENDIANNESS": "BIG"}], ids=str)
+def test_metadata_of_a_tiff_have_a_limit(folder, options):
+    """GDAL reads them all: 200 MB of small entries took it 38 s and 3 GB."""
+    limit = 4 * 2**20
+    path = write_scene(folder / "much.tif", IMAGE, tags={"NOTE": "x" * (limit - 1000)}, **options)
+    assert len(describe(path).tags["NOTE"]) == limit - 1000
+    path = write_scene(folder / "more.tif", IMAGE, tags={"NOTE": "x" * (limit + 1000)}, **options)
+    refused(SceneTooLarge, path, "its metadata take 4 MiB", "gdal_edit")
+
+
+def test_a_directory_that_is_nowhere_hides_no_metadata(folder):
+    path = write_scene(folder / "more.tif", IMAGE, tags={"NOTE": "x" * 5 * 2**20})
+    content = bytearray(path.read_bytes())
+    (start,) = struct.unpack_from("<I", content, 4)
+    (entries,) = struct.unpack_from("<H", content, start)
+    struct.pack_into("<I", content, start + 2 + 12 * entries, 2**32 - 10)
+    path.write_bytes(content)
+    refused(SceneTooLarge, path, "its metadata take 5 MiB", "gdal_edit")
+
+
 # Places and names
 
 
@@ -119,6 +144,15 @@ def test_control_points_are_numbers(folder, value, number):
     point[number] = value
     path = write_bands(folder / "b.vrt", bands, place=gcps(*CORNERS, point))
     refused(MissingGeoreferencing, path, "control points", "gdal_edit")
+
+
+def test_control_points_that_make_pixels_of_no_size_are_refused(folder):
+    """One point lies so far off that the transform between all of them is as good as none."""
+    bands = "".join(band(n, source("a.tif", n)) for n in (1, 2, 3))
+    points = [(x, y, 500_000 + x / 2, 5_600_000 - y / 2) for y in (0, 40) for x in (0, 30, 60)]
+    describe(write_bands(folder / "b.vrt", bands, place=gcps(*points)))
+    points[4] = (30, 274_877_906_944, *points[4][2:])
+    refused(MissingGeoreferencing, write_bands(folder / "b.vrt", bands, place=gcps(*points)), "span an area")
 
 
 def test_names_of_bands_in_another_encoding_say_nothing(folder):

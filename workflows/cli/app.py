@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from workflows.cli.interrupts import INTERRUPTED, MESSAGE, tidy_interrupts
+from workflows.noise import plain_messages
 from workflows.texts import shown
 
 if TYPE_CHECKING:
@@ -64,13 +65,17 @@ def main(
     """
     state = State(captioner_factory, card_factory)
     try:
-        with tidy_interrupts():
+        with tidy_interrupts(), plain_messages():
             # Inside, so that Ctrl-C is tidy even before the command is known.
+            from typer.main import get_command
+
             from workflows.cli.commands import app
 
             words = None if arguments is None else list(arguments)
             # Not standalone: a wrong command line is an error like others, one line.
-            code = app(args=words, prog_name="rscc", obj=state, standalone_mode=False)
+            # As a command, for the app itself would put a hook of its own in the place of ours.
+            command = get_command(app)
+            code = command(args=words, prog_name="rscc", obj=state, standalone_mode=False)
     except KeyboardInterrupt:
         code = INTERRUPTED
     except Exception as error:

@@ -55,6 +55,13 @@ def caption(
     html_size: HtmlSizeOption = "8MB",
     model: ModelOption = "rscc-base",
     device: DeviceOption = "auto",
+    isolate: Annotated[
+        bool,
+        typer.Option(
+            "--isolate/--no-isolate",
+            help="Read the scenes in a process of its own, with limits on memory, processor time and files.",
+        ),
+    ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing report.")] = False,
     progress: ProgressOption = ProgressForm.auto,
     quiet: QuietOption = False,
@@ -64,6 +71,9 @@ def caption(
     """Find what changed between BEFORE and AFTER, say it in words, write a map layer."""
     from workflows import caption_scene
     from workflows.cli.terminal import show_result, show_warnings, shown_progress, summary
+    from workflows.engines.alone import caption_alone
+    from workflows.engines.tasks import ModelSource
+    from workflows.errors import OptionInvalid
     from workflows.files import check_output, style_path
     from workflows.page.page import check_page, write_page
     from workflows.scene.opening import read_headers
@@ -72,11 +82,16 @@ def caption(
     target = check_output(output or _default_output(after), overwrite, (before, after))
     size = read_size(html_size, "--html-size")
     if html is not None:
+        if isolate:
+            raise OptionInvalid("--html reads the scenes here; with --isolate, make the page by rscc convert")
         check_page(html, overwrite, (before, after), size)
-    scenes = read_headers(before, after, options)
-    captioner = context.obj.load_captioner(model, device)
-    with shown_progress(progress, quiet) as update:
-        report = caption_scene(*scenes, captioner, options, update)
+    if isolate:
+        report = caption_alone(before, after, ModelSource(model, device, context.obj.load_captioner), options)
+    else:
+        scenes = read_headers(before, after, options)
+        captioner = context.obj.load_captioner(model, device)
+        with shown_progress(progress, quiet) as update:
+            report = caption_scene(*scenes, captioner, options, update)
     report.write(target, overwrite)
     if html is not None:
         with shown_progress(progress, quiet) as update:

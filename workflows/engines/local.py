@@ -26,6 +26,7 @@ from workflows.engines.limits import Limits
 from workflows.engines.processes import environment, local_devices, no_interrupts, threads_each
 from workflows.engines.tasks import ModelSource, Outcome, Task, Unable, device_lost, run_task
 from workflows.errors import WorkersUnable
+from workflows.noise import plain_messages
 from workflows.progress import device_of
 
 # How often in a row a worker may end without a word before it is ready: memory may be free the next time.
@@ -256,7 +257,7 @@ def _ending(exitcode: int | None) -> str:
     if name == "SIGKILL":
         return (
             "the worker process was killed (SIGKILL), as the system does when memory runs out; "
-            "set --memory or take fewer workers"
+            "set --memory, or run less at a time"
         )
     if name == "SIGXCPU":
         return (
@@ -288,6 +289,11 @@ def work(
     _end_with(lifeline)
     # What a library prints is no output of the command.
     os.dup2(2, 1)
+    with plain_messages():
+        _serve(source, channel, name, threads, limits)
+
+
+def _serve(source: ModelSource, channel: Connection, name: str, threads: int, limits: Limits | None) -> None:
     try:
         captioner = source.captioner()
         if torch := sys.modules.get("torch"):

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rscc.captioner import Captioner
     from workflows.report.report import ChangeReport
 
-Kind = Literal["pair", "part", "finish"]
+Kind = Literal["pair", "part", "finish", "report"]
 State = Literal["done", "refused", "failed", "crashed", "split"]
 
 
@@ -38,7 +38,8 @@ class Task:
         id: unique among the tasks of one run.
         pair: the pair's id in the table.
         kind: ``pair`` a whole one; ``part`` some rows of tiles of a large one, kept in the tile cache of the
-            options; ``finish`` a large one whose rows are all there.
+            options; ``finish`` a large one whose rows are all there; ``report`` a whole one whose report is
+            handed back as it is, to be written in any format.
         attempt: from 1.
         before, after: the scenes.
         options: how the pair is read, with its own dates and tile cache.
@@ -102,6 +103,7 @@ class Outcome:
     line: str | None = None
     worker: str = ""
     seconds: float = 0.0
+    report: ChangeReport | None = None
 
 
 @dataclass(frozen=True)
@@ -170,7 +172,7 @@ def run_task(task: Task, captioner: Captioner, worker: str) -> Outcome:
         outcome = _run(task, captioner)
     except MemoryError as error:
         told = f" ({without_secrets(' '.join(str(error).split()))})" if str(error) else ""
-        line = f"memory ran out{told}; set --memory or take fewer workers"
+        line = f"memory ran out{told}; set --memory, or run less at a time"
         outcome = Outcome(task, "failed", error="MemoryError", line=line)
     except (Exception, SystemExit) as error:
         refused = getattr(error, "exit_code", None) == 2
@@ -203,6 +205,8 @@ def _run(task: Task, captioner: Captioner) -> Outcome:
         rows = split_of(*scenes, captioner.card, task.options, task.split_above)
         if rows:
             return Outcome(task, "split", rows=rows)
+    if task.kind == "report":
+        return Outcome(task, "done", report=caption_scene(*scenes, captioner, task.options))
     # What finished tiles were kept for large pairs stays until the report has its name in the archive.
     make_report = join_parts if task.kind == "finish" else caption_scene
     report = make_report(*scenes, captioner, task.options)

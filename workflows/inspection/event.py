@@ -6,8 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from types import NoneType
-from typing import Any, get_args, get_type_hints
+from typing import Any
 
 import shapely
 from shapely.geometry import MultiPolygon, Polygon, shape
@@ -16,7 +15,7 @@ from rscc.files import parsed_json
 from tiling import SceneNotFound, is_odd, locate, plain_only
 from workflows.errors import OptionInvalid, ReportInvalid
 from workflows.options import SceneOptions
-from workflows.report.change import Change
+from workflows.report.change import Change, fits
 from workflows.report.geojson import joined, polygons_in
 from workflows.report.report import ChangeReport
 from workflows.texts import shown
@@ -229,12 +228,11 @@ def _id_of(feature: Any) -> int | None:
 
 def _change(path: Path, feature: Mapping[str, Any]) -> Change:
     """Return a feature as what was written; an attribute that it lacks has its default."""
-    hints = get_type_hints(Change)
     properties = feature["properties"]
     values: dict[str, Any] = {}
     for name in (each.name for each in fields(Change) if each.name in properties):
         value = properties[name]
-        if not _fits(hints[name], value):
+        if not fits(name, value):
             raise ReportInvalid(
                 f"{shown(path)}: the attribute {name} of change {properties['id']} is damaged; {_ANOTHER}"
             )
@@ -245,17 +243,6 @@ def _change(path: Path, feature: Mapping[str, Any]) -> Change:
         raise ReportInvalid(
             f"{shown(path)}: change {properties['id']} lacks attributes that every report has; {_ANOTHER}"
         ) from error
-
-
-def _fits(hint: Any, value: Any) -> bool:
-    if hint == tuple[str, ...]:
-        return isinstance(value, list) and all(isinstance(one, str) for one in value)
-    kinds = get_args(hint) or (hint,)
-    if value is None:
-        return NoneType in kinds
-    if type(value) is int or type(value) is float:
-        return (float in kinds or type(value) in kinds) and _is_number(value)
-    return type(value) in kinds
 
 
 def _geometry(path: Path, feature: Any) -> Polygon | MultiPolygon:

@@ -24,10 +24,7 @@ def read_parquet(path: Path) -> RawTable:
     Raises:
         PairTableInvalid: it is none, or has a column twice.
     """
-    import pyarrow
     import pyarrow.parquet
-    from pyproj.exceptions import ProjError
-    from shapely.errors import ShapelyError
 
     try:
         schema = pyarrow.parquet.read_schema(path)
@@ -41,9 +38,12 @@ def read_parquet(path: Path) -> RawTable:
         as_text = shapes is None and "footprint" in names and _is_text(schema.field(names["footprint"]).type)
         known = [name for name in COLUMNS if name in names and (name != "footprint" or as_text)]
         table = pyarrow.parquet.read_table(path, columns=[names[name] for name in known])
-    except (pyarrow.ArrowException, OSError, ValueError, ShapelyError, ProjError) as error:
+        # Texts that are none, and dates beyond all years, come to light here.
+        columns = {name: table.column(names[name]).to_pylist() for name in known}
+    except PairTableInvalid:
+        raise
+    except Exception as error:  # whatever a damaged file brings the libraries to say
         raise PairTableInvalid(f"{path}: this is no sound Parquet file; write it again") from error
-    columns = {name: table.column(names[name]).to_pylist() for name in known}
     rows = [
         (f"row {number}", {name: _text(columns[name][number - 1]) for name in known})
         for number in range(1, table.num_rows + 1)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any
+from functools import cache
+from types import NoneType
+from typing import Any, get_args, get_type_hints
 
 from shapely.geometry import MultiPolygon, Polygon
 
@@ -11,6 +13,9 @@ from workflows.report.geojson import geometry_member, rounded
 
 LARGE_BUILDING = 450.0
 """Square metres of the median outline from which buildings are no houses."""
+# No number of a report is larger, and no format takes larger whole ones.
+_LARGEST = 2.0**53
+_TEXTS = tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -97,3 +102,22 @@ def feature_of(change: Change) -> dict[str, Any]:
         "geometry": geometry_member(rounded(change.geometry)),
         "properties": change.properties(),
     }
+
+
+def fits(name: str, value: Any) -> bool:
+    """Return whether a value of JSON can be that of an attribute of a change, but its geometry."""
+    hint = _hints()[name]
+    if hint == _TEXTS:
+        return isinstance(value, list) and all(isinstance(one, str) for one in value)
+    kinds = get_args(hint) or (hint,)
+    if value is None:
+        return NoneType in kinds
+    if type(value) is int or type(value) is float:
+        # A comparison, since whole numbers of any length are JSON.
+        return (float in kinds or type(value) in kinds) and abs(value) < _LARGEST
+    return type(value) in kinds
+
+
+@cache
+def _hints() -> dict[str, Any]:
+    return get_type_hints(Change)

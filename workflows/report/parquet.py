@@ -15,14 +15,12 @@ import pyproj
 import shapely
 from shapely.geometry import MultiPolygon, shape
 
-from workflows.report.change import Change
+from workflows.report.change import Change, fits
 from workflows.report.geojson import parts_of
 
 CRS = "EPSG:4326"
 GROUP = 10_000
 GEOMETRY = "geometry"
-# No number of a report is larger, and a column takes no larger whole ones.
-_LARGEST = 2.0**53
 _CORNERS = ("xmin", "ymin", "xmax", "ymax")
 _BBOX = pa.struct([(corner, pa.float64()) for corner in _CORNERS])
 _LISTS = ("alternatives", "came", "gone", "before_cover")
@@ -55,32 +53,12 @@ def change_row(feature: Any) -> dict[str, Any]:
     """
     own = {name: feature["properties"][name] for name in PROPERTIES}
     for name, value in own.items():
-        if not _fits(SCHEMA.field(name).type, value):
-            raise ValueError(f"{name} is no {SCHEMA.field(name).type}")
+        if not fits(name, value):
+            raise ValueError(f"{name} is damaged")
     geometry = MultiPolygon(parts_of(shape(feature["geometry"])))
     if not np.isfinite(shapely.get_coordinates(geometry)).all():
         raise ValueError("an outline has corners nowhere")
     return {**own, GEOMETRY: geometry}
-
-
-def _fits(kind: pa.DataType, value: Any) -> bool:
-    """Return whether a value of JSON can stand in a column; None always can."""
-    if value is None:
-        return True
-    if pa.types.is_list(kind):
-        return isinstance(value, list) and all(isinstance(one, str) and _is_text(one) for one in value)
-    if pa.types.is_string(kind):
-        return isinstance(value, str) and _is_text(value)
-    if pa.types.is_boolean(kind):
-        return type(value) is bool
-    # A comparison, since whole numbers of any length are JSON.
-    whole = type(value) is int
-    return (whole or (pa.types.is_floating(kind) and type(value) is float)) and abs(value) < _LARGEST
-
-
-def _is_text(value: str) -> bool:
-    """Return whether a text can be written: JSON has halves of letters that no file takes."""
-    return value.isprintable() or not any("\ud800" <= letter <= "\udfff" for letter in value)
 
 
 class ChangeTable:

@@ -151,6 +151,14 @@ class TileCache:
     def __exit__(self, *error: object) -> None:
         self._lock.release()
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Travel to another process without the lock, which is taken there when it is needed."""
+        return {name: value for name, value in vars(self).items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._lock = FileLock(self.path / LOCK, timeout=0)
+
     def _file(self, row_off: int) -> Path:
         return self.path / f"row_{row_off:08d}.zip"
 

@@ -102,7 +102,8 @@ def test_the_options_of_the_pairs_are_those_of_caption():
     shared = inspect.signature(caption).parameters
     ours = inspect.signature(batch).parameters
     assert shared.keys() - ours.keys() == alone - {"output"}
-    for name in shared.keys() - alone:
+    assert (ours["isolate"].default, shared["isolate"].default) == (True, False)
+    for name in shared.keys() - alone - {"isolate"}:
         assert (ours[name].annotation, ours[name].default) == (shared[name].annotation, shared[name].default)
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import logging
 import sqlite3
 
 import pytest
+import rasterio
 from archive_rows import failed_row
 from fakes import BrightnessCaptioner
 from scene_pairs import make_pair
 
 from rscc.structures import Caption
+from workflows.noise import plain_messages
 from workflows.store.ledger import Ledger
 
 EVIL = "a\x1b]0;owned\x07\x9b31m\u202eb\nrscc: error: forged"
@@ -91,3 +94,29 @@ def test_of_folders_and_tables_with_such_names(tmp_path, rscc_command):
     code, out, err = rscc_command("merge", tmp_path / EVIL)
     assert code == 2
     check(err, lines=1)
+
+
+def metadata(path, text: bytes) -> None:
+    """Let a GeoTIFF say ``text`` in the place of its own metadata."""
+    with rasterio.open(path, "r+") as file:
+        file.update_tags(NOTE="x" * 200)
+    content = path.read_bytes()
+    start, end = content.index(b"<GDALMetadata>"), content.index(b"</GDALMetadata>") + 15
+    path.write_bytes(content[:start] + text.ljust(end - start) + content[end:])
+
+
+def test_of_metadata_that_gdal_quotes_though_it_is_no_text(scenes, rscc_command):
+    """rasterio cannot log what GDAL says of it, and Python would print a traceback."""
+    metadata(scenes / "before.tif", b'<GDALMetadata><Item \xff\x1b[31m"NOTE">x</Item></GDALMetadata>')
+    code, out, err = rscc_command("caption", "before.tif", f"{EVIL}.tif", "-o", "r.geojson", "-q")
+    assert (code, out, err) == (0, "", "")
+
+
+def test_of_what_libraries_log(capsys):
+    printer = logging.lastResort
+    record = logging.LogRecord("lib", logging.WARNING, "x.py", 1, "%s in %s", ("CPLE", EVIL), None)
+    with plain_messages():
+        printer.handle(record)
+    err = capsys.readouterr().err
+    check(err, lines=1)
+    assert "CPLE in a" in err and printer.formatter is None

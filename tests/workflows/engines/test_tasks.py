@@ -75,7 +75,7 @@ class Unreachable(WorkflowError):
     [
         (Unreachable("s: cannot be reached"), "s: cannot be reached"),
         (RuntimeError("two\n  lines"), "unexpected RuntimeError: two lines"),
-        (MemoryError(), "memory ran out; set --memory or take fewer workers"),
+        (MemoryError(), "memory ran out; set --memory, or run less at a time"),
         (SystemExit(4), "unexpected SystemExit: 4"),
         (Unpicklable("this", "that"), "unexpected Unpicklable: this and that"),
     ],

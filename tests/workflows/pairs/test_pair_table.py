@@ -246,6 +246,26 @@ def test_a_geometry_that_is_none_is_no_sound_parquet(tmp_path):
     assert refused(path) == "this is no sound Parquet file; write it again"
 
 
+def test_what_a_table_says_of_itself_may_be_damaged(tmp_path):
+    path = tmp_path / "p.parquet"
+    frame([box(8, 47, 9, 48)]).to_parquet(path)
+    table = pyarrow.parquet.read_table(path)
+    damaged = {
+        name: value.replace(b'"numpy_type"', b'"numpy_typo"') for name, value in table.schema.metadata.items()
+    }
+    pyarrow.parquet.write_table(table.replace_schema_metadata(damaged), path)
+    assert refused(path) == "this is no sound Parquet file; write it again"
+
+
+@pytest.mark.parametrize(
+    "cell", [pyarrow.array([b"\xf7"]).view("string"), pyarrow.array([2**31 - 1], "int32").view("date32")]
+)
+def test_a_cell_of_parquet_that_is_no_text_or_date_is_refused(tmp_path, cell):
+    table = pyarrow.table({"before": ["x"], "after": ["y"], "date_before": cell})
+    pyarrow.parquet.write_table(table, tmp_path / "p.parquet")
+    assert refused(tmp_path / "p.parquet") == "this is no sound Parquet file; write it again"
+
+
 @pytest.mark.parametrize("wkt", ["POLYGON Z ((0 0 5, 1 0 5, 1 1 5, 0 0 5))", "POLYGON EMPTY"])
 def test_footprints_are_flat_or_none(tmp_path, wkt):
     (row,) = read_pairs(table(tmp_path, f'before,after,footprint\na,b,"{wkt}"\n'))

@@ -1,0 +1,89 @@
+"""By default nothing is asked of the network: by Python's own account, by the system's, and without one."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+
+import pytest
+from scene_pairs import make_pair
+
+pytestmark = pytest.mark.slow
+COMMANDS = [
+    ["inspect", "a_2019.tif", "b_2020.tif"],
+    ["caption", "a_2019.tif", "b_2020.tif", "--model", "rscc-small", "-o", "report.geojson", "-q"],
+    ["pairs", ".", "-o", "pairs.csv", "-q"],
+    ["batch", "pairs.csv", "--out", "archive", "--workers", "1", "-q"],
+    ["inspect", "https://192.0.2.1/a.tif", "b_2020.tif", "--offline"],
+]
+CODES = [0, 0, 0, 0, 2]
+TRACER = [
+    "strace",
+    "-f",
+    "--seccomp-bpf",
+    "-qq",
+    "-e",
+    "trace=socket,connect,sendto,sendmsg",
+    "-o",
+    "calls.txt",
+]
+NAMESPACE = ["unshare", "--map-root-user", "--net"]
+
+
+def works(*words: str) -> bool:
+    """Whether a program is there and may do here what it is asked for."""
+    return shutil.which(words[0]) is not None and subprocess.run(words, capture_output=True).returncode == 0
+
+
+@dataclass(frozen=True)
+class Heard:
+    """What became of the commands, run once one after another.
+
+    Attributes:
+        codes: their exit codes.
+        asked: what Python asked of the network.
+        calls: what strace saw of all processes; None where it is not installed, or may not look.
+        alone: whether there was no network at all.
+    """
+
+    codes: list[int]
+    asked: list[str]
+    calls: str | None
+    alone: bool
+
+
+@pytest.fixture(scope="module")
+def heard(tmp_path_factory, child_environment, repository) -> Heard:
+    place = tmp_path_factory.mktemp("quiet")
+    make_pair(place, [(20, 30, 25, 30, 220)], names=("a_2019.tif", "b_2020.tif"))
+    alone = works(*NAMESPACE, "true")
+    namespace = NAMESPACE if alone else []
+    traced = works(*namespace, "strace", "-qq", "-o", os.devnull, "true")
+    script = [sys.executable, str(repository / "tests/support/quiet_commands.py"), json.dumps(COMMANDS)]
+    words = [*namespace, *(TRACER if traced else []), *script]
+    environment = {**child_environment, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(words, cwd=place, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    calls = (place / "calls.txt").read_text() if traced else None
+    return Heard(**json.loads(done.stdout), calls=calls, alone=alone)
+
+
+def test_no_command_asks_the_network_by_default(heard):
+    assert heard.codes == CODES and heard.asked == []
+
+
+def test_no_system_call_of_a_command_is_of_the_network(heard):
+    """Also none of GDAL's, and none of a worker process."""
+    if heard.calls is None:
+        pytest.skip("strace is not installed, or may not look here")
+    assert [line for line in heard.calls.splitlines() if "AF_" in line and "AF_UNIX" not in line] == []
+
+
+def test_commands_work_without_a_network(heard):
+    if not heard.alone:
+        pytest.skip("no network namespace can be made: unshare is missing, or there are no rights")
+    assert heard.codes == CODES
