@@ -21,7 +21,7 @@ from workflows.options import ServerOptions
 from workflows.report import qgis_project
 
 SERVERS = ServerOptions()
-NASTY = "</title>[% 1 %]\x1b[2J\u202e&<b>\ud800" + "x" * 200
+NASTY = "</title>[% 1 %]\x1b[2J\u202e&<b>" + "x" * 200
 
 
 @pytest.fixture

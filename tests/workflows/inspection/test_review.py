@@ -58,7 +58,6 @@ def test_the_latest_of_several_marks_holds(made, write):
         {"id": 9}, {"id": "1"}, {"id": True}, {"verdict": "yes"}, {"verdict": None},
         {"verdict": ["confirmed"]},
         {"time": "noon"}, {"time": 5}, {"time": "2026-01-02"}, {"note": 1}, {"note": "x" * 20_001},
-        {"caption": "\ud800"},
     ],
 )  # fmt: skip
 def test_a_damaged_mark_is_refused_with_its_number(made, write, wrong):
