@@ -25,7 +25,7 @@ test quick fuzz: export OMP_WAIT_POLICY = PASSIVE
 help:
 	@echo "make demo     render a pair of scenes, caption what changed between them"
 	@echo "make test     run every test that this machine can run"
-	@echo "make quick    the tests that take a few minutes: not the slow, real, qgis and kills ones"
+	@echo "make quick    the tests that take a few minutes: not the slow, real, qgis, chromium and kills ones"
 	@echo "make fuzz     damaged files and values for every parser, in about a minute"
 	@echo "make lint     ruff and mypy"
 	@echo "make install  everything for development, in $(VENV)"
@@ -44,7 +44,7 @@ test: $(VENV)/.installed-dev
 	$(PYTEST) $(PYTEST_OPTIONS)
 
 quick: $(VENV)/.installed-dev
-	$(PYTEST) -m "not slow and not real and not qgis and not kills" $(PYTEST_OPTIONS)
+	$(PYTEST) -m "not slow and not real and not qgis and not chromium and not kills" $(PYTEST_OPTIONS)
 
 fuzz: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest tests/fuzz $(PYTEST_OPTIONS)
