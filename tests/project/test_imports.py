@@ -35,7 +35,7 @@ RSCC = {
     "rscc/config": {"rscc/errors"},
     "rscc/devices": {"rscc/errors"},
     **{f"rscc/{name}": set() for name in ("markdown", "structures", "images", "torchvision_compat")},
-    **{f"rscc/{name}": set() for name in ("errors", "files", "sequences", "stored_weights")},
+    **{f"rscc/{name}": set() for name in ("errors", "files", "freed_memory", "sequences", "stored_weights")},
 }
 WORKFLOWS = {
     "workflows/cli": {"workflows/archive", "workflows/page", "workflows/scene", "workflows/pairs"},
@@ -50,7 +50,7 @@ WORKFLOWS = {
     "workflows/report": {"workflows"},
     "workflows": set(),
 }
-EVERYONE_MAY = {"rscc/markdown", "rscc/errors", "rscc/files", "rscc/sequences"}
+EVERYONE_MAY = {"rscc/markdown", "rscc/errors", "rscc/files", "rscc/freed_memory", "rscc/sequences"}
 HEAVY = {
     "torch", "torchvision", "timm", "open_clip", "spacy", "transformers", "torchgeo",
     "numpy", "rasterio", "geopandas", "shapely", "pyproj", "scipy", "pandas", "tiling",

@@ -110,15 +110,10 @@ def _mark(value: Any) -> Mark | None:
     ):
         return None
     texts = {name: value.get(name, "") for name in ("caption", "note", "reviewer", "time")}
-    if not all(isinstance(text, str) and _is_written(text) for text in texts.values()):
+    if not all(isinstance(text, str) and len(text) <= _LONGEST for text in texts.values()):
         return None
     try:
         time = datetime.fromisoformat(texts.pop("time"))
     except ValueError:
         return None
     return None if time.tzinfo is None else Mark(value["id"], value["verdict"], time, **texts)
-
-
-def _is_written(text: str) -> bool:
-    """Return whether a text can stand in a file: JSON has halves of letters that no file takes."""
-    return len(text) <= _LONGEST

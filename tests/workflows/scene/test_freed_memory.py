@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from captioned import captioned
 from scene_pairs import make_pair
@@ -20,6 +22,14 @@ block = numpy.ones(2**25)
 del block
 print(json.dumps([kept, (resident_bytes() - before) / 1e6]))
 """
+
+
+@pytest.fixture(autouse=True)
+def no_wishes(monkeypatch):
+    """Take away what another test may have left: Dask sets a variable where it starts workers."""
+    for name in list(os.environ):
+        if name.startswith("MALLOC_"):
+            monkeypatch.delenv(name)
 
 
 def test_what_was_freed_stays_if_asked_for(run_python):
