@@ -11,9 +11,8 @@ else
 BIN := $(VENV)/bin
 endif
 
-# As many processes run tests: one more than two cores, for many wait. Spinning OpenMP threads of torch would slow
-# each other down.
-JOBS ?= 3
+# As many processes run tests; spinning OpenMP threads of torch would slow each other down.
+JOBS ?= 2
 # What damaged files bring to light is for who looks for it: make fuzz.
 PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --ignore=tests/fuzz
 # Tests start many processes; where nothing may be kept, each of them compiles all modules anew.

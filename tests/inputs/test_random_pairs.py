@@ -106,7 +106,7 @@ def test_the_change_comes_back(pair, capfd, monkeypatch):
 
 
 @pytest.mark.slow
-@settings(max_examples=30, **AS_DRAWN)
+@settings(max_examples=15, **AS_DRAWN)
 @given(pair=pairs())
 def test_the_change_comes_back_from_many_more(pair, capfd, monkeypatch):
     check(*pair, capfd, monkeypatch)

@@ -60,7 +60,7 @@ def found_in(folder, ground, before, after, gsd, figure):
 
 
 @pytest.mark.slow
-@settings(max_examples=30, suppress_health_check=REWRITES)
+@settings(max_examples=16, suppress_health_check=REWRITES)
 @given(
     pair=pairs(),
     place=st.tuples(st.floats(-8, 8), st.floats(-8, 8)),
@@ -129,7 +129,7 @@ def test_a_painted_change_comes_back_where_it_was_painted(tmp_path, shape, pair,
 
 
 @pytest.mark.slow
-@settings(max_examples=20, suppress_health_check=REWRITES)
+@settings(max_examples=16, suppress_health_check=REWRITES)
 @given(pair=pairs(), data=st.data())
 def test_a_window_is_the_cut_of_the_whole_whatever_the_grids(tmp_path, pair, data):
     ground, before, after, gsd = pair
