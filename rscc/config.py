@@ -308,9 +308,13 @@ class Config:
         return dataclasses.asdict(self)
 
 
-def check_follow(follow: str) -> None:
-    """Refuse what names neither the text of a paper nor the code that its authors released."""
+def check_follow(follow: str, difference: str) -> None:
+    """Refuse what names neither the text of a paper nor its authors' code, which has no baseline."""
     _check(follow in ("paper", "code"), f"model.options.follow is {follow!r}; use paper or code")
+    _check(
+        follow == "paper" or difference != "subtraction",
+        "model.options.follow: the released code has no subtraction; use paper",
+    )
 
 
 def build(cls: type[T], values: dict[str, Any], where: str) -> T:

@@ -13,8 +13,7 @@ def keep_freed_memory() -> bool:
     """Keep freed memory for the next tensor; return nothing to the system while the process runs.
 
     By default glibc returns every large block, and the system clears its pages when the next layer asks for
-    them again, which on a CPU takes a quarter of the time of a large network and half of a small one. The
-    process holds some 200 MB more for it.
+    them again. What that costs is measured in ``docs/performance.md``.
 
     Returns:
         Whether that was done: it is not where ``MALLOC_`` variables or ``GLIBC_TUNABLES`` are set, for then

@@ -38,7 +38,7 @@ from torch import Tensor, nn
 
 from rscc.config import MOST_PARTS, ModelConfig, build, check_follow
 from rscc.errors import ConfigInvalid
-from rscc.models.shared.blocks import Attention
+from rscc.models.shared.blocks import Attention, CrossImageLayer
 from rscc.models.shared.captioner import ChangeCaptioner
 from rscc.models.shared.decoder import CaptionDecoder, DecoderLayer
 from rscc.models.shared.losses import decorrelation_loss, info_nce, masked_mean, matrix_info_nce
@@ -73,25 +73,9 @@ class DirlOptions:
             )
         if self.difference not in ("shared", "subtraction"):
             raise ConfigInvalid(f"model.options.difference is {self.difference!r}; use shared or subtraction")
-        check_follow(self.follow)
-        if self.follow == "code" and self.difference == "subtraction":
-            raise ConfigInvalid("model.options.follow: the released code has no subtraction; use paper")
+        check_follow(self.follow, self.difference)
         if not 1 <= self.layers <= MOST_PARTS:
             raise ConfigInvalid(f"model.options: layers must be 1 to {MOST_PARTS}")
-
-
-class SharedLayer(nn.Module):
-    """One layer of Eq. 5 in the released code: what an image shares with the other is added to it."""
-
-    def __init__(self, *, width: int, heads: int, dropout: float):
-        super().__init__()
-        self.attention = Attention(width=width, heads=heads, dropout=dropout)
-        self.norm = nn.LayerNorm(width)
-        self.drop = nn.Dropout(dropout)
-
-    def forward(self, image: Tensor, other: Tensor) -> Tensor:
-        """Map the tokens of an image, (B, N, D), by those of the other, (B, M, D), to their next state."""
-        return self.norm(image + self.drop(self.attention(image, other)))
 
 
 class Dirl(ChangeCaptioner):
@@ -108,7 +92,7 @@ class Dirl(ChangeCaptioner):
         self.embed = nn.Sequential(nn.Linear(width, 4 * width), *between, nn.Linear(4 * width, width))
         if by_code:
             self.shared_layers = nn.ModuleList(
-                SharedLayer(width=width, heads=heads, dropout=dropout) for _ in range(self.options.layers)
+                CrossImageLayer(width=width, heads=heads, dropout=dropout) for _ in range(self.options.layers)
             )
         elif self.options.difference == "shared":
             self.shared_attention = Attention(width=width, heads=heads, dropout=dropout)
@@ -128,7 +112,7 @@ class Dirl(ChangeCaptioner):
         if self.options.follow == "paper":
             return self.shared_attention(before, after), self.shared_attention(after, before)
         for layer in self.shared_layers:
-            before, after = layer(before, after), layer(after, before)
+            before, after = layer(before, after)
         return before, after
 
     def auxiliary_losses(

@@ -39,7 +39,7 @@ from torch import Tensor, nn
 
 from rscc.config import MOST_PARTS, ModelConfig, build, check_follow
 from rscc.errors import ConfigInvalid
-from rscc.models.shared.blocks import Attention
+from rscc.models.shared.blocks import Attention, CrossImageLayer
 from rscc.models.shared.captioner import ChangeCaptioner
 from rscc.models.shared.losses import masked_mean, matrix_info_nce
 from rscc.structures import DecoderOutput, DifferenceFeatures, PairBatch, PairView
@@ -85,9 +85,7 @@ class ScorerOptions:
             raise ConfigInvalid(
                 f"model.options.difference is {self.difference!r}; use reconstruction or subtraction"
             )
-        check_follow(self.follow)
-        if self.follow == "code" and self.difference == "subtraction":
-            raise ConfigInvalid("model.options.follow: the released code has no subtraction; use paper")
+        check_follow(self.follow, self.difference)
 
 
 def token_matching(queries: Tensor, keys: Tensor) -> Tensor:
@@ -128,21 +126,6 @@ class TokenMatching(nn.Module):
         return matrix_info_nce(self(one, other), self(other, one), temperature=temperature)
 
 
-class Reconstruction(nn.Module):
-    """One layer of Eq. 5-6: what is unchanged in an image is rebuilt from the other and added."""
-
-    def __init__(self, *, width: int, heads: int, dropout: float, project_out: bool = True):
-        super().__init__()
-        self.attention = Attention(width=width, heads=heads, dropout=dropout, project_out=project_out)
-        self.norm = nn.LayerNorm(width)
-        self.drop = nn.Dropout(dropout)
-
-    def forward(self, before: Tensor, after: Tensor) -> tuple[Tensor, Tensor]:
-        """Map both dates, each (B, N, D), to their next state."""
-        one, other = self.attention(before, after), self.attention(after, before)  # Eq. 5
-        return self.norm(before + self.drop(one)), self.norm(after + self.drop(other))  # Eq. 6
-
-
 class BackwardReasoning(nn.Module):
     """CBR: what the second date should look like, from the first and the sentence (Eq. 9-10)."""
 
@@ -176,7 +159,7 @@ class Scorer(ChangeCaptioner):
             )
         layers = self.options.layers if self.options.difference == "reconstruction" else 0
         self.reconstruction = nn.ModuleList(
-            Reconstruction(width=width, heads=heads, dropout=dropout, project_out=not by_code)
+            CrossImageLayer(width=width, heads=heads, dropout=dropout, project_out=not by_code)
             for _ in range(layers)
         )
         self.join = nn.Linear(2 * width, width)
@@ -223,7 +206,7 @@ class Scorer(ChangeCaptioner):
         self, features: DifferenceFeatures, hidden: Tensor, learned: Tensor
     ) -> dict[str, Tensor]:
         assert isinstance(features, ScorerFeatures)
-        attention = cast(Reconstruction, self.reconstruction[-1]).attention
+        attention = cast(CrossImageLayer, self.reconstruction[-1]).attention
         one, other = features.matched
         forth = token_matching(attention.query(one), attention.key(other))
         back = token_matching(attention.query(other), attention.key(one))

@@ -71,21 +71,23 @@ def caption(
     """Find what changed between BEFORE and AFTER, say it in words, write a map layer."""
     from workflows import caption_scene
     from workflows.cli.terminal import show_result, show_warnings, shown_progress, summary
-    from workflows.engines.alone import caption_alone
-    from workflows.engines.tasks import ModelSource
     from workflows.errors import OptionInvalid
     from workflows.files import check_output, style_path
-    from workflows.page.page import check_page, write_page
     from workflows.scene.opening import read_headers
 
     # What can be refused is refused before the model is loaded and the work starts.
     target = check_output(output or _default_output(after), overwrite, (before, after))
     size = read_size(html_size, "--html-size")
     if html is not None:
+        from workflows.page.page import check_page, write_page
+
         if isolate:
             raise OptionInvalid("--html reads the scenes here; with --isolate, make the page by rscc convert")
         check_page(html, overwrite, (before, after), size)
     if isolate:
+        from workflows.engines.alone import caption_alone
+        from workflows.engines.tasks import ModelSource
+
         report = caption_alone(before, after, ModelSource(model, device, context.obj.load_captioner), options)
     else:
         scenes = read_headers(before, after, options)

@@ -78,6 +78,21 @@ class AttentionLayer(nn.Module):
         self.drop = nn.Dropout(dropout)
 
 
+class CrossImageLayer(nn.Module):
+    """What an image has in common with the other is rebuilt from it and added (SCORER+CBR Eq. 5-6)."""
+
+    def __init__(self, *, width: int, heads: int, dropout: float, project_out: bool = True):
+        super().__init__()
+        self.attention = Attention(width=width, heads=heads, dropout=dropout, project_out=project_out)
+        self.norm = nn.LayerNorm(width)
+        self.drop = nn.Dropout(dropout)
+
+    def forward(self, before: Tensor, after: Tensor) -> tuple[Tensor, Tensor]:
+        """Map both dates, each (B, N, D), to their next state."""
+        one, other = self.attention(before, after), self.attention(after, before)  # Eq. 5
+        return self.norm(before + self.drop(one)), self.norm(after + self.drop(other))  # Eq. 6
+
+
 class Positions2d(nn.Module):
     """Trainable position encoding of a grid: one vector per row plus one per column.
 

@@ -8,7 +8,8 @@ import torch
 from slow_blocks import randoms, slow_attention, slow_info_nce, slow_linear, slow_norm, values
 from tiny_models import CAPTIONS, full_batch, pair_view, randomise, tiny_model
 
-from rscc.models.scorer import BackwardReasoning, Reconstruction, Scorer, TokenMatching, token_matching
+from rscc.models.scorer import BackwardReasoning, Scorer, TokenMatching, token_matching
+from rscc.models.shared.blocks import CrossImageLayer
 from rscc.models.shared.losses import masked_mean, matrix_info_nce
 
 WIDTH, HEADS = 8, 2
@@ -37,7 +38,9 @@ def slow_contrast(module: TokenMatching, one: np.ndarray, other: np.ndarray, tau
     return slow_info_nce(one, other, tau, lambda asking, asked: slow_matching(module, asking, asked))
 
 
-def slow_layer(layer: Reconstruction, before: np.ndarray, after: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def slow_layer(
+    layer: CrossImageLayer, before: np.ndarray, after: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Eq. 5-6."""
     return (
         slow_norm(layer.norm, before + slow_attention(layer.attention, before, after)),
