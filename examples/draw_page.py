@@ -1,9 +1,10 @@
-"""Take the pictures of the page that the docs show, from generated scenes, in a headless Chromium.
+"""Take the pictures of the pages that the docs show, from generated scenes, in a headless Chromium.
 
 Usage: python examples/draw_page.py [FOLDER] [-o docs/images]
 
 Renders scenes as ``make_demo_scene.py`` does, set beside each other, turned, and some backwards in time; runs
-``rscc caption --html`` on them, and takes pictures. Needs playwright (extra ``dev``) and Chromium.
+``rscc caption --html`` on them, ``rscc batch`` and ``rscc status --html`` on some at several sites, and takes
+pictures. Needs playwright (extra ``dev``) and Chromium.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import rasterio
+from affine import Affine
 from make_demo_scene import DemoScene, make_scene
 from PIL import Image
 
@@ -71,7 +73,10 @@ SHOTS = (
         hash="#change=1&split=0.4",
     ),
     Shot("page_500.webp", "many", (1400, 840), hash="#split=0.5"),
+    Shot("page_archive.webp", "archive", (1400, 840)),
 )
+# Sites of the archive, how many years lie between their dates, and metres from one to the next.
+SITES, YEARS, APART = 14, 3, 3_000
 
 
 @cache
@@ -104,22 +109,48 @@ def make_scenes(folder: Path, columns: int, rows: int) -> list[Path]:
     return paths
 
 
+def make_archive(folder: Path) -> Path:
+    """Work demo scenes at several sites into an archive, one of which is no raster; return its page."""
+    page, scenes = folder / "archive.html", folder / "scenes"
+    for number in range(SITES):
+        source = rendered(folder.parent, 7 + number % DIFFERENT)
+        dates = (source.before, source.after) if number % 3 else (source.after, source.before)
+        east, north = APART * (number * 5 % SITES), -APART * (number * number % 9)
+        for step, path in enumerate(dates):
+            with rasterio.open(path) as scene:
+                profile, image = scene.profile, scene.read()
+            profile.update(transform=Affine.translation(east, north) @ profile["transform"])
+            year = 2010 + number % 5 + YEARS * step
+            file = scenes / f"site_{number + 1:02}" / f"{year}.tif"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with rasterio.open(file, "w", **profile) as target:
+                target.write(image)
+    table, archive = folder / "pairs.csv", folder / "archive"
+    run("pairs", scenes, "-o", table, "--overwrite")
+    (scenes / "site_05" / "2014.tif").write_text("This is no raster.")
+    run("batch", table, "--out", archive, "--workers", "1", code=3)
+    for report in sorted(archive.glob("pairs/*/changes.geojson"))[:4]:
+        run("convert", report, report.with_suffix(".html"), "--overwrite")
+    run("status", archive, "--html", page, "--overwrite")
+    return page
+
+
+def run(*words: object, code: int = 0) -> None:
+    """Run the command, which ends with this exit code."""
+    done = subprocess.run([sys.executable, "-m", "rscc", *map(str, words)], check=False)
+    assert done.returncode == code, words
+
+
 def make_page(folder: Path, scene: str) -> Path:
     """Render scenes and caption them, unless their page is there; return the page."""
+    if scene == "archive":
+        return make_archive(folder / scene)
     page = folder / scene / "report.html"
     if not page.exists():
         columns, rows, options = SCENES[scene]
         paths = [str(path) for path in make_scenes(page.parent, columns, rows)]
-        words = [
-            *paths,
-            "-o",
-            str(page.with_suffix(".geojson")),
-            "--html",
-            str(page),
-            "--overwrite",
-            *options,
-        ]
-        subprocess.run([sys.executable, "-m", "rscc", "caption", *words], check=True)
+        report = page.with_suffix(".geojson")
+        run("caption", *paths, "-o", report, "--html", page, "--overwrite", *options)
     return page
 
 

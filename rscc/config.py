@@ -157,6 +157,7 @@ class TrainConfig:
         cache_features: with a frozen trunk, compute its last map once per pair and flip and keep it on disk.
         select: what chooses the checkpoint: ``cider`` (validation captions), ``mask_f1`` (validation masks)
             or, of the objective ``language``, ``perplexity`` (validation sentences; the lower the better).
+        keep_start: deliver the start of a fine-tuning as it was where the new model is not surely better.
         seed: of everything random.
         workers: processes that read and augment; 0 reads in the training process.
         samples: captions that are drawn per pair (objective ``self_critical``).
@@ -182,6 +183,7 @@ class TrainConfig:
     frozen: tuple[str, ...] = ()
     cache_features: bool = False
     select: str = "cider"
+    keep_start: bool = False
     seed: int = 1
     workers: int = 0
     samples: int = 5
@@ -253,6 +255,13 @@ class Choice:
 LIKELIEST = Choice()
 
 
+SENTENCES = {
+    "decoder": "its fact heads; its decoder where it has none",
+    "land cover": "indices of the scenes' bands, such as NDVI, and not from its decoder",
+}
+"""What the sentences of a model without fact heads are made of, in words."""
+
+
 @dataclass(frozen=True)
 class CardConfig:
     """What the finished model's card says beyond what the run itself shows.
@@ -266,6 +275,7 @@ class CardConfig:
         limits: what the model cannot do, one sentence each.
         draws, support: see :class:`Choice`.
         cost: time and energy that the model takes, with the machine they were measured on.
+        sentences: what they are made of without fact heads, a key of :data:`SENTENCES`.
     """
 
     version: str = "1"
@@ -277,8 +287,10 @@ class CardConfig:
     draws: int = 0
     support: int = 0
     cost: str = ""
+    sentences: str = "decoder"
 
     def __post_init__(self) -> None:
+        _check(self.sentences in SENTENCES, f"card.sentences {self.sentences!r}: use {', '.join(SENTENCES)}")
         low_high = len(self.gsd_range) == 2 and 0 < self.gsd_range[0] < self.gsd_range[1]
         _check(low_high, f"card.gsd_range {self.gsd_range} must be two numbers above 0, the finer first")
         Choice(self.draws, self.support)  # refuses what is none

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rscc.config import Choice, ModelConfig, build
+from rscc.config import SENTENCES, Choice, ModelConfig, build
 from rscc.errors import ConfigInvalid, ModelFolderInvalid, ModelNotFound
 from rscc.files import atomic_write, parsed_json
 from rscc.inference.calibration import Calibration
@@ -70,6 +70,7 @@ class ModelCard:
         draws, support: see :class:`~rscc.config.Choice`.
         kinds: validation scores by kind of change, see :func:`rscc.evaluation.scoring.score_kinds`.
         cost: time and energy that it takes.
+        sentences: what they are made of where it has no fact heads, a key of :data:`rscc.config.SENTENCES`.
     """
 
     name: str
@@ -96,10 +97,13 @@ class ModelCard:
     kinds: dict[str, dict[str, float]] = field(default_factory=dict)
     cost: str = ""
     facts_sha256: str = ""
+    sentences: str = "decoder"
 
     def __post_init__(self) -> None:
         if self.localiser not in LOCALISATIONS:
             raise ConfigInvalid(f"card.localiser is {self.localiser!r}; use {', '.join(LOCALISATIONS)}")
+        if self.sentences not in SENTENCES:
+            raise ConfigInvalid(f"card.sentences is {self.sentences!r}; use {', '.join(SENTENCES)}")
         Choice(self.draws, self.support)  # refuses what is none
         if not 16 <= self.tile_size <= MOST_TILE:
             raise ConfigInvalid(f"card.tile_size is {self.tile_size}; it must be 16 to {MOST_TILE} pixels")

@@ -45,6 +45,7 @@ from tiling.regularize import regularized
 from tiling.remote import safe_environment
 from tiling.scene import SceneInfo, describe, files_of, open_scene
 from tiling.sidecars import MAX_TEXT_BYTES
+from tiling.spectral import SpectralPair, spectral_bands
 from tiling.vrt import checked_sources, looks_like_vrt
 
 __all__ = [
@@ -84,6 +85,7 @@ __all__ = [
     "SceneTooLarge",
     "SceneUnreachable",
     "SceneUnreadable",
+    "SpectralPair",
     "Stretch",
     "Tile",
     "TileGrid",
@@ -112,6 +114,7 @@ __all__ = [
     "read_tiles",
     "regularized",
     "safe_environment",
+    "spectral_bands",
     "to_wgs84",
     "transformer",
 ]

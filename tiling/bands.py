@@ -71,7 +71,7 @@ def _likeliest(info: SceneInfo) -> BandChoice:
     seen = [number for number, color in enumerate(info.colors, start=1) if color != "alpha"]
     if not seen:
         raise TooFewBands(f"{info.path}: it has only an alpha band; give a scene with a picture beside it")
-    by_name = _by_name(_names(info))
+    by_name = _by_name(band_names(info))
     if set(COLORS) <= set(info.colors):
         red, green, blue = (info.colors.index(color) + 1 for color in COLORS)
         return BandChoice((red, green, blue), "color", _contradiction(info, (red, green, blue), by_name))
@@ -85,7 +85,7 @@ def _likeliest(info: SceneInfo) -> BandChoice:
         )
         return BandChoice((seen[0], seen[0], seen[0]), "gray", warning)
     first = (seen[0], seen[1], seen[2])
-    named = [name for name in _names(info) if not _NO_NAME.fullmatch(name)]
+    named = _telling(info)
     if len(seen) <= MOST_IN_ORDER and not named:
         return BandChoice(first, "order")
     what = f"bands named {_listed(named)}" if named else f"{len(seen)} bands without names"
@@ -111,11 +111,11 @@ def _number_of(info: SceneInfo, band: int | str) -> int:
         if 1 <= int(text) <= info.count:
             return int(text)
         raise BandNotFound(f"{info.path}: there is no band {text}; choose among {_there(info)}")
-    names = _names(info)
+    names = band_names(info)
     colors = ["" if color == "undefined" else color for color in info.colors]
     for candidates, key in (
         ([name.casefold() for name in names], text.casefold()),
-        ([_short(name) for name in names], _short(text)),
+        ([short_name(name) for name in names], short_name(text)),
         (colors, text.casefold()),
     ):
         if key and candidates.count(key) > 1:
@@ -131,7 +131,7 @@ def _number_of(info: SceneInfo, band: int | str) -> int:
 def _there(info: SceneInfo) -> str:
     """List the bands: their numbers and what they can be called."""
     numbers = "1" if info.count == 1 else f"1 to {info.count}"
-    names = [name for name in _names(info) if name] or [c for c in info.colors if c != "undefined"]
+    names = [name for name in band_names(info) if name] or [c for c in info.colors if c != "undefined"]
     return f"{numbers} ({_listed(names)})" if names else numbers
 
 
@@ -139,12 +139,21 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:MOST_LISTED]) + (", ..." if len(names) > MOST_LISTED else "")
 
 
-def _names(info: SceneInfo) -> list[str]:
+def band_names(info: SceneInfo) -> list[str]:
     """Return the names of the bands without what explains them: "B4, central wavelength 665 nm" is "B4"."""
     return [re.split(r"[,;:(]", text or "")[0].strip() for text in info.descriptions]
 
 
-def _short(name: str) -> str:
+def is_unnamed(info: SceneInfo) -> bool:
+    """Return whether the names of its bands say nothing of what they show."""
+    return not _telling(info)
+
+
+def _telling(info: SceneInfo) -> list[str]:
+    return [name for name in band_names(info) if not _NO_NAME.fullmatch(name)]
+
+
+def short_name(name: str) -> str:
     """Return a name in small letters; of a sensor's band without prefix and leading zeros: b4, b8a."""
     band = _SENSOR_BAND.fullmatch(name)
     return f"b{band[2].lstrip('0')}".casefold() if band else name.casefold()
@@ -153,16 +162,16 @@ def _short(name: str) -> str:
 def _by_name(names: Sequence[str]) -> Numbers | None:
     """Return the bands that all the names together say are red, green and blue; None where they do not."""
     plain = [name.casefold() for name in names]
-    short = [_short(name) for name in names]
+    short = [short_name(name) for name in names]
     sensor = {key for key, name in zip(short, names, strict=True) if _SENSOR_BAND.fullmatch(name)}
-    for keys, candidates in ((COLORS, plain), (("r", "g", "b"), plain), (_sensor_keys(names, sensor), short)):
+    for keys, candidates in ((COLORS, plain), (("r", "g", "b"), plain), (sensor_keys(names, sensor), short)):
         if keys and all(candidates.count(key) == 1 for key in keys):
             red, green, blue = (candidates.index(key) + 1 for key in keys)
             return red, green, blue
     return None
 
 
-def _sensor_keys(names: Sequence[str], sensor: set[str]) -> tuple[str, ...]:
+def sensor_keys(names: Sequence[str], sensor: set[str]) -> tuple[str, ...]:
     """Return what a sensor calls red, green and blue.
 
     Blue, green and red are bands 2, 3 and 4 of Sentinel-2 and of Landsat 8 and 9, but 1, 2 and 3 of the

@@ -22,7 +22,6 @@ from rasterio.enums import MaskFlags, Resampling
 from rasterio.errors import RasterioError
 from rasterio.windows import Window as RasterWindow
 
-from tiling.bands import Numbers
 from tiling.blocks import BlockCache
 from tiling.errors import SceneDamaged
 from tiling.frame import Grid
@@ -52,7 +51,8 @@ _SAME_PLACE = 1e-3
 _Block = tuple[np.ndarray, np.ndarray]
 
 
-def _weight(block: _Block) -> int:
+def weight_of(block: _Block) -> int:
+    """Return the bytes that a block takes."""
     return sum(part.nbytes for part in block)
 
 
@@ -62,7 +62,7 @@ class Layer:
 
     Attributes:
         info: the scene.
-        bands: the three band numbers, from 1; of a palette its colours are taken.
+        bands: the band numbers, from 1, three of a picture; of a palette its colours are taken.
         grid: the working grid.
         offset: column and row of the scene at which the grid starts, counted from its north-west corner, or
             None when it must be warped.
@@ -73,21 +73,21 @@ class Layer:
     """
 
     info: SceneInfo
-    bands: Numbers
+    bands: tuple[int, ...]
     grid: Grid
     offset: tuple[int, int] | None
     resampling: Resampling
     picture: Picture
     shift: tuple[float, float] = (0.0, 0.0)
     blocks: BlockCache[_Block] = field(
-        default_factory=lambda: BlockCache(KEPT_BYTES, _weight), repr=False, compare=False
+        default_factory=lambda: BlockCache(KEPT_BYTES, weight_of), repr=False, compare=False
     )
 
     @classmethod
     def of(
         cls,
         info: SceneInfo,
-        bands: Numbers,
+        bands: tuple[int, ...],
         grid: Grid,
         alpha_masks: bool,
         shift: tuple[float, float] = (0.0, 0.0),
@@ -110,7 +110,7 @@ class Layer:
     def displaced(self, shift: tuple[float, float]) -> Layer:
         """Return the layer with its scene moved right and down by ``shift``; nothing is read of the file."""
         offset = _offset(self.info, moved(self.grid, shift)) if self.info.crs == self.grid.crs else None
-        return replace(self, offset=offset, shift=shift, blocks=BlockCache(KEPT_BYTES, _weight))
+        return replace(self, offset=offset, shift=shift, blocks=BlockCache(KEPT_BYTES, weight_of))
 
     def open(self, stack: ExitStack) -> LayerReader:
         """Open the files; ``stack`` closes them. The reader is for the calling thread alone."""
@@ -141,7 +141,7 @@ class LayerReader:
             )
 
     def read(self, window: Window) -> tuple[np.ndarray, np.ndarray]:
-        """Return pixels (3, h, w) in the type of the file and validity (h, w); ``window`` lies in the grid.
+        """Return pixels (bands, h, w) in the type of the file and validity (h, w) of a window in the grid.
 
         Raises:
             SceneDamaged: pixels of the file cannot be decoded.
@@ -187,7 +187,7 @@ class LayerReader:
 
     def _blank(self, window: Window) -> _Block:
         shape = (window.height, window.width)
-        return np.zeros((3, *shape), np.result_type(*self._file.dtypes)), np.zeros(shape, bool)
+        return np.zeros((len(self._show), *shape), np.result_type(*self._file.dtypes)), np.zeros(shape, bool)
 
     def _read(self, window: Window) -> _Block:
         """Return the bands of the open file, each once, and where they have data."""
@@ -231,7 +231,7 @@ def _begun_at(transform: Affine, col: float, row: float) -> Affine:
     return Affine(transform.a, transform.b, x, transform.d, transform.e, y)
 
 
-def _picture(info: SceneInfo, bands: Numbers, alpha_masks: bool) -> Picture:
+def _picture(info: SceneInfo, bands: tuple[int, ...], alpha_masks: bool) -> Picture:
     """Say what is read of a file: bands or the colours of its palette, and what masks them."""
     numbers = tuple(dict.fromkeys(bands))
     with open_scene(info) as file:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tiling.bands import BandRequest, Numbers, choose_bands
+from tiling.bands import BandRequest, choose_bands
 from tiling.errors import NothingValid
 from tiling.frame import Bounds, Grid, plan_frame
 from tiling.grid import Window
@@ -45,7 +45,7 @@ class ScenePair:
 
     def __init__(self, before: Layer, after: Layer, grid: Grid) -> None:
         self.before, self.after, self.grid = before.info, after.info, grid
-        self.bands: tuple[Numbers, Numbers] = (before.bands, after.bands)
+        self.bands = (before.bands, after.bands)
         self.layers = (before, after)
         self._local = threading.local()
         self._lock = threading.Lock()
@@ -96,7 +96,7 @@ class ScenePair:
         choices = [choose_bands(info, bands) for info in infos]
         frame = plan_frame(infos[0], infos[1], gsd=gsd, bounds=bounds)
         first, second = (
-            Layer.of(info, choice.numbers, frame.grid, _alpha_masks(info, choice.numbers))
+            Layer.of(info, choice.numbers, frame.grid, alpha_masks(info, choice.numbers))
             for info, choice in zip(infos, choices, strict=True)
         )
         pair = cls(first, second, frame.grid)
@@ -321,7 +321,7 @@ def _whole(shift: float) -> float:
     return nearest if abs(shift - nearest) <= WHOLE_PX else float(shift)
 
 
-def _alpha_masks(info: SceneInfo, bands: Numbers) -> bool:
+def alpha_masks(info: SceneInfo, bands: tuple[int, ...]) -> bool:
     """Return whether an alpha band is a mask: not if it is a picture, or was chosen to be looked at."""
     if info.masked_by != "alpha":
         return False

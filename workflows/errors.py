@@ -44,6 +44,14 @@ class MarksInvalid(WorkflowError):
     """A file that is to be marks of a report is none, is damaged, or is of another report."""
 
 
+class NothingToSample(WorkflowError):
+    """An archive has no change that could be drawn for a person to mark."""
+
+
+class NothingToExport(WorkflowError):
+    """What was reviewed makes no training pairs, or none to validate on."""
+
+
 class OutputExists(WorkflowError):
     """The report or its style is there already, and overwriting was not asked for."""
 

@@ -40,6 +40,11 @@ It reaches over a street with its front gardens, so that both sides of it are on
 EVENT_PIXELS = 2
 """Working pixels that outlines may be apart at least: a coarse grid draws no narrower gap for certain."""
 
+LEAST_AREA = 20.0
+"""Square metres of the smallest polygon."""
+LEAST_PIXELS = 8
+"""Working pixels of the smallest polygon: rscc-medium was shown no smaller change."""
+
 REFLECTANCE = "reflectance"
 # A name or IPv4 address, or one of IPv6 in brackets.
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:\d{1,5})?", re.ASCII | re.IGNORECASE)
@@ -161,10 +166,13 @@ class SceneOptions(ServerOptions):
     Attributes:
         bands: three bands shown to the model as red, green, blue: numbers from 1 or names; None takes the
             reader's.
+        band_names: what the bands of both scenes show, in their order, in place of the names in the files;
+            None leaves those.
         bounds: west, south, east, north in degrees of WGS84; None takes the whole intersection.
         gsd: metres per pixel to work at; None takes the model's.
         threshold: probability from which a pixel counts as changed, 0..1; None takes the model's.
-        min_area: square metres; smaller polygons are left out.
+        min_area: square metres; smaller polygons are left out. None takes :data:`LEAST_AREA`, or
+            :data:`LEAST_PIXELS` where those are more.
         overlap: pixels that neighbouring tiles share, below half a tile; None takes a quarter.
         batch_size: tiles or crops that the model gets at once.
         beams: width of the caption search, 1 to 20.
@@ -198,6 +206,13 @@ class SceneOptions(ServerOptions):
             and all(band.strip() if isinstance(band, str) else 1 <= band <= MOST_BANDS for band in bands)
         ),
     )
+    band_names: tuple[str, ...] | None = option(
+        None,
+        "What the bands of both scenes show, in order (swir16,nir,red,green), where the files do not say.",
+        metavar="NAME,...",
+        allowed="names separated by commas",
+        is_allowed=lambda names: names and all(name.strip() for name in names),
+    )
     bounds: tuple[float, float, float, float] | None = option(
         None,
         "Only this box, in degrees of longitude and latitude.",
@@ -217,9 +232,11 @@ class SceneOptions(ServerOptions):
         allowed="between 0 and 1",
         is_allowed=lambda threshold: 0 < threshold < 1,
     )
-    min_area: float = option(
-        20.0,
-        "Leave out changes smaller than this, in square metres.",
+    min_area: float | None = option(
+        None,
+        f"Leave out changes smaller than this, in square metres; default: {LEAST_AREA:g}, or "
+        f"{LEAST_PIXELS} pixels of a coarse grid.",
+        metavar="M2",
         allowed=f"square metres, 0 to {MOST_SQUARE_METRES:g}",
         is_allowed=lambda area: 0 <= area <= MOST_SQUARE_METRES,
     )
@@ -327,6 +344,10 @@ class SceneOptions(ServerOptions):
         if self.group_distance is None:
             return max(EVENT_DISTANCE, EVENT_PIXELS * gsd)
         return self.group_distance
+
+    def min_area_for(self, gsd: float) -> float:
+        """Return the square metres that a polygon has at least, at ``gsd`` metres per pixel."""
+        return max(LEAST_AREA, LEAST_PIXELS * gsd**2) if self.min_area is None else self.min_area
 
     def threshold_for(self, card: ModelCard) -> float:
         """Return the probability from which a pixel counts as changed: the option, else the model's own."""

@@ -57,6 +57,24 @@ def truly_changed(record: PairRecord) -> bool:
     return record.changed if record.changed is not None else not all(map(is_no_change, record.captions))
 
 
+CONTRADICTING = 60
+"""Pixels that a mask marks at least, for a pair that is called unchanged to contradict it."""
+
+
+def contradicts_itself(record: PairRecord) -> bool:
+    """Return whether a pair is called unchanged though its mask marks :data:`CONTRADICTING` pixels or more.
+
+    Which of the two is right cannot be told without looking, so that such a pair teaches neither. One that is
+    called changed may have an empty mask: masks hold buildings alone, captions speak of more.
+
+    Raises:
+        DatasetLayoutInvalid: the mask cannot be read.
+    """
+    if record.mask is None or truly_changed(record):
+        return False
+    return int(read_mask(record.mask).sum()) >= CONTRADICTING
+
+
 @dataclass(frozen=True)
 class PairSample:
     """One pair in memory.

@@ -12,6 +12,7 @@ from typing import Any
 
 from rscc.data.leaks import THRESHOLD, LeakCheck
 from rscc.evaluation.bootstrap import Interval
+from rscc.evaluation.masks import SizeRecall
 from rscc.evaluation.papers import PaperTables, comparison
 from rscc.evaluation.robustness import Robustness, Share
 from rscc.evaluation.rows import PEOPLE, SHARES, SUBSETS, EvaluationRow, FactScores, ObjectScores
@@ -102,6 +103,8 @@ class EvaluationReport:
         """
         data = f"Data: {self.run.get('data', '')}, split {self.run.get('split', '')}"
         parts = [data, *self._tables(), *certainty_tables(self._model_rows(), self.title)]
+        if (mask := self.rows[0].mask) is not None and mask.by_size:
+            parts.append(size_table(mask.by_size, self.rows[0].name))
         if self.facts:
             parts += facts_tables(self.facts)
         if self.robustness is not None:
@@ -280,6 +283,16 @@ def _object_cells(objects: Hallucinations | None, intervals: Mapping[str, Interv
     rate = _share(objects.rate, intervals.get("hallucination_rate"))
     classes = [f"{name} {count}" for name, count in list(objects.by_class.items())[:_MOST_CLASSES]]
     return [f"{rate}, {objects.wrong} of {objects.captions}", ", ".join(classes) or "–"]
+
+
+def size_table(sizes: Sequence[SizeRecall], name: str) -> str:
+    """Return Markdown: how many true objects of the masks are found, by their size."""
+    ends = [f"to {size.least}" for size in sizes[1:]]
+    rows = [
+        (f"{size.least} {end}", str(size.objects), _share(size.recall, size.interval))
+        for size, end in zip(sizes, [*ends, "and more"], strict=True)
+    ]
+    return table((f"{name}, objects of the masks by m2", "objects", "found, %"), rows)
 
 
 def facts_tables(facts: Sequence[FactScores]) -> list[str]:

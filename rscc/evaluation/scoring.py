@@ -123,7 +123,7 @@ def score_predictions(
             continue
         truth = read_mask(record.mask)
         for subset in member_of[record.id]:
-            counters[subset].add(prediction.mask, truth)
+            counters[subset].add(prediction.mask, truth, gsd=record.gsd)
     if objects:
         answers.wrong_objects = _wrong_objects(records, answers)
     return [

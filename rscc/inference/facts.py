@@ -16,8 +16,10 @@ from scipy import ndimage
 
 from rscc.files import parsed_json
 from rscc.inference.fact_heads import ANSWERS, FactHeads, FactRules
+from rscc.inference.objects import parted
 from rscc.stored_weights import built_for, stored_elements
 from rscc.structures import Caption
+from rscc.text.cover_sentences import cover_sentences
 from rscc.text.facts import ChangeFacts
 from rscc.text.phrasing import Phrasing
 from rscc.text.sentences import doubtful, map_sentences, picture_sentences
@@ -135,7 +137,8 @@ class GroundedCaption(Caption):
 
 def map_caption(facts: ChangeFacts) -> GroundedCaption:
     """Return the caption of a change on a map, which there is for certain."""
-    return _caption(map_sentences(facts), facts, 1.0)
+    sentences = map_sentences(facts) if facts.area_m2 is None else cover_sentences(facts)
+    return _caption(sentences, facts, 1.0)
 
 
 def _caption(sentences: list[str], facts: ChangeFacts, changed: float) -> GroundedCaption:
@@ -151,12 +154,12 @@ def _caption(sentences: list[str], facts: ChangeFacts, changed: float) -> Ground
 
 
 def counted(mask: np.ndarray) -> tuple[np.ndarray, int]:
-    """Return the outlines of a mask (H, W) that are large enough to count, and how many they are."""
+    """Return the outlines of a mask (H, W) that are large enough to count, and how many objects they are."""
     labels, _ = ndimage.label(mask)
-    sizes = np.bincount(labels.ravel())
-    sizes[0] = 0
-    large = np.flatnonzero(sizes >= SMALLEST)
-    return np.isin(labels, large), len(large)
+    large = np.bincount(labels.ravel()) >= SMALLEST
+    large[0] = False
+    outlines: np.ndarray = large[labels]
+    return outlines, parted(outlines)[1]
 
 
 def picture_place(mask: np.ndarray) -> tuple[str, ...]:

@@ -11,6 +11,9 @@ Direction = Literal["appeared", "disappeared", "replaced"]
 BUILT = ("building", "road", "parking lot")
 """Object classes that are built; the others grow, are cleared, or flow."""
 
+PLANTS = ("vegetation", "dense vegetation", "green cover")
+"""What measured land cover says of plants; where several changed, the first is stated."""
+
 
 @dataclass(frozen=True)
 class ChangeFacts:
@@ -24,6 +27,10 @@ class ChangeFacts:
         place: where it is, words of the picture (``top``, ``left``, ``middle``, ...) or of the map
             (``north``, ``east``, ...); empty when it is all over, or in no part of it.
         large: whether the median outline is larger than houses are.
+        area_m2: square metres of a change of land cover that are measured to have changed as the first of
+            ``came`` or ``gone`` says; None for changes that are told by objects.
+        at_least: whether notably more than ``area_m2`` may have changed so.
+        share: that area as a share of the ground that was searched, 0..1; None where it is not known.
     """
 
     came: Mapping[str, float] = field(default_factory=dict)
@@ -33,6 +40,9 @@ class ChangeFacts:
     count: int | None = None
     place: tuple[str, ...] = ()
     large: bool = False
+    area_m2: float | None = None
+    at_least: bool = False
+    share: float | None = None
 
     @property
     def direction(self) -> Direction | None:

@@ -275,6 +275,9 @@ def _map_sentences(facts: ChangeFacts) -> Iterator[str]:
     if facts.came and not facts.gone:
         on = f"where there was {_listed([_former(name) for name in covers])}" if covers else ""
         around = [beside, place, on]
+    elif on and facts.came and any(name in _MAP_COVERS for name in facts.gone):
+        on = f"partly {on}"  # the rest of it was what is gone
+        around = [beside, on, place]
     details: list[list[str]] = [around, [beside, on], [place], []] * 2
     for (words, more), some in zip(cycle(_map_changes(facts)), details, strict=False):
         yield _joined([words, *some, more])

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from rscc.config import Config
+from rscc.config import SENTENCES, Config
 from rscc.inference.calibration import Calibration, FlagCalibration, Reliability, ScoreCalibration
 from rscc.inference.fact_heads import FactRules
 from rscc.markdown import percent, table, unit
@@ -47,7 +47,9 @@ def make_card(
         fields: the other fields of the card.
     """
     card = config.card
-    stated: dict[str, Any] = {"version": card.version, "licence": card.licence, "limits": card.limits}
+    stated: dict[str, Any] = {
+        name: getattr(card, name) for name in ("version", "licence", "limits", "sentences")
+    }
     return ModelCard(
         name=name,
         paper=config.model.paper,
@@ -88,6 +90,7 @@ def card_text(card: ModelCard, config: Config) -> str:
 | polygons from | {card.localisation}; threshold {card.threshold:g} |
 | changed or not | P(changed) of at least {card.changed_threshold:.3f} |
 | captions chosen by | {_choice(card)} |
+| sentences from | {SENTENCES[card.sentences]} |
 | trained on | {card.data} |
 | trained by | {card.trained} |
 | licence | {card.licence} |

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +12,10 @@ import numpy as np
 from rscc.data.benchmarks.registry import ReaderClass
 from rscc.data.pairs import PairRecord, truly_changed
 from rscc.errors import DatasetLayoutInvalid
+from rscc.evaluation.bootstrap import Interval, Resamples, percentile_interval
 from rscc.evaluation.rows import EvaluationRow
 from rscc.evaluation.run import score_model
+from rscc.files import atomic_write
 from rscc.markdown import percent, table, unit
 from rscc.sequences import evenly
 
@@ -92,24 +96,63 @@ def _counted(records: Sequence[PairRecord]) -> str:
     return f"{len(records)} ({changed} changed, {len(records) - changed} unchanged)"
 
 
+@dataclass(frozen=True)
+class Comparison:
+    """Two models on the same pairs.
+
+    Attributes:
+        table: CIDEr of all and of changed pairs, accuracy of the flag, BLEU-4.
+        gain: 95 percent interval of what CIDEr of all pairs gains, by the bootstrap over pairs.
+    """
+
+    table: str
+    gain: Interval
+
+    @property
+    def surely_better(self) -> bool:
+        """Whether the second model is better than the first beyond chance."""
+        return self.gain[0] > 0
+
+
+def keep_better(made: Path, start: Path, comparison: Comparison) -> str:
+    """Leave a tuned model where it is if it is surely better than its start, else put the start there.
+
+    The tuned one then lies beside it, in ``tuned``.
+
+    Args:
+        made: folder of the tuned model. start: folder of the model that it began with.
+
+    Returns:
+        The line that says which of the two it is.
+    """
+    low, high = comparison.gain
+    told = f"CIDEr gains {low:+.1f} to {high:+.1f} (95 %)"
+    if comparison.surely_better:
+        return f"{made}: the tuned model; {told}"
+    tuned = made.with_name("tuned")
+    with atomic_write(tuned, alone=True) as (draft,):
+        shutil.copytree(made, draft)
+    with atomic_write(made, alone=True) as (draft,):
+        shutil.copytree(start, draft)
+    kept = f"{made}: the start as it was, for the tuned model, {tuned}, is not surely better"
+    return f"{kept}: {told}; more pairs may tell"
+
+
 def compare_scores(
     before: str | Path, after: str | Path, records: Sequence[PairRecord], *, device: str = "auto"
-) -> str:
+) -> Comparison:
     """Score two models as they are used, each with its own threshold, on the same pairs.
 
     Args:
         before, after: model folders or names.
         records: validation pairs.
 
-    Returns:
-        A table: CIDEr of all and of changed pairs, accuracy of the flag, BLEU-4.
-
     Raises:
         ModelFolderInvalid: a folder is damaged.
         DatasetLayoutInvalid: an image cannot be read.
     """
     compared = evenly(records, MOST_COMPARED)
-    one, two = (
+    old, new = (
         {row.subset: row for row in score_model(model, compared, java=False, device=device)}
         for model in (before, after)
     )
@@ -121,10 +164,14 @@ def compare_scores(
         ("BLEU-4, all pairs", percent, "all", "bleu4"),
     )
     rows = [
-        (title, shown(_value(one, subset, key)), shown(_value(two, subset, key)))
+        (title, shown(_value(old, subset, key)), shown(_value(new, subset, key)))
         for title, shown, subset, key in scores
     ]
-    return table((f"{len(compared)} validation pairs", "before", "after"), rows)
+    drawn = table((f"{len(compared)} validation pairs", "before", "after"), rows)
+    ciders = [list(one["all"].captions.per_pair["cider"].values()) for one in (old, new)]
+    gain = percentile_interval(Resamples(len(compared)).means(np.subtract(ciders[1], ciders[0])))
+    assert gain is not None
+    return Comparison(drawn, gain)
 
 
 def _value(rows: dict[str, EvaluationRow], subset: str, key: str) -> float | None:

@@ -10,10 +10,10 @@ import torch
 from rscc.config import Config
 from rscc.data.benchmarks.registry import DATASETS
 from rscc.data.caches import pooled_features
-from rscc.data.pairs import PairRecord
+from rscc.data.pairs import PairRecord, contradicts_itself
 from rscc.errors import ConfigInvalid
 from rscc.freed_memory import keep_freed_memory
-from rscc.model_folder import ModelFolder, find_model
+from rscc.model_folder import ModelFolder, find_model, open_model_folder
 from rscc.models import model_class
 from rscc.models.shared.captioner import ChangeCaptioner
 from rscc.models.trunks import build_backbone
@@ -22,7 +22,7 @@ from rscc.text.encoders import TextEncoder, load_text_encoder
 from rscc.text.vocabulary import Vocabulary
 from rscc.training.batches import batch_source, every_caption, learns_masks_only, training_parts
 from rscc.training.caching import Caches, fill_caches
-from rscc.training.finetuning import compare_scores, describe_pairs, read_splits
+from rscc.training.finetuning import compare_scores, describe_pairs, keep_better, read_splits
 from rscc.training.finish import finish
 from rscc.training.language import train_language
 from rscc.training.loop import Report, Trainer, Validate, load_best
@@ -102,7 +102,11 @@ def train_model(
     )
     if paths.start is not None and tunes:
         report("scores on the validation split, before and after:")
-        report(compare_scores(paths.start, made.path, val, device=device))
+        comparison = compare_scores(paths.start, made.path, val, device=device)
+        report(comparison.table)
+        if config.train.keep_start:
+            report(keep_better(made.path, find_model(paths.start), comparison))
+            return open_model_folder(made.path)
     return made
 
 
@@ -113,6 +117,7 @@ def _read_pairs(
     reader, trust = DATASETS[config.data.name], config.data.trust
     if tunes:
         train, val, held_out = read_splits(reader, paths.data, trust=trust, seed=config.train.seed)
+        train = _consistent(train, report)
         learns_flag = learns_the_flag(config, train)
         for line in describe_pairs(train, val, held_out=held_out, learns_flag=learns_flag):
             report(line)
@@ -120,7 +125,18 @@ def _read_pairs(
     train, val = reader(paths.data, "train", trust=trust).records, reader(paths.data, "val").records
     if not learns_masks_only(config):
         train, val = ([record for record in records if record.captions] for records in (train, val))
+        train = _consistent(train, report)
     return train, val
+
+
+def _consistent(records: Sequence[PairRecord], report: Report) -> list[PairRecord]:
+    """Leave out the training pairs whose flag and mask contradict each other, and say how many they are."""
+    consistent = [record for record in records if not contradicts_itself(record)]
+    if dropped := len(records) - len(consistent):
+        report(
+            f"left out {dropped} of {len(records)} training pairs: called unchanged, but their masks are not"
+        )
+    return consistent
 
 
 def _validation(

@@ -203,5 +203,6 @@ def finetuning_config(defaults: Config, start: Start) -> Config:
             limits=card.limits,
             draws=card.draws,
             support=card.support,
+            sentences=card.sentences,
         ),
     )

@@ -26,16 +26,19 @@ RSCC = {
     "rscc/captioner": {"rscc/model_folder", "rscc/devices"},
     "rscc/model_folder": {"rscc/inference", "rscc/models"},
     "rscc/models": {"rscc/models/shared"},
-    "rscc/inference": {"rscc/models/shared", "rscc/stored_weights"},
+    "rscc/inference": {"rscc/models/shared", "rscc/stored_weights", "rscc/land_cover"},
     "rscc/data/synthesis": {"rscc/data/benchmarks"},
     "rscc/data/benchmarks": {"rscc/data"},
-    "rscc/data": {"rscc/models/shared", "rscc/images"},
+    "rscc/data": {"rscc/models/shared", "rscc/images", "rscc/land_cover"},
     "rscc/models/shared": {"rscc/text"},
     "rscc/text": {"rscc/config", "rscc/structures", "rscc/errors"},
     "rscc/config": {"rscc/errors"},
     "rscc/devices": {"rscc/errors"},
     **{f"rscc/{name}": set() for name in ("markdown", "structures", "images", "torchvision_compat")},
-    **{f"rscc/{name}": set() for name in ("errors", "files", "freed_memory", "sequences", "stored_weights")},
+    **{
+        f"rscc/{name}": set()
+        for name in ("errors", "files", "freed_memory", "land_cover", "sequences", "stored_weights")
+    },
 }
 WORKFLOWS = {
     "workflows/cli": {"workflows/archive", "workflows/page", "workflows/scene", "workflows/pairs"},

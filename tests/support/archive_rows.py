@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from shapely.geometry import box
 
 from workflows.layers.stac import stac_item
+from workflows.pairs.rows import PairRow
 from workflows.report.change import Change
 from workflows.report.qgis import qgis_style
 from workflows.report.report import ChangeReport
 from workflows.store.folder import ITEM, REPORT, STYLE, ArchiveFolder
+from workflows.store.ledger import Ledger
 from workflows.store.ledger_rows import LedgerRow
 
 
@@ -76,3 +80,21 @@ def install(folder: ArchiveFolder, row: LedgerRow, found: ChangeReport) -> None:
     content = found.encoded()
     item = json.dumps(stac_item(row, json.loads(content))).encode()
     folder.install(row.pair, {REPORT: content, STYLE: qgis_style().encode(), ITEM: item})
+
+
+def fill(path: Path, rows: Mapping[PairRow, ChangeReport | str | None]) -> ArchiveFolder:
+    """Make an archive of pairs: a report is done, a text the line of a failure, None is left to do."""
+    folder = ArchiveFolder(path, durable=False)
+    folder.create()
+    with Ledger.open(path, create=True) as ledger:
+        ledger.plan([(row, "k") for row in rows], retry_failed=False)
+        for row, end in rows.items():
+            if end is None:
+                continue
+            ledger.start(row.pair, 1)
+            if isinstance(end, str):
+                ledger.failed(row.pair, "w1", 1.0, "refused", "SceneNotFound", end)
+            else:
+                ledger.done(row.pair, "w1", 1.0, len(end.changes), end.area_m2, 3)
+                install(folder, ledger_row(row.pair), end)
+    return folder

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from archive_rows import change
+from page_checks import PageTexts
 from scene_pairs import MadePair, make_pair
 from shapely.geometry import Polygon
 
@@ -29,7 +28,7 @@ KINDS = (
 
 
 @dataclass(frozen=True)
-class MadePage:
+class MadePage(PageTexts):
     """The scenes, the report and the page of a test."""
 
     pair: MadePair
@@ -38,19 +37,9 @@ class MadePage:
     page: Path
 
     @property
-    def text(self) -> str:
-        """The page."""
-        return self.page.read_text(encoding="utf-8")
-
-    @property
     def data(self) -> dict[str, Any]:
         """What the page shows: ``report`` and ``imagery``."""
-        return {"report": self._json("data"), "imagery": self._json("imagery")}
-
-    def _json(self, name: str) -> Any:
-        found = re.search(rf'<script type="application/json" id="{name}">(.*?)</script>', self.text, re.S)
-        assert found is not None
-        return json.loads(found[1])
+        return {"report": self.values("data"), "imagery": self.values("imagery")}
 
 
 def square(number: int, col: float, row: float, side: float, **values: Any) -> Change:
@@ -89,7 +78,7 @@ def made_report(pair: MadePair, changes: list[Change], **run: Any) -> ChangeRepo
     }
     record = {
         "inputs": scenes,
-        "model": {"name": "brightness", "version": "1.2.3"},
+        "model": {"name": "brightness", "version": "1.2.3", "weights_sha256": "0" * 64},
         "settings": {},
         "tiling": {"gsd": GSD},
         "warnings": [],

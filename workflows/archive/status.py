@@ -105,8 +105,17 @@ def failure_reasons(folder: str | Path) -> list[Reason]:
     Raises:
         ArchiveMissing, LedgerForeign, LedgerUnusable: see :func:`archive_status`.
     """
+    return grouped(_failed(archives_in(folder)))
+
+
+def archives_in(folder: str | Path) -> list[ArchiveFolder]:
+    """Return the archive ``folder``, or its shards that have begun while it has some.
+
+    Raises:
+        ArchiveMissing: there is no archive.
+    """
     archive, shards = _archives(folder)
-    return grouped(_failed(shards if archive is None else [archive]))
+    return [shard for shard in shards if shard.ledger.exists()] if archive is None else [archive]
 
 
 def is_at_work(lock: Path) -> bool:
@@ -153,9 +162,8 @@ def _archives(folder: str | Path) -> tuple[ArchiveFolder | None, list[ArchiveFol
 
 def _failed(archives: Sequence[ArchiveFolder]) -> Iterator[LedgerRow]:
     for archive in archives:
-        if archive.ledger.exists():
-            with Ledger.reader(archive.path) as ledger:
-                yield from ledger.rows("failed")
+        with Ledger.reader(archive.path) as ledger:
+            yield from ledger.rows("failed")
 
 
 def _status(archive: ArchiveFolder) -> Status:

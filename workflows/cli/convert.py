@@ -55,7 +55,8 @@ def convert(
     from workflows.errors import OptionInvalid
     from workflows.files import check_output
     from workflows.inspection.event import ReportedRun, read_report
-    from workflows.page.page import SUFFIX, check_page, write_page
+    from workflows.page.page import check_page, write_page
+    from workflows.page.template import SUFFIX
     from workflows.report.change import feature_of
 
     if (before is None) != (after is None):

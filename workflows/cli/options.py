@@ -108,6 +108,11 @@ def read_bands(text: str) -> tuple[int | str, int | str, int | str]:
     return red, green, blue
 
 
+def read_names(texts: list[str]) -> tuple[str, ...]:
+    """Parse ``swir16,nir,red,green``, in one text or several."""
+    return tuple(name.strip() for text in texts for name in text.split(","))
+
+
 def read_scale(text: str) -> tuple[float, float] | Literal["reflectance"]:
     """Parse ``0,3000`` or ``reflectance``; OptionInvalid where it is neither."""
     if text == "reflectance":
@@ -172,7 +177,7 @@ def _invalid(option: str, text: str, expected: str) -> Exception:
 
 
 # How a pair is read, and when it was taken: names of fields that every command that reads one offers.
-READING = ("bands", "scale", "normalize", "align", "gsd", "bounds", "offline")
+READING = ("bands", "band_names", "scale", "normalize", "align", "gsd", "bounds", "offline")
 DATES = ("date_before", "date_after")
 # What counts as a change, how it is drawn and described, and how the work is done.
 FINDING = (
@@ -182,6 +187,7 @@ FINDING = (
 # Fields whose value is read from a text.
 _READERS: dict[str, Callable[[Any], Any]] = {
     "bands": read_bands,
+    "band_names": read_names,
     "scale": read_scale,
     "memory": read_memory,
     "bounds": read_bounds,

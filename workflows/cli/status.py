@@ -34,6 +34,13 @@ def status(
         float, typer.Option(min=0.1, max=86_400, help="Seconds between two looks with --watch.")
     ] = 2.0,
     failed: Annotated[bool, typer.Option("--failed", help="Say why pairs failed, grouped.")] = False,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            "--html", help="Write a page of the archive: its pairs on a map, sums, times, failures."
+        ),
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing page.")] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print it as JSON, with --watch a line each.")
     ] = False,
@@ -41,9 +48,13 @@ def status(
 ) -> None:
     """Say how far the archive is that rscc batch works on, worked on, or was killed over.
 
-    Nothing is written, and a run is not held up: ask from any terminal, also for the shards of an archive.
+    Nothing in it is written, and a run is not held up: ask from any terminal, also for the shards of an
+    archive.
     """
     from workflows.archive.status import archive_status, failure_reasons
+
+    if html is not None:
+        _write_page(archive, html, overwrite, watch)
 
     def look() -> tuple[dict[str, Any], str, bool]:
         result = archive_status(archive)
@@ -52,6 +63,9 @@ def status(
         if reasons is not None:
             plain["reasons"] = [asdict(reason) for reason in reasons]
         text = as_text(archive, result) if reasons is None else reasons_text(reasons)
+        if html is not None:
+            plain["html"] = str(html)
+            text = f"{text}\n{shown_lines([f'page     {html}'])}"
         return plain, text, result.counts.left == 0 and not result.at_work and not result.shards_missing
 
     with _screen(redrawn=watch and not as_json and sys.stdout.isatty()) as show:
@@ -61,6 +75,18 @@ def status(
             if not watch or is_over:
                 break
             time.sleep(every)
+
+
+def _write_page(archive: Path, page: Path, overwrite: bool, watch: bool) -> None:
+    from workflows.archive.overview import archive_overview
+    from workflows.errors import OptionInvalid
+    from workflows.page.archive import write_archive_page
+    from workflows.page.template import check_page_name
+
+    if watch:
+        raise OptionInvalid("--html: a page is of one moment; leave --watch out")
+    check_page_name(page, overwrite)
+    write_archive_page(archive_overview(archive, page), page, overwrite)
 
 
 def as_dict(result: Status) -> dict[str, Any]:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 import shapely
-from shapely.geometry import MultiPolygon, Polygon, shape
+from shapely.geometry import MultiPolygon, Polygon, box, shape
 
 from rscc.files import parsed_json
-from tiling import SceneNotFound, is_odd, locate, plain_only
+from tiling import NoOverlap, SceneNotFound, ScenePair, is_odd, locate, plain_only
 from workflows.errors import OptionInvalid, ReportInvalid
-from workflows.options import SceneOptions
+from workflows.options import MOST_METRES, SceneOptions, ServerOptions
 from workflows.report.change import Change, fits
 from workflows.report.geojson import joined, polygons_in
 from workflows.report.report import ChangeReport
+from workflows.scene.opening import FINEST, Scene, read_headers
+from workflows.scene.pixels import in_pixels
 from workflows.texts import shown
 
 LARGEST_BYTES = 256 * 2**20
@@ -88,6 +90,35 @@ class ReportedRun:
                 f"{shown(self.report)}: a setting is damaged ({error}); {_ANOTHER}"
             ) from error
 
+    def opened(self, scenes: tuple[Scene, Scene], servers: ServerOptions) -> ScenePair:
+        """Open scenes as they were searched: on the same pixel grid.
+
+        Args:
+            scenes: before and after, as :meth:`scenes` has them or wherever they are now.
+            servers: which may be asked.
+
+        Raises:
+            TilingError: a scene cannot be read.
+            ReportInvalid: the record says in values that no run has how it was read.
+        """
+        options = replace(self.options(), offline=servers.offline, allow_hosts=servers.allow_hosts)
+        infos = read_headers(*scenes, options)
+        gsd = self.record["tiling"].get("gsd")
+        if not isinstance(gsd, int | float) or not infos[0].gsd / FINEST <= gsd <= MOST_METRES:
+            raise ReportInvalid(
+                f"{shown(self.report)}: it does not say at what resolution its scenes were searched; give a "
+                ".geojson file that rscc caption or rscc batch wrote, with its own scenes"
+            )
+        return ScenePair.open(
+            *infos,
+            bands=options.bands,
+            gsd=gsd,
+            bounds=options.bounds,
+            scale=options.scale,
+            normalize=options.normalize,
+            align=options.align,
+        )
+
 
 def _find(report: Path, name: str) -> str:
     for place in (name, str(report.parent / name)):
@@ -139,6 +170,23 @@ def read_report(path: str | Path) -> ChangeReport:
     if unnamed is not None:
         raise ReportInvalid(f"{shown(path)}: its feature {unnamed} has no id; {_ANOTHER}")
     return ChangeReport([_change(path, feature) for feature in features], record)
+
+
+def outlines_on(pair: ScenePair, report: ChangeReport, source: Path) -> list[MultiPolygon]:
+    """Return the outlines of the changes of a report, of the file ``source``, in pixels of the working grid.
+
+    Raises:
+        NoOverlap: a change does not lie on the ground that both scenes show.
+    """
+    outlines = in_pixels([change.geometry for change in report.changes], pair) if report.changes else []
+    grid = box(0, 0, pair.grid.width, pair.grid.height)
+    for change, outline in zip(report.changes, outlines, strict=True):
+        if not outline.intersects(grid):
+            raise NoOverlap(
+                f"{shown(source)}: change {change.id} does not lie on the ground that {pair.before.path} and "
+                f"{pair.after.path} both show; give --before and --after of this report"
+            )
+    return outlines
 
 
 def read_event(path: str | Path, number: int) -> ReportedEvent:
@@ -222,13 +270,14 @@ def _at_end(error: json.JSONDecodeError) -> bool:
 
 def _id_of(feature: Any) -> int | None:
     properties = feature.get("properties") if isinstance(feature, dict) else None
-    number = properties.get("id") if isinstance(properties, dict) else None
+    # GDAL, and so QGIS, leaves out the attribute where it saves the same number as the id of the feature.
+    number = properties.get("id", feature.get("id")) if isinstance(properties, dict) else None
     return number if type(number) is int else None
 
 
 def _change(path: Path, feature: Mapping[str, Any]) -> Change:
     """Return a feature as what was written; an attribute that it lacks has its default."""
-    properties = feature["properties"]
+    properties = {**feature["properties"], "id": _id_of(feature)}
     values: dict[str, Any] = {}
     for name in (each.name for each in fields(Change) if each.name in properties):
         value = properties[name]
@@ -284,6 +333,9 @@ _SETTINGS = {
     "bands": lambda value: (
         isinstance(value, list)
         and all(type(band) is int or (isinstance(band, str) and band.isprintable()) for band in value)
+    ),
+    "band_names": lambda value: (
+        isinstance(value, list) and all(isinstance(name, str) and name.isprintable() for name in value)
     ),
     "bounds": lambda value: _numbers(value, 4),
     "gsd": _is_number,

@@ -32,11 +32,13 @@ def _facts(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "direction", facts["direction"] or _UNKNOWN
     for title, name in (("came", "came"), ("is gone", "gone"), ("ground before", "before_cover")):
         yield title, ", ".join(facts[name]) or "nothing that is sure"
-    yield "outlines", f"{facts['count']:,}"
+    yield "objects", f"{facts['count']:,}"
     yield "area", _metres(facts["area_m2"])
     for title in ("largest", "median"):
         size = facts[f"{title}_m2"]
         yield title, _UNKNOWN if size is None else _metres(size)
+    if facts["changed_m2"] is not None:
+        yield "of it changed", _metres(facts["changed_m2"])
     yield "place", facts["place"] or _UNKNOWN
     yield "arrangement", facts["arrangement"] or _UNKNOWN
     yield "change", f"probability {facts['change_probability']:.2f}, the mean inside the outlines"

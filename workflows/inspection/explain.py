@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rasterio.transform import GCPTransformer
-from shapely.geometry import box
+from shapely.geometry import MultiPolygon, Polygon, box
 
 from tiling import (
     ANYWHERE,
@@ -228,9 +228,14 @@ def _around(pair: ScenePair, col: float, row: float, side: int) -> Window:
 
 
 def _bounds(pair: ScenePair, window: Window) -> tuple[float, ...]:
+    return ground_of(pair, window).bounds
+
+
+def ground_of(pair: ScenePair, window: Window) -> Polygon | MultiPolygon:
+    """Return the ground that a window of the working grid shows, in degrees of WGS84."""
     west, north = on_map(pair.grid.transform, window.col_off, window.row_off)
     east, south = on_map(pair.grid.transform, window.col_end, window.row_end)
-    return rounded(to_wgs84(box(west, south, east, north), pair.grid.crs)).bounds
+    return rounded(to_wgs84(box(west, south, east, north), pair.grid.crs))
 
 
 def picture_crop(before: str | Path, after: str | Path, card: ModelCard, options: ExplainOptions) -> Crop:

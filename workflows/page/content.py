@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,20 +11,20 @@ from shapely.geometry import MultiPolygon, shape
 
 from tiling import Window
 from workflows.page.imagery import Imagery, Picture, data_address
+from workflows.page.template import legible
 from workflows.report.change import Change, feature_of
 from workflows.report.formats import text_in
 from workflows.report.record import hash_of
 from workflows.report.report import ChangeReport
 from workflows.report.summary import summary_of
 from workflows.scene.pixels import STEPS
-from workflows.texts import shown
 
 VERSION = 1
 # Fields of a change that the page shows as they are.
 _FIELDS = (
     "id", "caption", "alternatives", "score", "change_probability", "area_m2", "count", "direction", "came",
-    "gone", "before_cover", "largest_m2", "median_m2", "place", "arrangement", "caption_confident",
-    "review_status", "reviewer", "reviewer_caption", "reviewer_note",
+    "gone", "before_cover", "largest_m2", "median_m2", "changed_m2", "place", "arrangement",
+    "caption_confident", "review_status", "reviewer", "reviewer_caption", "reviewer_note",
 )  # fmt: skip
 
 
@@ -68,7 +68,7 @@ def report_content(
             _change(change, outline, window) for change, outline in zip(report.changes, outlines, strict=True)
         ],
     }
-    return {key: _legible(value) for key, value in content.items()}
+    return {key: legible(value) for key, value in content.items()}
 
 
 def imagery_content(imagery: Imagery, window: Window) -> dict[str, Any]:
@@ -115,12 +115,3 @@ def _ring(coordinates: Any, window: Window) -> list[int]:
     corners = np.asarray(coordinates)[:-1] - (window.col_off, window.row_off)  # (n, 2)
     whole = np.rint(corners * STEPS).astype(int)
     return [int(value) for value in np.diff(whole, axis=0, prepend=0).ravel()]
-
-
-def _legible(value: Any) -> Any:
-    """Return plain values with every text as it is shown in a terminal: all its characters can be seen."""
-    if isinstance(value, str):
-        return shown(value)
-    if isinstance(value, Mapping):
-        return {shown(key): _legible(one) for key, one in value.items()}
-    return [_legible(one) for one in value] if isinstance(value, list) else value

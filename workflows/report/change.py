@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import Field, dataclass, fields
 from functools import cache
 from types import NoneType
 from typing import Any, get_args, get_type_hints
@@ -12,7 +12,7 @@ from shapely.geometry import MultiPolygon, Polygon
 from workflows.report.geojson import geometry_member, rounded
 
 LARGE_BUILDING = 450.0
-"""Square metres of the median outline from which buildings are no houses."""
+"""Square metres of the median object from which buildings are no houses."""
 # No number of a report is larger, and no format takes larger whole ones.
 _LARGEST = 2.0**53
 _TEXTS = tuple[str, ...]
@@ -37,13 +37,15 @@ class Change:
         date_before, date_after: ISO dates as precise as known (day, month or year); None when unknown.
         before, after: file names of the scenes.
         model, model_version: what found and described it.
-        count: number of outlines.
+        count: number of objects: outlines, of which those of buildings that touch are parted.
         direction: ``appeared``, ``disappeared`` or ``replaced``.
         came, gone: object classes that appeared and that are gone.
         before_cover: what covered the ground before.
-        largest_m2, median_m2: geodesic area of the largest and of the median outline in square metres.
+        largest_m2, median_m2: area of the largest and of the median object in square metres.
+        changed_m2: square metres that are measured to have changed as the caption says, of a change of land
+            cover; None for others.
         place: compass words of where it lies in the ground that was searched; None where it lies all over.
-        arrangement: ``alone`` (one outline), ``in rows`` or ``scattered``.
+        arrangement: ``alone`` (one object), ``in rows`` or ``scattered``.
         caption_confident: whether the words are sure enough to be said.
         review_status: what a person said of it: ``confirmed``, ``wrong place`` or ``wrong words``.
         reviewer: who said so.
@@ -71,6 +73,7 @@ class Change:
     before_cover: tuple[str, ...] = ()
     largest_m2: float | None = None
     median_m2: float | None = None
+    changed_m2: float | None = None
     place: str | None = None
     arrangement: str | None = None
     caption_confident: bool = True
@@ -83,9 +86,13 @@ class Change:
         """Return the fields as plain values: probabilities with 4 decimals, areas with 2, tuples as lists."""
         return {
             each.name: _plain(getattr(self, each.name), 2 if each.name.endswith("_m2") else 4)
-            for each in fields(self)
-            if each.name != "geometry"
+            for each in attributes()
         }
+
+
+def attributes() -> list[Field[Any]]:
+    """Return the fields of a change that are attributes of the report: all but the geometry."""
+    return [each for each in fields(Change) if each.name != "geometry"]
 
 
 def _plain(value: Any, digits: int) -> Any:

@@ -6,6 +6,7 @@ field: never part of an expression, and escaped where they become HTML.
 
 from __future__ import annotations
 
+from rscc.text.facts import PLANTS
 from rscc.text.object_classes import KINDS, OTHER_KIND
 
 DIRECTIONS = ("appeared", "disappeared", "replaced")
@@ -26,7 +27,7 @@ def kind() -> str:
     """Return the expression of the kind of a change: the first that one of its classes belongs to."""
     cases = " ".join(
         "WHEN " + " OR ".join(f"@classes LIKE '%{name}%'" for name in classes) + f" THEN {_quoted(kind)}"
-        for kind, classes in KINDS.items()
+        for kind, classes in {**KINDS, "vegetation": (*KINDS["vegetation"], *PLANTS)}.items()
     )
     classes = f"""if("direction" = 'disappeared', {_listed("gone")}, {_listed("came")})"""
     return f"with_variable('classes', {classes}, CASE {cases} ELSE {_quoted(OTHER_KIND)} END)"
@@ -46,7 +47,7 @@ def map_tip() -> str:
     """Return the HTML that QGIS shows under the mouse, with its expressions in ``[% %]``."""
     rows = {
         "what": f"""coalesce({category()}, {_quoted(_UNKNOWN)})""",
-        "outlines": '"count"',
+        "objects": '"count"',
         "area": """concat(format_number("area_m2", 0), ' m²')""",
         "largest": """concat(format_number("largest_m2", 0), ' m²')""",
         "dates": """concat(coalesce("date_before", '?'), ' → ', coalesce("date_after", '?'))""",

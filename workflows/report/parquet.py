@@ -27,7 +27,9 @@ _LISTS = ("alternatives", "came", "gone", "before_cover")
 _KINDS = {
     **dict.fromkeys(("id", "count"), pa.int64()),
     **dict.fromkeys(_LISTS, pa.list_(pa.string())),
-    **dict.fromkeys(("score", "change_probability", "area_m2", "largest_m2", "median_m2"), pa.float64()),
+    **dict.fromkeys(
+        ("score", "change_probability", "area_m2", "largest_m2", "median_m2", "changed_m2"), pa.float64()
+    ),
     "caption_confident": pa.bool_(),
 }
 PROPERTIES = [each.name for each in fields(Change) if each.name != GEOMETRY]

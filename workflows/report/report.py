@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from workflows.files import check_output, style_path, write_together
-from workflows.report.change import Change, feature_of
+from workflows.report.change import Change, attributes, feature_of
 from workflows.report.formats import content_of, text_in
 from workflows.report.geojson import collection_bbox, json_text, rounded
 from workflows.report.qgis import qgis_style
+from workflows.report.summary import area_in_words, summary_of
 
+if TYPE_CHECKING:
+    from geopandas import GeoDataFrame
+
+MOST_ROWS = 20
+"""Changes that a notebook shows of a report."""
 END = b"]}\n"
 """The last bytes of every report, and of nothing that was cut off."""
 
@@ -36,6 +43,29 @@ class ChangeReport:
     def to_geojson(self) -> dict[str, Any]:
         """Return an RFC 7946 feature collection; ``bbox`` only with features, the run record in ``rscc``."""
         return {**self._head(), "features": [feature_of(change) for change in self.changes]}
+
+    def to_geodataframe(self) -> GeoDataFrame:
+        """Return a row for each change: the attributes of the report, geometry in WGS84."""
+        from geopandas import GeoDataFrame
+
+        names = [each.name for each in attributes()]
+        rows = [change.properties() for change in self.changes]
+        geometry = [change.geometry for change in self.changes]
+        return GeoDataFrame(rows, columns=names, geometry=geometry, crs="EPSG:4326")
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the summary, and the changes with the largest areas."""
+        largest = sorted(self.changes, key=lambda change: -change.area_m2)[:MOST_ROWS]
+        rows = [(str(one.id), one.caption, str(one.count), area_in_words(one.area_m2)) for one in largest]
+        cells = ("".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows)
+        more = len(self.changes) - len(largest)
+        return (
+            f"<p>{escape(summary_of(self.changes).text)}</p>"
+            "<table><tr><th>id</th><th>caption</th><th>count</th><th>area</th></tr>"
+            + "".join(f"<tr>{row}</tr>" for row in cells)
+            + "</table>"
+            + (f"<p>and {more:,} smaller</p>" if more else "")
+        )
 
     def write(self, path: str | Path, overwrite: bool = False) -> Path:
         """Write the report in the format of the suffix of ``path``, and its QGIS style.

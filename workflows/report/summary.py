@@ -1,4 +1,4 @@
-"""A whole scene in two or three sentences; each number is a sum over the attributes of its changes."""
+"""A whole scene, or a whole archive, in two or three sentences; each number is a sum over its changes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rscc.text.facts import BUILT
+from rscc.text.facts import BUILT, PLANTS
 from workflows.report.change import LARGE_BUILDING, Change
 
 DIRECTIONS = ("appeared", "disappeared", "replaced")
@@ -17,7 +17,7 @@ BUILDING = "building"
 # A part of the scene that has at least this share of the area is named.
 MOSTLY = 2 / 3
 # Classes whose names are no single things: "trees", not "a trees".
-_MASSES = ("trees", "grass", "bare ground", "farmland", "water")
+_MASSES = ("trees", "grass", "bare ground", "farmland", "water", "burnt ground", *PLANTS)
 _HECTARE, _SQUARE_KILOMETRE = 10_000.0, 1_000_000.0
 
 
@@ -33,6 +33,10 @@ class Total:
         """Add up some changes."""
         return cls(len(changes), sum(change.area_m2 for change in changes))
 
+    def __add__(self, other: Total) -> Total:
+        """Add up what two have in common."""
+        return Total(self.changes + other.changes, self.area_m2 + other.area_m2)
+
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, the area with 2 decimals."""
         return {"changes": self.changes, "area_m2": round(self.area_m2, 2)}
@@ -40,7 +44,7 @@ class Total:
 
 @dataclass(frozen=True)
 class SceneSummary:
-    """What a report comes to.
+    """What a report, or an archive, comes to.
 
     Attributes:
         text: two or three sentences.
@@ -75,6 +79,67 @@ def summary_of(changes: Sequence[Change]) -> SceneSummary:
         _by_class(changes, "came"),
         _by_class(changes, "gone"),
     )
+
+
+def archive_summary(scenes: Iterable[SceneSummary], *, failed: int = 0, left: int = 0) -> SceneSummary:
+    """Add up the reports of an archive and say what they come to.
+
+    Args:
+        scenes: of each pair that is done; gone through once, none is kept.
+        failed, left: how many pairs failed, and how many are still to be done.
+    """
+    total, done, changed = Total(0, 0.0), 0, 0
+    groups: dict[str, dict[str, Total]] = {"directions": {}, "came": {}, "gone": {}}
+    for scene in scenes:
+        total, done, changed = total + scene.total, done + 1, changed + bool(scene.total.changes)
+        for name, totals in groups.items():
+            for key, one in getattr(scene, name).items():
+                totals[key] = totals.get(key, Total(0, 0.0)) + one
+    order = (*DIRECTIONS, UNNAMED)
+    directions = {name: groups["directions"][name] for name in order if name in groups["directions"]}
+    came, gone = (
+        dict(sorted(groups[name].items(), key=lambda item: (-item[1].changes, item[0])))
+        for name in ("came", "gone")
+    )
+    sentences = [_found(total, done, changed), *_of_these(came, gone), *_rest(done, failed, left)]
+    return SceneSummary(" ".join(sentences), total, directions, came, gone)
+
+
+def _found(total: Total, done: int, changed: int) -> str:
+    pairs = _number(done, "pair")
+    if not done:
+        return "No pair is done yet."
+    if not total.changes:
+        return f"No change was found in {pairs}."
+    found = f"{_number(total.changes, 'change')} {_were(total.changes)} found"
+    return f"{found} in {changed:,} of {pairs}, {area_in_words(total.area_m2)} in all."
+
+
+def _of_these(came: Mapping[str, Total], gone: Mapping[str, Total]) -> list[str]:
+    """Say in how many changes each class came or is gone."""
+    clauses = []
+    if came:
+        new = _listed(f"new {_several(name)} in {one.changes:,}" for name, one in came.items())
+        clauses.append(f"there {'are' if _are(next(iter(came))) else 'is'} {new}")
+    if gone:
+        lost = _listed(f"{_several(name)} in {one.changes:,}" for name, one in gone.items())
+        clauses.append(f"gone {'are' if _are(next(iter(gone))) else 'is'} {lost}")
+    return [f"Of these changes, {'; '.join(clauses)}."] if clauses else []
+
+
+def _rest(done: int, failed: int, left: int) -> list[str]:
+    total = _number(done + failed + left, "pair")
+    to_do = f"{'is' if left == 1 else 'are'} not done yet"
+    clauses = [f"{count:,} {words}" for count, words in ((failed, "failed"), (left, to_do)) if count]
+    return [f"Of {total} in the archive, {_listed(clauses)}."] if clauses else []
+
+
+def _several(name: str) -> str:
+    return name if name in _MASSES else f"{name}s"
+
+
+def _are(name: str) -> bool:
+    return name not in _MASSES or name == "trees"
 
 
 def area_in_words(area: float) -> str:
@@ -146,9 +211,19 @@ def _thing(name: str, changes: Sequence[Change], attribute: str) -> tuple[str, b
         count = sum(change.count for change in counted)
         # Each alone: the places are as many.
         return f"{_number(count, noun)}{places if count > len(having) else ''}", count > 1
-    if name in _MASSES:
-        return f"{name}{places}", name == "trees"
-    return (f"{name}s{places}", True) if several else (f"a {name}", False)
+    measured = [_measured(change, name) for change in having]
+    if all(measured):
+        return f"{area_in_words(sum(measured))} of {name}{places}", True
+    if name in _MASSES or several:
+        return f"{_several(name)}{places}", _are(name)
+    return f"a {name}", False
+
+
+def _measured(change: Change, name: str) -> float:
+    """Return the square metres of a class that came or is gone; 0 where they are not of this class."""
+    if name not in (*PLANTS, "water") or (name in PLANTS and "water" in (*change.came, *change.gone)):
+        return 0.0
+    return change.changed_m2 or 0.0
 
 
 def _is_large(change: Change) -> bool:

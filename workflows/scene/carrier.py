@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from shapely.geometry import MultiPolygon, Polygon
 
@@ -48,6 +48,7 @@ class OpenRun:
         cache: of the finished rows; None keeps none.
         held: bytes that the process held before the scenes were opened; None takes what it holds when the
             memory is planned.
+        land_cover: by what land cover was told, as the run record has it; None where it was not asked for.
         started: when the trip began.
         clock: the same in seconds of :func:`time.perf_counter`.
     """
@@ -58,6 +59,7 @@ class OpenRun:
     progress: Progress | None = None
     cache: TileCache | None = None
     held: int | None = None
+    land_cover: dict[str, Any] | None = None
     started: datetime = field(default_factory=lambda: datetime.now(UTC))
     clock: float = field(default_factory=time.perf_counter)
 

@@ -44,7 +44,7 @@ def find_regions(run: OpenRun, area: Window | None = None) -> Detection:
     """
     pair, options = run.pair, run.options
     # Half the area here, all of it once the outline that is reported is known: simplifying moves edges.
-    smallest = 0.5 * options.min_area / pair.grid.gsd**2
+    smallest = 0.5 * options.min_area_for(pair.grid.gsd) / pair.grid.gsd**2
     polygons = Polygonizer(options.threshold_for(run.card), min_area_px=smallest)
     counts = Counter(tiles=0, blank=0, changed=0)
     for bands, row_counts in find_rows(run, area):

@@ -15,15 +15,21 @@ import shapely
 from shapely.affinity import affine_transform
 from shapely.geometry import MultiPolygon, Polygon
 
+from rscc.inference.objects import object_sizes
 from tiling import ChangeRegion, ScenePair, Window, geodesic_area_m2, group_regions, regularized, to_wgs84
 from workflows.report.geojson import rounded
 from workflows.scene.carrier import OpenRun
+from workflows.scene.crops import burnt
 from workflows.scene.detection import Detection, find_regions, outline_of, touching
 from workflows.scene.layout import arrangement
 from workflows.scene.opening import grown
 
 # Pixels: what is smaller is straightened where outlines get right angles.
 REGULAR_TOLERANCE = 2.0
+# Metres per pixel up to which a building has a shape, by which those that touch are parted.
+PARTED_GSD = 2.0
+# Pixels of the box around an outline up to which it is looked at for objects; a larger one counts as one.
+LARGEST_PARTED = 4096**2
 # A change that leaves the pixels looked at is followed so many times, each time twice as far.
 MOST_STEPS = 4
 
@@ -35,6 +41,16 @@ class Place:
     region: ChangeRegion
     geometry: Polygon | MultiPolygon
     area_m2: float
+
+    @cached_property
+    def objects_m2(self) -> tuple[float, ...]:
+        """Square metres of each object in it: buildings that touch are parted."""
+        outline = self.region.pixel_polygon
+        window = window_around(outline)
+        if self.area_m2 > PARTED_GSD**2 * outline.area or window.width * window.height > LARGEST_PARTED:
+            return (self.area_m2,)
+        sizes = object_sizes(burnt([outline], window))
+        return tuple((self.area_m2 * sizes / sizes.sum()).tolist())
 
     def redrawn(self, region: ChangeRegion, pair: ScenePair, min_area: float) -> Place:
         """Return the place with the outline of ``region``, or as it is where that is too small."""
@@ -66,25 +82,31 @@ class Event:
             return self.places[0].area_m2
         return geodesic_area_m2(self.geometry)
 
+    @cached_property
+    def objects_m2(self) -> tuple[float, ...]:
+        """Square metres of each of its objects."""
+        return tuple(area for place in self.places for area in place.objects_m2)
+
     @property
     def count(self) -> int:
-        """How many outlines it has."""
-        return len(self.places)
+        """How many objects it has."""
+        return len(self.objects_m2)
 
     @property
     def largest_m2(self) -> float:
-        """Area of its largest outline in square metres."""
-        return max(place.area_m2 for place in self.places)
+        """Area of its largest object in square metres."""
+        return max(self.objects_m2)
 
     @property
     def median_m2(self) -> float:
-        """Median area of its outlines in square metres."""
-        return median(place.area_m2 for place in self.places)
+        """Median area of its objects in square metres."""
+        return median(self.objects_m2)
 
     @property
     def arrangement(self) -> str | None:
-        """How its outlines lie, see :func:`workflows.scene.layout.arrangement`."""
-        return arrangement([region.pixel_polygon for region in self.regions])
+        """How its outlines lie, see :mod:`workflows.scene.layout`; one outline of several objects: None."""
+        outlines = [region.pixel_polygon for region in self.regions]
+        return None if len(outlines) == 1 < self.count else arrangement(outlines)
 
     @property
     def probability(self) -> float:
@@ -142,7 +164,7 @@ class Search:
 
     def _events_of(self, regions: Iterable[ChangeRegion]) -> tuple[list[Event], list[Event]]:
         """Return what touches the pixels asked for, and what does not; nothing that is too small."""
-        places = places_of(regions, self.pair, self.options.min_area)
+        places = places_of(regions, self.pair, self.options.min_area_for(self.pair.grid.gsd))
         if not places:
             return [], []
         groups = [[number] for number in range(len(places))]
@@ -154,7 +176,7 @@ class Search:
 
     def _leaves(self, event: Event, area: Window) -> bool:
         """Return whether an event continues, or may continue, beyond the pixels looked at."""
-        reached = grown(self.pair, _around(event.outline), 1 + self._distance)
+        reached = grown(self.pair, window_around(event.outline), 1 + self._distance)
         return reached != reached.intersection(area)
 
     def _followed(self, event: Event) -> tuple[Event, bool]:
@@ -164,7 +186,7 @@ class Search:
         """
         halo = self.run.card.tile_size + self._distance
         for step in range(MOST_STEPS):
-            area = grown(self.pair, _around(event.outline), halo * 2**step)
+            area = grown(self.pair, window_around(event.outline), halo * 2**step)
             regions = find_regions(self.run, area).regions
             seed = event.outline
             event = max(self._events_of(regions)[0], key=lambda other: other.outline.intersection(seed).area)
@@ -214,7 +236,8 @@ def places_of(regions: Iterable[ChangeRegion], pair: ScenePair, min_area: float)
     return places
 
 
-def _around(outline: MultiPolygon) -> Window:
+def window_around(outline: Polygon | MultiPolygon) -> Window:
+    """Return the pixels that an outline in pixels touches."""
     left, top, right, bottom = outline.bounds
     col, row = math.floor(left), math.floor(top)
     return Window(col, row, math.ceil(right) - col, math.ceil(bottom) - row)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from decimal import ROUND_UP, Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -66,7 +67,7 @@ def open_pair(infos: Infos, card: ModelCard, options: SceneOptions) -> ScenePair
     """
     check_resolution(infos, card, force=options.force)
     return ScenePair.open(
-        *infos,
+        *(_named(info, options.band_names) for info in infos),
         bands=options.bands,
         gsd=working_gsd(infos[0], card, options.gsd),
         bounds=options.bounds,
@@ -74,6 +75,17 @@ def open_pair(infos: Infos, card: ModelCard, options: SceneOptions) -> ScenePair
         normalize=options.normalize,
         align=options.align,
     )
+
+
+def _named(info: SceneInfo, names: Sequence[str] | None) -> SceneInfo:
+    """Return what is known of a scene with the names for its first bands that were asked for."""
+    if names is None:
+        return info
+    if len(names) > info.count:
+        raise OptionInvalid(
+            f"{info.path}: it has {info.count} bands, and band-names has {len(names)} names; give as many"
+        )
+    return replace(info, descriptions=(*names, *info.descriptions[len(names) :]))
 
 
 def tile_grid(
@@ -163,7 +175,9 @@ def check_resolution(
     if force or not too_coarse(coarsest, card):
         return
     other = serving_model(coarsest.gsd, card, known)
-    remedy = "no model of this installation does; " if other is None else f"use --model {other}, or "
+    remedy = f"use --model {other}, or " if other else "no model of this installation does; "
+    if other is None and (coarser := _reducing_model(coarsest.gsd, card, known)):
+        remedy = f"use --model {coarser.name}, which looks at it at {coarser.gsd:g} m, or "
     raise TooCoarse(f"{_coarseness(coarsest, card)}; {remedy}--force tries all the same")
 
 
@@ -209,13 +223,25 @@ def too_coarse(info: SceneInfo, card: ModelCard) -> bool:
     return info.gsd > card.gsd_range[1] * TOLERANCE
 
 
-def serving_model(gsd: float, card: ModelCard, known: Sequence[ModelCard] | None = None) -> str | None:
-    """Return the name of another model that is meant for ``gsd`` metres per pixel, None without one."""
+def _reducing_model(
+    gsd: float, card: ModelCard, known: Sequence[ModelCard] | None = None
+) -> ModelCard | None:
+    """Return the finest of the other models that reduce ``gsd`` metres per pixel to theirs; None without."""
+    coarser = [other for other in _known(known) if other.name != card.name and gsd < other.gsd_range[0]]
+    return min(coarser, key=lambda other: other.gsd, default=None)
+
+
+def _known(known: Sequence[ModelCard] | None) -> Sequence[ModelCard]:
     if known is None:
         from rscc.model_folder import available_models
 
         known = available_models()
-    for other in known:
+    return known
+
+
+def serving_model(gsd: float, card: ModelCard, known: Sequence[ModelCard] | None = None) -> str | None:
+    """Return the name of another model that is meant for ``gsd`` metres per pixel, None without one."""
+    for other in _known(known):
         low, high = other.gsd_range
         if other.name != card.name and low <= gsd * TOLERANCE and gsd <= high * TOLERANCE:
             return other.name

@@ -118,13 +118,13 @@ def refine_regions(
 def refine_events(run: OpenRun, events: Events, segmenter: Segmenter) -> tuple[Events, Refinement]:
     """Give events the outlines of :func:`refine_regions`.
 
-    An outline that would fall below ``options.min_area`` stays as it was.
+    An outline that would fall below the smallest area stays as it was.
     """
     places = [place for event in events.events for place in event.places]
     others = [region for event in events.others for region in event.regions]
     refinement = refine_regions(run, [place.region for place in places], segmenter, others=others)
     redrawn = iter(
-        place.redrawn(region, run.pair, run.options.min_area)
+        place.redrawn(region, run.pair, run.options.min_area_for(run.pair.grid.gsd))
         for place, region in zip(places, refinement.regions, strict=True)
     )
     refined = [Event(tuple(next(redrawn) for _ in event.places)) for event in events.events]

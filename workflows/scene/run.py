@@ -30,6 +30,7 @@ from workflows.scene.carrier import OpenRun
 from workflows.scene.detection import Detection, find_regions
 from workflows.scene.events import Event, Events, Search, in_order, right_angled
 from workflows.scene.facts import describe_by_facts, tells_facts
+from workflows.scene.land_cover import describe_by_cover, tells_cover
 from workflows.scene.layout import compass_words
 from workflows.scene.opening import Scene
 from workflows.scene.refinement import open_segmenter, refine_events
@@ -77,13 +78,16 @@ class SceneRun(OpenRun):
             events = replace(events, refinement=refinement.as_dict())
         changes = events.events
         if self.options.regularize:
-            changes = right_angled(self.pair, changes, self.options.min_area)
+            changes = right_angled(self.pair, changes, self.options.min_area_for(self.pair.grid.gsd))
         return replace(events, events=in_order(changes))
 
     def describe(self, events: Events) -> list[Description]:
         """Return the caption of every change, and its alternatives."""
         if tells_facts(self):
             captions = describe_by_facts(self, events.events, events.others)
+            return [(caption, caption.alternatives) for caption in captions]
+        if tells_cover(self):
+            captions = describe_by_cover(self, events.events)
             return [(caption, caption.alternatives) for caption in captions]
         changes, others = ([event.regions for event in some] for some in (events.events, events.others))
         return describe_regions(self, changes, others)
@@ -114,6 +118,7 @@ class SceneRun(OpenRun):
             "ground": ground_record(self.pair),
             **pair_record(self.pair),
             "refinement": events.refinement,
+            "land_cover": self.land_cover,
             "memory": self.memory.as_dict(),
             "resumed_tiles": self.cache.resumed_tiles if self.cache else 0,
             "warnings": [*self.warnings, *events.warnings, *self.sizes.warnings],
@@ -157,6 +162,7 @@ def _stated(caption: Caption) -> dict[str, Any]:
         "came": tuple(facts.came),
         "gone": tuple(facts.gone),
         "before_cover": tuple(facts.before),
+        "changed_m2": facts.area_m2,
         "caption_confident": getattr(caption, "confident", True),
     }
 
@@ -164,13 +170,14 @@ def _stated(caption: Caption) -> dict[str, Any]:
 def caption_scene(
     before: Scene,
     after: Scene,
-    captioner: Captioner,
+    captioner: Captioner | None = None,
     options: SceneOptions | None = None,
     progress: Progress | None = None,
 ) -> ChangeReport:
     """Find what changed between two scenes and say it in words; memory does not grow with the scene.
 
-    The scenes are given by their names, or as :func:`tiling.describe` returned them.
+    The scenes are given by their names, or as :func:`tiling.describe` returned them. Without a captioner the
+    default model is loaded; whoever has many pairs loads one captioner for all.
 
     ``progress`` is called as ``progress(stage, done, total)`` with the stages ``tiles`` and ``captions``.
 
@@ -179,6 +186,10 @@ def caption_scene(
         TooCoarse: a scene is coarser than the model is meant for, and ``options.force`` is not set.
         RsccError: the model cannot run here.
     """
+    if captioner is None:
+        from rscc.captioner import Captioner
+
+        captioner = Captioner.load()
     with SceneRun.open(before, after, captioner, options, progress) as run:
         regions = run.regions()
         events = run.events(regions)

@@ -76,7 +76,7 @@ def write_synthesis(
             "pairs": dict(kinds),
             "changed": changed,
         }
-        _write_annotations(partial, {"dataset": "synthesis", "images": entries}, record)
+        write_annotations(partial, {"dataset": "synthesis", "images": entries}, record)
         (partial / "README.md").write_text(_readme(record), encoding="utf-8")
     return SynthesisSummary(folder, dict(kinds), changed, examples)
 
@@ -126,12 +126,13 @@ def new_folder(folder: Path) -> Iterator[Path]:
         OutputExists: the folder is there already.
     """
     if folder.exists():
-        raise OutputExists(f"{folder} exists already; remove it or choose another --output")
+        raise OutputExists(f"{folder} exists already; remove it or choose another folder")
     with atomic_write(folder, alone=True) as (draft,):
         yield draft
 
 
-def _write_annotations(folder: Path, content: dict[str, Any], record: dict[str, Any]) -> None:
+def write_annotations(folder: Path, content: dict[str, Any], record: dict[str, Any]) -> None:
+    """Write the captions file and the record of how the folder was made."""
     for name, values, indent in (("LevirCCcaptions.json", content, None), ("record.json", record, 1)):
         (folder / name).write_text(json.dumps(values, indent=indent) + "\n", encoding="utf-8")
 
@@ -208,7 +209,7 @@ def write_medium(pairs: Iterable[MediumPair], folder: Path, *, command: str) -> 
             )
         summary = {split: dict(counts[split]) for split in SPLITS}
         content = {"dataset": "medium", "gsd": medium.GSD, "images": entries}
-        _write_annotations(partial, content, {"command": command, "tiles": summary})
+        write_annotations(partial, content, {"command": command, "tiles": summary})
     return summary
 
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import ndimage
 
+from rscc.land_cover import NDMI, excess_green, indices_for
+
 # Smaller patches, in pixels of the source, are taken for noise and dropped from the masks.
 SMALLEST = 8
 
@@ -42,12 +44,6 @@ SERIES = (
 )
 
 
-def normalised(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Return the normalised difference (a - b) / (a + b) of two bands, -1..1."""
-    a, b = a.astype(np.float32), b.astype(np.float32)
-    return (a - b) / np.maximum(a + b, 1)
-
-
 def series_classes(image: np.ndarray, layout: SeriesLayout) -> np.ndarray:
     """Class of every pixel of (bands, H, W): 1 water, 2 vegetation, 3 bare ground, 4 land, 0 undecided.
 
@@ -56,19 +52,19 @@ def series_classes(image: np.ndarray, layout: SeriesLayout) -> np.ndarray:
     the classes are undecided, so that noise is no change. Without short-wave infrared all ground is "land":
     fields change their colour with every season.
     """
-    green, nir = image[layout.green], image[layout.nir]
+    numbers = {"green": layout.green, "nir": layout.nir, "swir16": layout.swir}
+    bands = {name: image[number] for name, number in numbers.items() if number is not None}
     classes = np.zeros(image.shape[1:], np.uint8)
-    if layout.swir is None:
-        water = normalised(green, nir)
-        classes[water > 0.1] = 1
-        classes[water < -0.05] = 4
-        return classes
-    swir = image[layout.swir]
-    water, plants = normalised(green, swir), normalised(nir, swir)
-    classes[plants > 0.25] = 2
-    classes[plants < 0.12] = 3
-    classes[water > -0.3] = 0
-    classes[water > 0.05] = 1
+    indices = indices_for(bands)
+    water = indices["water"].decide(indices["water"].of(bands))
+    dry = water == -1
+    if "dense vegetation" in indices:
+        plants = NDMI.decide(NDMI.of(bands))
+        classes[dry & (plants == 1)] = 2
+        classes[dry & (plants == -1)] = 3
+    else:
+        classes[dry] = 4
+    classes[water == 1] = 1
     return classes
 
 
@@ -103,7 +99,7 @@ def city_facts(before: np.ndarray, after: np.ndarray, mask: np.ndarray) -> dict[
     first = before.astype(np.float32)
     second = _in_the_light_of(after.astype(np.float32), first, ~mask)
     dark = np.percentile(first[:, ~mask], 1, axis=1)[:, None, None]
-    green = [_greenness(image - dark) for image in (first, second)]
+    green = [excess_green(image - dark) for image in (first, second)]
     spread = float(first.mean(0)[~mask].std())
     labels, count = ndimage.label(mask, np.ones((3, 3)))
     every = np.arange(1, count + 1)
@@ -129,12 +125,6 @@ def _patch_kinds(old: np.ndarray, new: np.ndarray, brighter: np.ndarray) -> dict
         "darkened": rest & (brighter < -0.5),
         "rebuilt": rest & (np.abs(brighter) <= 0.5),
     }
-
-
-def _greenness(image: np.ndarray) -> np.ndarray:
-    """Excess green of (3, H, W), divided by the sum of the bands."""
-    red, green, blue = np.maximum(image, 0)
-    return (2 * green - red - blue) / np.maximum(red + green + blue, 8)
 
 
 def _in_the_light_of(image: np.ndarray, other: np.ndarray, where: np.ndarray) -> np.ndarray:

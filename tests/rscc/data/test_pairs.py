@@ -8,7 +8,17 @@ import torch
 from levir_cc_fixture import write_image
 from pair_samples import sample
 
-from rscc.data.pairs import FLIPS, collate, flip_array, flip_sample, flip_words, read_mask, read_rgb
+from rscc.data.pairs import (
+    FLIPS,
+    PairRecord,
+    collate,
+    contradicts_itself,
+    flip_array,
+    flip_sample,
+    flip_words,
+    read_mask,
+    read_rgb,
+)
 from rscc.images import resize
 from rscc.text.vocabulary import Vocabulary
 
@@ -113,3 +123,23 @@ def test_long_captions_keep_their_end() -> None:
     batch = collate([sample()], vocabulary=vocabulary, chosen=["a b c d e f"], max_words=5)
     assert batch.tokens.tolist()[0][-1] == vocabulary.eos
     assert batch.tokens.shape == (1, 5)
+
+
+@pytest.mark.parametrize(
+    ("changed", "marked", "contradicts"),
+    [(False, 64, True), (False, 49, False), (False, None, False), (True, 0, False), (None, 64, True)],
+)
+def test_a_pair_contradicts_itself_where_it_is_called_unchanged_and_its_mask_is_not(
+    changed, marked, contradicts, tmp_path
+) -> None:
+    mask = None
+    if marked is not None:
+        side = int(marked**0.5)
+        pixels = np.zeros((32, 32), np.uint8)
+        pixels[:side, :side] = 255
+        mask = tmp_path / "mask.png"
+        write_image(mask, pixels)
+    record = PairRecord(
+        "pair", tmp_path, tmp_path, mask, captions=("there is no difference",), changed=changed
+    )
+    assert contradicts_itself(record) is contradicts

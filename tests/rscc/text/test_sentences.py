@@ -66,7 +66,7 @@ PLACE = (
     rf"in the {SIDE} {SIDE} of the scene|on the {SIDE} {SIDE}|(?:at|in) the {SIDE} of the scene|"
     rf"at the {SIDE}|on the {SIDE}(?: side)? of the scene|on the {SIDE}"
 )
-AROUND = "|".join((*BESIDE.values(), *ON.values(), PLACE))
+AROUND = "|".join((*BESIDE.values(), rf"(?:partly )?(?:{'|'.join(ON.values())})", PLACE))
 IS = "(?:is|has been) (?:built|constructed|removed)|(?:dis)?appears|has (?:dis)?appeared"
 ARE = IS.replace("is|has", "are|have").replace("has", "have").replace("appears", "appear")
 CLAUSE = rf"(?:{SINGULAR} (?:{IS})|(?:{PLURAL}|{LISTED}) (?:{ARE}))"

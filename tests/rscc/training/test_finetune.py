@@ -16,7 +16,8 @@ from rscc.errors import DatasetLayoutInvalid
 from rscc.evaluation.run import score_model
 from rscc.sequences import evenly
 from rscc.training import finetuning
-from rscc.training.finetuning import compare_scores, describe_pairs, hold_out, read_splits
+from rscc.training import run as runs
+from rscc.training.finetuning import Comparison, compare_scores, describe_pairs, hold_out, read_splits
 from rscc.training.run import train_model
 from rscc.training.start import RunPaths, finetuning_config, open_start
 
@@ -45,7 +46,9 @@ def write_start(path: Path) -> Path:
 
 def tuning(start: Path, **train) -> Config:
     config = finetuning_config(load_config("finetune"), open_start(start))
-    return replace(config, train=replace(config.train, **{"epochs": 2, "bf16": False, **train}))
+    return replace(
+        config, train=replace(config.train, **{"epochs": 2, "bf16": False, "keep_start": False, **train})
+    )
 
 
 def tune(tmp_path: Path, data: Path, **train) -> tuple[Path, list[str]]:
@@ -116,7 +119,7 @@ def test_the_table_holds_the_scores_of_both_models(tmp_path, monkeypatch) -> Non
     data = write_levir_cc(tmp_path / "data", val=6)
     start = write_start(tmp_path / "start")
     val = LevirCC(data, "val").records
-    lines = compare_scores(start, start, val, device="cpu").splitlines()
+    lines = compare_scores(start, start, val, device="cpu").table.splitlines()
     rows = {row.subset: row.as_dict() for row in score_model(start, val, java=False, device="cpu")}
     cells = [[cell.strip() for cell in line.strip("| ").split("|")] for line in lines]
     assert cells[0] == ["6 validation pairs", "before", "after"]
@@ -125,7 +128,7 @@ def test_the_table_holds_the_scores_of_both_models(tmp_path, monkeypatch) -> Non
     assert [shown[0], shown[1], shown[3]] == [f"{score:.1f}" for score in scores]
     assert shown[2] == f"{rows['all']['flag_accuracy']:.3f}"
     monkeypatch.setattr(finetuning, "MOST_COMPARED", 3)
-    assert compare_scores(start, start, val, device="cpu").startswith("| 3 validation pairs")
+    assert compare_scores(start, start, val, device="cpu").table.startswith("| 3 validation pairs")
 
 
 @pytest.mark.slow
@@ -141,9 +144,35 @@ def test_a_user_is_told_pairs_and_scores_before_and_after(tmp_path) -> None:
     before, after = (float(cell) for cell in drawn.splitlines()[2].strip("| ").split("|")[1:])
     assert after > before
     val = read_splits(LevirCC, data, seed=1)[1]
-    assert drawn == compare_scores(tmp_path / "start", folder, val, device="cpu")
+    assert drawn == compare_scores(tmp_path / "start", folder, val, device="cpu").table
     few = open_start(folder).folder
     assert few.no_change_runs == open_start(tmp_path / "start").folder.no_change_runs != ()
+
+
+@pytest.mark.parametrize(
+    ("gain", "is_kept"), [((-3.0, 9.0), True), ((0.5, 9.0), False), ((-9.0, -1.0), True)]
+)
+def test_the_start_stays_unless_the_tuned_model_is_surely_better(
+    gain, is_kept, tmp_path, monkeypatch
+) -> None:
+    pytest.importorskip("pycocoevalcap")
+    data = write_levir_cc(tmp_path / "data", train=24, val=4, test=1)
+    monkeypatch.setattr(runs, "compare_scores", lambda *_, **__: Comparison("table", gain))
+    folder, lines = tune(tmp_path, data, epochs=1, keep_start=True)
+    start = (tmp_path / "start" / "model.safetensors").read_bytes()
+    assert ((folder / "model.safetensors").read_bytes() == start) is is_kept
+    tuned = tmp_path / "run" / "tuned" / "model.safetensors"
+    assert tuned.is_file() is is_kept and (not is_kept or tuned.read_bytes() != start)
+    told = f"CIDEr gains {gain[0]:+.1f} to {gain[1]:+.1f} (95 %)"
+    assert told in lines[-1] and ("the start as it was" in lines[-1]) is is_kept
+
+
+def test_a_model_is_not_surely_better_than_itself(tmp_path) -> None:
+    pytest.importorskip("pycocoevalcap")
+    data = write_levir_cc(tmp_path / "data", val=6)
+    start = write_start(tmp_path / "start")
+    comparison = compare_scores(start, start, LevirCC(data, "val").records, device="cpu")
+    assert comparison.gain == (0, 0) and not comparison.surely_better
 
 
 def test_pairs_of_one_kind_are_warned_of(tmp_path) -> None:

@@ -201,7 +201,7 @@ def test_a_run_from_a_start_keeps_trunk_head_and_their_threshold(tmp_path) -> No
     write_levir_cc(tmp_path / "data", train=10)
     start = saved_start(tmp_path / "one", tiny_model(seed=3), scores={"mask_f1": 0.8})
     config = finetuning_config(load_config("finetune"), open_start(start))
-    config = replace(config, train=replace(config.train, epochs=2))
+    config = replace(config, train=replace(config.train, epochs=2, keep_start=False))
     folder = train_model(config, paths_of(tmp_path, start), name="x", command="x", report=lambda line: None)
     assert (folder.card.threshold, folder.card.localiser) == (0.3, "change_head")
     assert folder.card.scores["mask_f1"] == 0.8

@@ -174,3 +174,16 @@ def test_mask_training_runs_the_trunk_and_its_head_alone(data, tmp_path) -> None
     assert moved == {"backbone", "change_head"}
     before, after = random_images(1)
     assert torch.isfinite(model.encode(before, after).change_logits).all()
+
+
+def test_pairs_whose_flag_and_mask_contradict_teach_no_words_but_their_masks_are_learnt(tmp_path) -> None:
+    folder = write_levir_cc(tmp_path / "data", train=6, val=2, test=1, size=64)
+    marked = folder / "images" / "train" / "label"
+    (marked / "train_000001.png").write_bytes((marked / "train_000000.png").read_bytes())  # called unchanged
+    lines: list[str] = []
+    config, paths = whole_config(settings()), RunPaths(data=folder, output=tmp_path / "run")
+    train, _ = runs._read_pairs(config, paths, tunes=False, report=lines.append)
+    assert [one.id for one in train] == [f"train_00000{number}.png" for number in (0, 2, 3, 4, 5)]
+    assert lines == ["left out 1 of 6 training pairs: called unchanged, but their masks are not"]
+    masks = replace(config, loss=dict.fromkeys(LOSS, 0) | {"change_mask": 1.0})
+    assert len(runs._read_pairs(masks, paths, tunes=False, report=lines.append)[0]) == 6

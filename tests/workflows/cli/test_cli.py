@@ -108,9 +108,10 @@ def test_the_options_of_reading_reach_an_inspection(pair, rscc_command):
 def test_options_reach_the_run(pair, rscc_command, tmp_path):
     code, _, _ = rscc_command(
         "caption", pair.before, pair.after, "-o", "r.geojson", "--model", "mine", "--device", "cpu",
-        "--bands", "3,2,1", "--threshold", "0.7", "--min-area", "150", "--bbox", "14.9,50,15.1,51",
-        "--gsd", "1", "--batch-size", "2", "--beams", "1", "--date-before", "2001", "--date-after", "2002-02",
-        "--scale", "10,200", "--normalize", "--align", "--group-distance", "0.5", "--regularize",
+        "--bands", "3,2,1", "--band-names", "nir,red", "--threshold", "0.7", "--min-area", "150",
+        "--bbox", "14.9,50,15.1,51", "--gsd", "1", "--batch-size", "2", "--beams", "1",
+        "--date-before", "2001", "--date-after", "2002-02", "--scale", "10,200", "--normalize",
+        "--align", "--group-distance", "0.5", "--regularize",
         "--focus-captions", "none", "--no-ground", "--memory", "3GB", "--tile-cache", "tiles",
     )  # fmt: skip
     assert code == 0
@@ -119,6 +120,7 @@ def test_options_reach_the_run(pair, rscc_command, tmp_path):
     settings = report["rscc"]["settings"]
     assert settings == {
         "bands": [3, 2, 1],
+        "band_names": ["nir", "red"],
         "bounds": [14.9, 50, 15.1, 51],
         "gsd": 1.0,
         "threshold": 0.7,

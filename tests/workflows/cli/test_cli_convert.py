@@ -35,7 +35,8 @@ def test_what_is_there_is_kept_and_what_is_no_report_is_refused(rscc_command, ma
     assert code == 2 and "add --overwrite" in err
     assert rscc_command("convert", made, tmp_path / "out.gpkg", "--overwrite", "--quiet")[:2] == (0, "")
     damaged = json.loads(made.read_text(encoding="utf-8"))
-    del damaged["features"][1]["properties"]["id"]
+    feature = damaged["features"][1]
+    del feature["id"], feature["properties"]["id"]
     made.write_text(json.dumps(damaged), encoding="utf-8")
     code, _, err = rscc_command("convert", made, tmp_path / "other.fgb")
     assert code == 2 and "its feature 2 has no id" in err

@@ -19,6 +19,7 @@ from workflows.cli.options import (
     option_parameter,
     read_bands,
     read_memory,
+    read_names,
     read_scale,
     takes_options,
 )
@@ -78,9 +79,9 @@ def test_the_parameters_of_a_command_become_options():
 
     names = list(inspect.signature(command).parameters)
     assert names == [
-        "model", "bands", "scale", "normalize", "align", "gsd", "bbox", "offline", "threshold", "min_area",
-        "group_distance", "regularize", "refine", "ground", "focus_captions", "beams", "batch_size", "memory",
-        "at", "window", "device", "date_before", "date_after", "force", "quiet",
+        "model", "bands", "band_names", "scale", "normalize", "align", "gsd", "bbox", "offline", "threshold",
+        "min_area", "group_distance", "regularize", "refine", "ground", "focus_captions", "beams",
+        "batch_size", "memory", "at", "window", "device", "date_before", "date_after", "force", "quiet",
     ]  # fmt: skip
     values = dict.fromkeys(names) | {"model": "m", "device": "cpu", "quiet": True, "focus_captions": "zoom"}
     texts = {
@@ -105,7 +106,8 @@ def test_the_parameters_of_a_command_become_options():
 # Another value than the default's for every field of the options; a new field must find its place here too.
 OTHER = {
     "offline": True, "allow_hosts": ("maps.example", "[::1]:8080"),
-    "bands": (3, 2, 1), "bounds": (0.0, 0.0, 1.0, 1.0), "gsd": 1.5, "threshold": 0.31, "min_area": 3.0,
+    "bands": (3, 2, 1), "band_names": ("nir", "red"), "bounds": (0.0, 0.0, 1.0, 1.0), "gsd": 1.5,
+    "threshold": 0.31, "min_area": 3.0,
     "overlap": 20, "batch_size": 4, "beams": 1, "simplify": 0.5, "force": True, "date_before": "2019",
     "date_after": "2020-02", "scale": (0.0, 9.0), "normalize": True, "align": True, "group_distance": 5.0,
     "regularize": True, "refine": "sam:/x", "focus_captions": "zoom", "ground": False, "memory": 10**9,
@@ -154,3 +156,7 @@ def test_commands_offer_every_option_that_has_a_help_with_the_default_of_its_fie
     for kind in (SceneOptions, ExplainOptions, CatalogOptions):
         for name in kind.names():
             assert option_parameter(kind, name).default == getattr(kind(), name), name
+
+
+def test_names_of_bands_come_in_one_text_or_several():
+    assert read_names(["swir16, nir,red"]) == ("swir16", "nir", "red") == read_names(["swir16", "nir,red"])

@@ -68,6 +68,7 @@ def test_a_report_from_before_facts_is_read(report):
         "gone",
         "before_cover",
         "median_m2",
+        "changed_m2",
         "caption_confident",
     )
     edited(report, lambda content: [content["features"][0]["properties"].pop(name) for name in old])
@@ -342,7 +343,7 @@ def test_the_text_says_the_sentence_of_the_report_first_and_every_fact(report):
         "came          building",
         "is gone       nothing that is sure",
         "ground before trees",
-        "outlines      2",
+        "objects       2",
         "area          12,345 m2 (1.23 ha)",
         "dates         2016 to 2019",
         "scenes        a_2016.tif -> b_2019.tif",

@@ -10,6 +10,7 @@ import shutil
 from html.parser import HTMLParser
 
 import pytest
+from archive_pages import made_archive_page, usual_rows
 from hypothesis import given
 from hypothesis import strategies as st
 from page_reports import made_page, made_report, square, squares
@@ -17,8 +18,8 @@ from page_reports import made_page, made_report, square, squares
 from tiling import NoOverlap
 from workflows.errors import FormatUnsupported, OptionInvalid, OutputExists, ReportInvalid
 from workflows.page import imagery, page
-from workflows.page.content import _legible
-from workflows.page.page import check_page, data_text, write_page
+from workflows.page.page import check_page, write_page
+from workflows.page.template import data_text, legible
 from workflows.report.record import hash_of
 from workflows.report.report import ChangeReport
 from workflows.texts import shown
@@ -74,14 +75,25 @@ def hostile(tmp_path_factory):
     return made_page(folder, changes, name="<img src=x>`${1}`\u202e.geojson", warnings=HOSTILE)
 
 
-def test_the_policy_names_the_one_script_and_the_one_style_by_their_hashes(made):
-    page = Elements(made.text)
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory):
+    return made_archive_page(tmp_path_factory.mktemp("archive"), usual_rows())
+
+
+@pytest.fixture(params=["made", "archive"])
+def either(request):
+    """The page of a report, or that of an archive."""
+    return request.getfixturevalue(request.param)
+
+
+def test_the_policy_names_the_one_script_and_the_one_style_by_their_hashes(either):
+    page = Elements(either.text)
     (policy,) = [one["content"] for one, _ in page.all("meta") if one.get("http-equiv")]
     rules = dict(rule.split(" ", 1) for rule in policy.split("; "))
     (style,) = [text for _, text in page.all("style")]
-    data, (attributes, script), imagery = page.all("script")
+    data, (attributes, script), *imagery = page.all("script")
     assert attributes == {}
-    assert [one[0]["type"] for one in (data, imagery)] == ["application/json"] * 2
+    assert {one[0]["type"] for one in (data, *imagery)} == {"application/json"}
     for name, text in (("style-src", style), ("script-src", script)):
         digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
         assert rules.pop(name) == f"'sha256-{digest}'"
@@ -95,8 +107,8 @@ def test_the_policy_names_the_one_script_and_the_one_style_by_their_hashes(made)
     }
 
 
-def test_nothing_in_a_page_leads_out_of_it(made):
-    page = Elements(made.text)
+def test_nothing_in_a_page_leads_out_of_it(either):
+    page = Elements(either.text)
     for _, attributes, _ in page.found:
         assert not {"src", "srcset", "style", "action", "ping", "background"} & set(attributes)
         assert not [name for name in attributes if name.startswith("on")]
@@ -132,7 +144,7 @@ def test_the_data_of_a_page_cannot_end_its_element():
 
 @given(st.text(st.characters(exclude_categories=()), max_size=200))
 def test_any_text_comes_through_as_it_is_shown(text):
-    written = data_text(_legible({text: [text, {"nested": text}]}))
+    written = data_text(legible({text: [text, {"nested": text}]}))
     assert written.encode() and written.isprintable() and not set(written) & set("<>&")
     assert json.loads(written) == {shown(text): [shown(text), {"nested": shown(text)}]}
 

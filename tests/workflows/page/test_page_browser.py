@@ -4,64 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
+from dataclasses import replace
+from random import Random
 
 import pytest
+from page_checks import CONTRAST, NAMELESS, PHONE
 from page_reports import made_page, square, squares
 from test_page import HOSTILE
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-FLAGS = (
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
-)  # fmt: skip
+from workflows.texts import shown
+
 pytestmark = [pytest.mark.slow, pytest.mark.chromium]
 MANY = 2_000
-DESKTOP, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 800}
-
-
-@pytest.fixture(scope="module")
-def browser():
-    """One browser for all tests of this file."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    if CHROMIUM is None:
-        pytest.skip("no Chromium of the system: apt-get install chromium")
-    with playwright.sync_playwright() as started:
-        opened = started.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
-        yield opened
-        opened.close()
-
-
-def allowed(url, own):
-    """Return whether a request stays in the page."""
-    return url.partition("#")[0] == own or url.startswith(("data:", "blob:"))
-
-
-@pytest.fixture
-def opened(browser):
-    """Open a page; afterwards, that it asked for nothing and that nothing went wrong in it."""
-    contexts, wrong = [], []
-
-    def open_page(made, hash_="", **values):
-        context = browser.new_context(**{"viewport": DESKTOP, "accept_downloads": True, **values})
-        contexts.append(context)
-        page = context.new_page()
-        page.on(
-            "console",
-            lambda message: wrong.append(message.text) if message.type == "error" else None,
-        )
-        page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on("dialog", lambda dialog: wrong.append(f"dialog {dialog.message}"))
-        own = made.page.as_uri()
-        page.on("request", lambda request: None if allowed(request.url, own) else wrong.append(request.url))
-        page.goto(own + hash_)
-        page.wait_for_selector("html[data-ready]", state="attached")
-        return page
-
-    yield open_page
-    assert wrong == []
-    for context in contexts:
-        context.close()
 
 
 @pytest.fixture(scope="module")
@@ -281,6 +235,68 @@ def test_hostile_texts_are_shown_as_they_are(opened, tmp_path):
     assert page.locator("#list li").nth(7).bounding_box()["height"] < 200
 
 
+PIECES = (
+    "<img src=x onerror=alert(1)>", "<svg/onload=alert(1)>", "</script>", "</title>",
+    "<script>alert(1)</script>", "<iframe srcdoc='<b>'>", "<a href=javascript:alert(1)>x</a>", "<!--",
+    "-->", "]]>", "<style>*{}</style>", "<b>", "&lt;", "&#60;", "&amp;", "`", "${alert(1)}", "{{7*7}}",
+    "%3Cscript%3E", "\\u003cb\\u003e", "\\x3cb\\x3e", "\\", '"', "'", "//x.example/",
+    "https://x.example/", "url(x)", "data:text/html,", "__proto__", "constructor", "null", "\x00",
+    "\x07", "\x1b[31m", "\r\n", "\t", "\x7f", "\x85", "\u2028", "\u2029", "\ufeff", "\ufffe", "\ue000",
+    "\u202e", "\u202d", "\u2066", "\u2067", "\u2069", "\u200f", "\u200b", "\u200d", "\u0301" * 30,
+    "\u05d0\u05d1", "\u0645\u0631\u062d\u0628\u0627", "\u5bb6", "\U0001f3e0", "\U000e0041", "[[data]]",
+    "=1+1", "x" * 3_000, " " * 50,
+)  # fmt: skip
+
+
+def hostile_texts(count):
+    """Different texts of some pieces each."""
+    random = Random(11)
+    return [f"{n}{''.join(random.choices(PIECES, k=random.randint(1, 6)))}" for n in range(count)]
+
+
+def test_ten_thousand_hostile_texts_make_no_element_no_error_and_no_request(opened, tmp_path):
+    texts = iter(hostile_texts(10_000))
+    changes = [
+        replace(
+            one,
+            caption=next(texts),
+            alternatives=(next(texts),),
+            reviewer_caption=next(texts),
+            reviewer_note=next(texts),
+            review_status="wrong words",
+        )
+        for one in squares(2_500, (600, 800))
+    ]
+    name = "<img src=x onerror=alert(1)>`${alert(1)}`\u202e\x1b[31m'\"&lt;.geojson"
+    made = made_page(tmp_path, changes, size=(600, 800), name=name, warnings=hostile_texts(100))
+    page = opened(made)
+    assert page.locator("#list .caption").all_text_contents() == [shown(one.caption) for one in changes]
+    for number in (0, 1, 700, 2_499):
+        page.evaluate("number => document.querySelectorAll('#list button')[number].click()", number)
+        assert page.locator("#card .caption").text_content() == shown(changes[number].caption)
+        assert page.locator("#note").input_value() == shown(changes[number].reviewer_note)
+        assert page.get_by_label("Right words").input_value() == shown(changes[number].reviewer_caption)
+        others = page.locator("#others option").evaluate_all("all => all.map((one) => one.value)")
+        assert others == [shown(text) for text in changes[number].alternatives]
+    assert shown(name) in page.title() and shown(name) in page.locator("#made dl").text_content()
+    told = page.locator("#notes li").all_text_contents()
+    assert told == list(map(shown, hostile_texts(100)))
+    # Whatever a text would have become: elements and their attributes are those of a page of plain words.
+    plain = [
+        replace(one, caption="x", alternatives=("x",), reviewer_caption="x", reviewer_note="x")
+        for one in changes[:9]
+    ]
+    (tmp_path / "plain").mkdir()
+    quiet = opened(made_page(tmp_path / "plain", plain, warnings=["x"]))
+    quiet.keyboard.press("ArrowRight")
+    assert page.evaluate(SHAPES) == quiet.evaluate(SHAPES)
+
+
+SHAPES = """() => [...new Set([...document.querySelectorAll("*")].map(
+  (one) => `${one.tagName} ${one.getAttributeNames().sort().join(" ")}`,
+))].sort()"""
+
+
 def said(text):
     """What a reviewer said of a change."""
     return {"review_status": "wrong words", "reviewer_caption": text, "reviewer_note": text, "reviewer": text}
@@ -338,35 +354,7 @@ def test_what_can_be_pressed_has_a_name_and_texts_have_contrast(opened, made):
     for scheme in ("light", "dark"):
         page = opened(made, color_scheme=scheme)
         page.keyboard.press("ArrowRight")
-        nameless = page.locator("button:visible, input:visible, select:visible").evaluate_all(
-            """all => all.filter((one) =>
-                 !(one.ariaLabel || one.labels?.length || one.textContent.trim())).length"""
-        )
+        nameless = page.locator("button:visible, input:visible, select:visible").evaluate_all(NAMELESS)
         assert nameless == 0
         weak = page.evaluate(CONTRAST)
         assert weak == []
-
-
-CONTRAST = """() => {
-  const light = (text) => {
-    const [r, g, b] = text.match(/[\\d.]+/g).slice(0, 3).map((value) => value / 255)
-      .map((value) => (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4));
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-  };
-  const ground = (one) => {
-    for (let at = one; at; at = at.parentElement) {
-      const colour = getComputedStyle(at).backgroundColor;
-      if (!/, 0\\)$/.test(colour) && colour !== "transparent") return colour;
-    }
-    return "rgb(255, 255, 255)";
-  };
-  return [...document.querySelectorAll("aside *, #card *, #tools *")]
-    .filter((one) => one.checkVisibility())
-    .filter((one) => [...one.childNodes].some((node) => node.nodeType === 3 && node.data.trim()))
-    .filter((one) => !one.disabled && getComputedStyle(one).opacity === "1")
-    .map((one) => {
-      const pair = [light(getComputedStyle(one).color), light(ground(one))].sort((a, b) => b - a);
-      return [one.tagName, one.className, (pair[0] + 0.05) / (pair[1] + 0.05)];
-    })
-    .filter(([, , contrast]) => contrast < 4.5);
-}"""

@@ -32,12 +32,13 @@ def test_what_is_known_of_an_event_is_written_flat(tmp_path):
     known = {
         "count": 12, "direction": "appeared", "came": ("building", "road"),
         "gone": ("tree",), "before_cover": ("bare ground",), "largest_m2": 250.126, "median_m2": 99.994,
+        "changed_m2": 70.006,
         "place": "north-east", "arrangement": "in rows", "caption_confident": False,
     }  # fmt: skip
     changes = [changed(box(10, 50, 10.001, 50.001), **known), changed(box(11, 50, 11.001, 50.001), 2)]
     first, second = load_valid(ChangeReport(changes).write(tmp_path / "r.geojson"))["features"]
     lists = {name: list(value) for name, value in known.items() if isinstance(value, tuple)}
-    areas = {"largest_m2": 250.13, "median_m2": 99.99}
+    areas = {"largest_m2": 250.13, "median_m2": 99.99, "changed_m2": 70.01}
     assert {name: first["properties"][name] for name in known} == {**known, **lists, **areas}
     nothing = {**dict.fromkeys(known), **{name: [] for name in lists}, "count": 1, "caption_confident": True}
     assert {name: second["properties"][name] for name in known} == nothing
@@ -93,3 +94,27 @@ def test_the_area_is_the_sum():
     report = ChangeReport([changed(box(0, 0, 1, 1), area_m2=2.5), changed(box(2, 0, 3, 1), 2, area_m2=4.0)])
     assert report.area_m2 == 6.5
     assert ChangeReport([]).area_m2 == 0
+
+
+def test_a_report_is_a_table_of_geopandas_with_the_attributes_of_the_file(tmp_path):
+    changes = [
+        changed(box(10, 50, 10.001, 50.001), came=("building",)),
+        changed(box(11, 50, 11.001, 50.001), 2),
+    ]
+    frame = ChangeReport(changes).to_geodataframe()
+    features = load_valid(ChangeReport(changes).write(tmp_path / "r.geojson"))["features"]
+    assert frame.crs.to_epsg() == 4326
+    assert frame.drop(columns="geometry").to_dict("records") == [one["properties"] for one in features]
+    assert list(frame.geometry) == [change.geometry for change in changes]
+    empty = ChangeReport([]).to_geodataframe()
+    assert (len(empty), list(empty.columns)) == (0, list(frame.columns))
+
+
+def test_a_notebook_shows_summary_and_largest_changes_with_nothing_of_a_caption_taken_for_markup():
+    hostile = "<img src=x onerror=alert(1)> & more"
+    many = [changed(box(10, 50, 10.001, 50.001), n, area_m2=100.0 * n, caption=hostile) for n in range(1, 24)]
+    shown = ChangeReport(many)._repr_html_()
+    assert "<img" not in shown and "&lt;img src=x onerror=alert(1)&gt; &amp; more" in shown
+    assert shown.startswith("<p>23 changes were found")
+    assert shown.count("<tr>") == 21 and "and 3 smaller" in shown
+    assert shown.index("<td>23</td>") < shown.index("<td>22</td>")

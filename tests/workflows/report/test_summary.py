@@ -9,7 +9,7 @@ from archive_rows import change
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workflows.report.summary import area_in_words, summary_of
+from workflows.report.summary import archive_summary, area_in_words, summary_of
 
 
 def appeared(number=1, count=1, came=("building",), **values):
@@ -48,6 +48,19 @@ def test_several_changes_are_added_up_class_by_class():
 def test_buildings_in_place_of_others_are_counted_once():
     both = change(1, direction="replaced", came=("building",), gone=("building",), count=3, median_m2=600.0)
     assert text(both).startswith("1 change was found, 100 m2: 3 buildings were built; buildings are gone.")
+
+
+def test_measured_cover_is_added_up_by_area():
+    said = text(
+        gone(1, ("vegetation",), changed_m2=12_000.0, area_m2=20_000.0),
+        gone(2, ("vegetation",), changed_m2=3_000.0, area_m2=9_000.0),
+        change(3, direction="replaced", came=("water",), gone=("vegetation",), changed_m2=5_000.0),
+    )
+    assert said == (
+        "3 changes were found, 2.9 ha in all: 5,000 m2 of water appeared; vegetation in 3 places is gone."
+    ), "how much of the vegetation was flooded is not known"
+    said = text(gone(1, ("vegetation",), changed_m2=12_000.0), gone(2, ("vegetation",), changed_m2=3_000.0))
+    assert said.endswith("1.5 ha of vegetation in 2 places are gone.")
 
 
 def test_what_is_not_told_is_not_made_up():
@@ -111,3 +124,67 @@ def test_every_number_is_in_the_table(rows):
             counts.add(sum(one.count for one in having if name not in one.came))
     for number in re.findall(r"\d[\d,.]*\d|\d", re.sub(r"k?m2", "", said)):
         assert number in sizes or int(number.replace(",", "")) in counts
+
+
+def test_an_archive_is_the_sum_of_its_reports():
+    scenes = [
+        summary_of([appeared(1, area_m2=9_000.0), appeared(2, came=("road", "building"), area_m2=500.0)]),
+        summary_of([]),
+        summary_of([gone(1, area_m2=600.0), change(2, area_m2=20.0)]),
+    ]
+    made = archive_summary(iter(scenes), failed=2, left=1)
+    assert made.text == (
+        "4 changes were found in 2 of 3 pairs, 1.0 ha in all. "
+        "Of these changes, there are new buildings in 2 and new roads in 1; gone are trees in 1. "
+        "Of 6 pairs in the archive, 2 failed and 1 is not done yet."
+    )
+    assert {name: one.changes for name, one in made.directions.items()} == {
+        "appeared": 2, "disappeared": 1, "unnamed": 1
+    }  # fmt: skip
+    assert made.came["building"].area_m2 == 9_500 and made.total.area_m2 == 10_120
+
+
+def test_an_archive_without_changes_or_pairs_says_so():
+    assert archive_summary([]).text == "No pair is done yet."
+    assert archive_summary([summary_of([])] * 3).text == "No change was found in 3 pairs."
+    only = archive_summary([summary_of([change(1)])], left=3)
+    assert only.text == (
+        "1 change was found in 1 of 1 pair, 100 m2 in all. Of 4 pairs in the archive, 3 are not done yet."
+    )
+    assert (
+        "Of these changes, gone is grass in 1." in archive_summary([summary_of([gone(1, ("grass",))])]).text
+    )
+
+
+@given(
+    st.lists(
+        st.lists(
+            st.tuples(
+                st.sampled_from(["appeared", "disappeared", None]),
+                st.sampled_from([(), ("building",), ("road", "trees")]),
+                st.floats(1, 1e5),
+            ),
+            max_size=4,
+        ),
+        max_size=5,
+    )
+)
+def test_every_number_of_an_archive_is_that_of_all_its_changes(scenes):
+    reports = [
+        [
+            change(n, direction=direction, came=came, area_m2=area)
+            for n, (direction, came, area) in enumerate(one)
+        ]
+        for one in scenes
+    ]
+    made, together = (
+        archive_summary(map(summary_of, reports)),
+        summary_of([one for r in reports for one in r]),
+    )
+    for name in ("directions", "came", "gone"):
+        ours, theirs = getattr(made, name), getattr(together, name)
+        assert list(ours) == list(theirs)
+        assert all(
+            (one.changes, round(one.area_m2, 3)) == (theirs[key].changes, round(theirs[key].area_m2, 3))
+            for key, one in ours.items()
+        )

@@ -11,7 +11,7 @@ from rasterio.features import rasterize
 from rfc7946 import load_valid
 from scene_pairs import GROUND, make_pair, north_up, write_raster
 from shapely.affinity import rotate
-from shapely.geometry import MultiPolygon, box
+from shapely.geometry import MultiPolygon, Polygon, box
 
 from tiling import ChangeRegion, ScenePair, Window
 from workflows import SceneOptions, caption_scene
@@ -119,6 +119,20 @@ def test_an_event_knows_the_sizes_of_its_outlines():
     square = box(0, 0, 1, 1)
     event = Event(tuple(Place(ChangeRegion(square, square, 1, 1), square, area) for area in (9, 1, 2)))
     assert (event.count, event.largest_m2, event.median_m2) == (3, 9, 2)
+
+
+def test_houses_that_touch_are_counted_alone_and_share_the_area_of_their_outline(tmp_path):
+    touching = [(30, 30, 24, 20, 240), (40, 50, 4, 6, 240), (30, 56, 24, 20, 240)]
+    [change] = captioned(make_pair(tmp_path, touching), simplify=0).changes
+    assert isinstance(change.geometry, Polygon)
+    assert (change.count, change.arrangement) == (2, None)
+    assert change.largest_m2 + min(
+        change.largest_m2, 2 * change.median_m2 - change.largest_m2
+    ) == pytest.approx(change.area_m2)
+    # Pixels of 5 m show no building: there an outline is an object.
+    model = BrightnessCaptioner(gsd=5.0, gsd_range=(2.0, 10.0))
+    [change] = captioned(make_pair(tmp_path, touching, gsd=5.0), model, simplify=0).changes
+    assert (change.count, change.arrangement, change.largest_m2) == (1, "alone", change.area_m2)
 
 
 def test_every_pixel_of_an_event_counts_alike():

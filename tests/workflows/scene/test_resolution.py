@@ -47,9 +47,15 @@ def test_one_coarse_scene_is_enough_to_refuse_and_the_model_that_serves_is_named
 
 
 def test_without_a_model_that_serves_the_refusal_says_so(info):
-    for gsd, known in ((10.0, (FINE,)), (5.0, KNOWN), (120.0, KNOWN)):
+    for gsd, known in ((10.0, (FINE,)), (5.0, (FINE,)), (120.0, KNOWN)):
         with pytest.raises(TooCoarse, match="serves; no model of this installation does; --force"):
             check_resolution((info(gsd), info(gsd)), FINE, known=known)
+
+
+def test_a_scene_between_two_ranges_is_sent_to_the_model_that_reduces_it(info):
+    with pytest.raises(TooCoarse, match="use --model medium, which looks at it at 10 m, or --force"):
+        check_resolution((info(5.0), info(5.0)), FINE, known=KNOWN)
+    check_resolution((info(5.0), info(5.0)), MEDIUM, known=KNOWN)
 
 
 def test_a_hair_above_the_range_is_not_coarser(info):

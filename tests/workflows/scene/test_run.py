@@ -15,6 +15,7 @@ from rfc7946 import load_valid
 from scene_pairs import make_pair, north_up, write_raster
 from shapely.geometry import box
 
+from rscc.captioner import Captioner
 from rscc.errors import DeviceUnavailable
 from rscc.model_folder import LOCALISATIONS
 from tiling import NothingValid, TilingError
@@ -357,3 +358,9 @@ def test_dates_that_are_valid_nowhere_together_are_refused(tmp_path):
         write_raster(path, image, transform=grid, crs="EPSG:32633", nodata=0)
     with pytest.raises(NothingValid, match=r"before\.tif and .*after\.tif"):
         captioned(made)
+
+
+def test_without_a_captioner_the_default_model_is_loaded(tmp_path, monkeypatch):
+    pair = make_pair(tmp_path, [(30, 30, 20, 20, 240)])
+    monkeypatch.setattr(Captioner, "load", lambda: BrightnessCaptioner())
+    assert caption_scene(pair.before, pair.after).changes == captioned(pair).changes != []

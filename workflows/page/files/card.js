@@ -29,22 +29,19 @@ function step(by) {
   select(listed[at < 0 ? (by > 0 ? 0 : listed.length - 1) : (at + by + listed.length) % listed.length]);
 }
 
-function term(name, value) {
-  return value ? [element("dt", { textContent: name }), element("dd", { dir: "auto", textContent: value })] : [];
-}
-
 function showCard(change) {
   $("h2", card).textContent = `Change ${change.id}`;
   $(".sign", card).replaceWith(signOf(change));
   $(".caption", card).textContent = change.caption_confident ? change.caption : `${change.caption} (not sure)`;
   const size = change.count > 1 && change.median_m2
-    ? `${areaWords(change.area_m2)} in ${counted(change.count, "outline")}, median ${areaWords(change.median_m2)}`
+    ? `${areaWords(change.area_m2)} in ${counted(change.count, "object")}, median ${areaWords(change.median_m2)}`
     : areaWords(change.area_m2);
   $("dl", card).replaceChildren(
     ...term("Came", change.came.join(", ")),
     ...term("Gone", change.gone.join(", ")),
     ...term("Before", change.before_cover.join(", ")),
     ...term("Area", size),
+    ...term("Of it changed", change.changed_m2 === null ? null : areaWords(change.changed_m2)),
     ...term("Lies", [change.place, change.arrangement === "alone" ? null : change.arrangement].filter(Boolean).join(", ")),
     ...term("Score", `${change.score.toFixed(2)}, probability of change ${change.change_probability.toFixed(2)}`),
     ...term("At", `${change.lat.toFixed(5)}, ${change.lon.toFixed(5)}`),

@@ -49,7 +49,6 @@ function loadPart(part, done) {
   });
 }
 
-const meets = (a, b) => a[0] < b[2] && a[2] > b[0] && a[1] < b[3] && a[3] > b[1];
 const boxOf = ([x, y, width, height]) => [x, y, x + width, y + height];
 
 // Draw one date; the context's transform takes page pixels to `scale` times as many device pixels. `seen` is

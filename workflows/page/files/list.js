@@ -17,7 +17,7 @@ function factWords(change) {
   return [
     `#${change.id}`,
     areaWords(change.area_m2),
-    change.count > 1 ? counted(change.count, "outline") : null,
+    change.count > 1 ? counted(change.count, "object") : null,
     `score ${change.score.toFixed(2)}`,
     change.place,
   ].filter(Boolean).join(" \u00b7 ");
@@ -97,25 +97,6 @@ function listChanges() {
   redraw("outlines");
 }
 
-function choices(holder, names, set, label) {
-  for (const [name, number] of names) {
-    const button = element("button", { type: "button", ariaPressed: "false" }, label(name));
-    button.append(element("small", { textContent: ` ${whole(number)}` }));
-    button.addEventListener("click", () => {
-      if (!set.delete(name)) set.add(name);
-      button.ariaPressed = String(set.has(name));
-      listChanges();
-    });
-    holder.append(button);
-  }
-}
-
-function tally(values) {
-  const numbers = new Map();
-  for (const value of values) numbers.set(value, (numbers.get(value) ?? 0) + 1);
-  return [...numbers].sort((a, b) => b[1] - a[1] || a[0].localeCompare(b[0]));
-}
-
 function showVerdict(change) {
   const verdict = markOf(change)?.verdict;
   const holder = $(".mark", change.row);
@@ -126,9 +107,9 @@ function showVerdict(change) {
 
 function startList() {
   changes.forEach(rowOf);
-  choices($("#kinds"), tally(changes.flatMap((one) => one.kinds)), chosen.kinds, (name) => name);
+  choices($("#kinds"), tally(changes.flatMap((one) => one.kinds)), chosen.kinds, (name) => name, listChanges);
   const directions = tally(changes.map((one) => one.direction));
-  choices($("#directions"), directions, chosen.directions, (name) => `${DIRECTIONS[name].sign} ${name}`);
+  choices($("#directions"), directions, chosen.directions, (name) => `${DIRECTIONS[name].sign} ${name}`, listChanges);
   for (const [name] of directions) {
     $("#legend").append(element("span", { className: `sign ${name}`, textContent: DIRECTIONS[name].sign }), ` ${name} `);
   }

@@ -40,19 +40,11 @@ function showSummary() {
   const dates = before && after ? `${before} to ${after}` : "";
   document.title = ["What changed", dates, report.name].filter(Boolean).join(" \u00b7 ");
   $("h1 span").textContent = dates;
-  const said = summary.text.replace(/\b(k?m)2\b/g, "$1\u00b2");
+  const said = squared(summary.text);
   $("#said").textContent = said;
   canvas.ariaLabel = `Both dates and the outlines of the changes. ${said}`;
   for (const date of DATES) $(`#date-${date} span`).textContent = scenes[date].date ?? nameOf(scenes[date].name);
-  for (const [name, total] of Object.entries(summary.directions)) {
-    const sign = element("span", { className: `sign ${name}`, textContent: DIRECTIONS[name].sign });
-    const words = `${whole(total.changes)} ${name}, ${areaWords(total.area_m2)}`;
-    $("#totals").append(element("p", {}, sign, ` ${words}`));
-  }
-  for (const [title_, totals] of [["Came", summary.came], ["Gone", summary.gone]]) {
-    const words = Object.entries(totals).map(([name, total]) => `${name} in ${whole(total.changes)}`);
-    if (words.length) $("#totals").append(element("p", {}, element("b", { textContent: `${title_} ` }), words.join(", ")));
-  }
+  showTotals(summary);
   $("#notes").hidden = report.warnings.length === 0;
   $("#notes summary").textContent = counted(report.warnings.length, "warning");
   $("#notes ul").append(...report.warnings.map((one) => element("li", { dir: "auto", textContent: String(one) })));
@@ -73,6 +65,7 @@ function showScale(reduced) {
 }
 
 const ACTIONS = {
+  ...MOVES,
   a: () => { stopBlinking(); setSplit(1); },
   s: () => { stopBlinking(); setSplit(0.5); },
   d: () => { stopBlinking(); setSplit(0); },
@@ -82,39 +75,11 @@ const ACTIONS = {
     $('#tools [data-key="o"]').ariaPressed = String(state.outlines);
     compose();
   },
-  "+": () => zoomAt(width / 2, height / 2, 1.6),
-  "-": () => zoomAt(width / 2, height / 2, 1 / 1.6),
-  f: () => fit(),
   "?": () => $("#keys").showModal(),
-  "/": () => $("#search").focus(),
-  ArrowLeft: () => step(-1),
-  ArrowUp: () => step(-1),
-  ArrowRight: () => step(1),
-  ArrowDown: () => step(1),
-  Escape: () => select(null),
   ...Object.fromEntries(VERDICTS.map((verdict, i) => [i + 1, () => state.selected && mark(state.selected, verdict)])),
 };
-ACTIONS["="] = ACTIONS["+"];
 
-document.addEventListener("keydown", (event) => {
-  const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
-  const typing = event.target.matches("input:not([type=range]), select, textarea");
-  const sliding = event.target.matches("input[type=range]") && /^(Arrow|Home|End|Page)/.test(key);
-  if (event.ctrlKey || event.metaKey || event.altKey || $("#keys").open || sliding) return;
-  if (typing) {
-    if (key !== "Escape") return;
-    // Else a search field would be emptied, and tell nobody.
-    event.preventDefault();
-    event.target.blur();
-    return;
-  }
-  if (!Object.hasOwn(ACTIONS, key)) return;
-  event.preventDefault();
-  ACTIONS[key]();
-});
-
-for (const button of $$("[data-key]")) button.addEventListener("click", () => ACTIONS[button.dataset.key]());
-
+listenToKeys(ACTIONS);
 addEventListener("hashchange", followAddress);
 addEventListener("beforeprint", () => state.listed.slice(0, 300).forEach(drawChips));
 new ResizeObserver(resize).observe(map);

@@ -69,7 +69,7 @@ function hover(change, at) {
   canvas.classList.toggle("over", Boolean(change));
   tip.hidden = !change;
   if (change) {
-    tip.textContent = `#${change.id} ${change.caption.slice(0, 160)}`;
+    tip.textContent = tipOf(change);
     tip.style.transform = `translate(${clamp(at[0] + 14, 4, width - 250)}px, ${at[1] + 18}px)`;
   }
   if (change !== state.hovered) {
@@ -81,12 +81,8 @@ function hover(change, at) {
 canvas.addEventListener("pointerleave", () => hover(null));
 canvas.addEventListener("dblclick", (event) => zoomAt(...onMap(event), 2));
 map.addEventListener("wheel", (event) => {
-  if (event.target !== canvas && event.target !== divider) return;
+  if (!event.target.matches("#ground, #divider")) return;
   event.preventDefault();
   const pixels = event.deltaY * (event.deltaMode === 1 ? 30 : 1);
   zoomAt(...onMap(event), Math.exp(-pixels / 400));
 }, { passive: false });
-divider.addEventListener("input", () => {
-  stopBlinking();
-  setSplit(divider.value / 1000);
-});

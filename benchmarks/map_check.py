@@ -1,0 +1,286 @@
+"""Does the map of a whole scene hold? Counts and areas of its changes against a true mask, as Markdown.
+
+    python benchmarks/map_check.py --data LEVIR-CC [--split val] [--model rscc-base] [--pictures FOLDER]
+    python benchmarks/map_check.py --scenes SCENE ... [--pictures FOLDER]
+
+With ``--data`` the crops of a split are put together to the scenes that they were cut from; a folder of
+``--scenes`` holds ``before.tif``, ``after.tif`` and ``label.tif``, above 0 where a building changed, on one
+grid. Every scene runs through the product with the options that it has by default.
+
+A true object is a patch of the mask with at least the area from which outlines are reported. It belongs to
+the change that covers most of it, if that is half of it or more, and is found then. A count is right within
+10 percent or 1 of the true objects that belong to the change. A change is true where at least a fifth of its
+pixels are in the mask; that it is not may also mean that something else than a building changed.
+
+What cannot be counted is read: ``--pictures`` writes both dates around every change with its outlines, named
+by scene and number, and ``changes.csv`` with its sentence and an empty column ``verdict`` beside them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import rasterio
+from caption_focus import scenes
+from false_change_scenes import write_scene
+from PIL import Image, ImageDraw
+from rasterio.features import rasterize
+from rasterio.warp import transform_geom
+from scipy import ndimage
+from shapely.geometry import mapping
+
+from rscc.captioner import Captioner
+from rscc.evaluation.bootstrap import wilson_interval
+from rscc.markdown import table
+from tiling import describe
+from workflows import Change, SceneOptions, caption_scene
+
+COVERED, TRUE = 0.5, 0.2
+NEAR_SHARE, NEAR_COUNT = 0.1, 1
+AROUND = 40
+"""Pixels around a change that its picture shows."""
+LEAST_SIDE = 384
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Two dates on one grid and the buildings that changed between them, (H, W) bool."""
+
+    name: str
+    before: Path
+    after: Path
+    truth: np.ndarray
+
+
+@dataclass(frozen=True)
+class Checked:
+    """One change of a scene beside the truth.
+
+    Attributes:
+        objects: true objects that belong to it.
+        true_m2: their area.
+        share: of its pixels in the mask, 0..1.
+    """
+
+    scene: str
+    change: Change
+    objects: int
+    true_m2: float
+    share: float
+
+    @property
+    def is_true(self) -> bool:
+        """Whether something changed there by the mask."""
+        return self.share >= TRUE
+
+    @property
+    def count_is_right(self) -> bool:
+        """Whether its count is that of its true objects, within 10 percent or 1."""
+        return abs(self.change.count - self.objects) <= max(NEAR_COUNT, NEAR_SHARE * self.objects)
+
+
+def joined_scenes(data: Path, split: str, folder: Path) -> Iterator[Scene]:
+    """Write the scenes of a split into a folder."""
+    for name, before, after, label in scenes(data, split):
+        stem = Path(name).stem
+        paths = [
+            write_scene(folder / f"{stem}_{date}.tif", image) for date, image in (("a", before), ("b", after))
+        ]
+        yield Scene(stem, paths[0], paths[1], label)
+
+
+def scene_of(folder: Path) -> Scene:
+    """Read the scene of a folder."""
+    with rasterio.open(folder / "label.tif") as source:
+        truth = source.read(1) > 0
+    return Scene(folder.name, folder / "before.tif", folder / "after.tif", truth)
+
+
+def check(scene: Scene, changes: Sequence[Change], options: SceneOptions) -> tuple[list[Checked], int]:
+    """Hold the changes of a scene against its truth.
+
+    Returns:
+        The changes, and how many true objects belong to none.
+    """
+    with rasterio.open(scene.before) as source:
+        grid, crs = source.transform, source.crs
+    gsd = describe(str(scene.before)).gsd
+    pixel_m2 = gsd**2
+    numbers = burnt(changes, scene.truth.shape, grid, crs)
+    labels, count = ndimage.label(scene.truth)
+    sizes = np.bincount(labels.ravel(), minlength=count + 1)
+    # Pixels that each true object (row) shares with each change (column).
+    shared = np.zeros((count + 1, len(changes) + 1), np.int64)
+    np.add.at(shared, (labels.ravel(), numbers.ravel()), 1)
+    covering = 1 + shared[:, 1:].argmax(1) if changes else np.zeros(count + 1, int)
+    large = sizes * pixel_m2 >= options.min_area_for(gsd)
+    large[0] = False
+    found = large & (shared[np.arange(count + 1), covering] >= COVERED * sizes)
+    found &= covering > 0
+    checked = []
+    for number, change in enumerate(changes, start=1):
+        objects = np.flatnonzero(found & (covering == number))
+        pixels = shared[:, number]
+        share = float(pixels[1:].sum() / max(1, pixels.sum()))
+        true_m2 = float(sizes[objects].sum() * pixel_m2)
+        checked.append(Checked(scene.name, change, len(objects), true_m2, share))
+    return checked, int(large.sum() - found.sum())
+
+
+def burnt(
+    changes: Sequence[Change], shape: tuple[int, ...], grid: rasterio.Affine, crs: rasterio.CRS
+) -> np.ndarray:
+    """Return (H, W) int32: the number of the change, from 1, that each pixel is in; 0 outside."""
+    numbered = [
+        (transform_geom("OGC:CRS84", crs, mapping(change.geometry)), number)
+        for number, change in enumerate(changes, start=1)
+    ]
+    if not numbered:
+        return np.zeros(shape, np.int32)
+    return rasterize(numbered, out_shape=shape, transform=grid, dtype="int32")
+
+
+def report(checked: Sequence[Checked], missed: dict[str, int]) -> str:
+    """Return the tables: every change, and all of each scene."""
+    head = (
+        "scene",
+        "id",
+        "count",
+        "true objects",
+        "area, m2",
+        "their area, m2",
+        "in the mask, %",
+        "sentence",
+    )
+    rows = [
+        (
+            one.scene,
+            str(one.change.id),
+            str(one.change.count),
+            str(one.objects),
+            f"{one.change.area_m2:,.0f}",
+            f"{one.true_m2:,.0f}",
+            f"{100 * one.share:.0f}",
+            one.change.caption,
+        )
+        for one in checked
+    ]
+    totals = [_total(name, [one for one in checked if one.scene == name], missed[name]) for name in missed]
+    if len(missed) > 1:
+        totals.append(_total("all", checked, sum(missed.values())))
+    heads = (
+        "scene",
+        "changes",
+        "true, %",
+        "count right, of the true, %",
+        "objects found, %",
+        "counted",
+        "sentences",
+    )
+    return f"{table(head, rows)}\n\n{table(heads, totals)}"
+
+
+def _total(name: str, checked: Sequence[Checked], missed: int) -> tuple[str, ...]:
+    true = [one for one in checked if one.is_true]
+    objects = sum(one.objects for one in checked)
+    return (
+        name,
+        str(len(checked)),
+        _share(len(true), len(checked)),
+        _share(sum(one.count_is_right for one in true), len(true)),
+        _share(objects, objects + missed),
+        f"{sum(one.change.count for one in checked)} for {objects + missed} objects",
+        str(len({one.change.caption for one in checked})),
+    )
+
+
+def _share(part: int, whole: int) -> str:
+    interval = wilson_interval(part, whole)
+    if interval is None:
+        return "–"
+    low, high = (100 * edge for edge in interval)
+    return f"{100 * part / whole:.0f} ({low:.0f}-{high:.0f}), {part} of {whole}"
+
+
+def draw(scene: Scene, checked: Sequence[Checked], folder: Path) -> None:
+    """Write a picture of every change: both dates around it, its outlines in the later one."""
+    with rasterio.open(scene.before) as one, rasterio.open(scene.after) as two:
+        dates = [source.read((1, 2, 3)).transpose(1, 2, 0) for source in (one, two)]
+        grid, crs = one.transform, one.crs
+    numbers = burnt([item.change for item in checked], scene.truth.shape, grid, crs)
+    for number, item in enumerate(checked, start=1):
+        inside = numbers == number
+        edge = ndimage.binary_dilation(inside, iterations=2) & ~inside
+        rows, cols = np.nonzero(inside)
+        if not len(rows):
+            continue
+        window = tuple(
+            slice(max(0, along.min() - AROUND), along.max() + 1 + AROUND) for along in (rows, cols)
+        )
+        marked = dates[1].copy()
+        marked[edge] = (255, 40, 40)
+        views = [
+            Image.fromarray(np.ascontiguousarray(image[window])) for image in (dates[0], dates[1], marked)
+        ]
+        scale = max(1, round(LEAST_SIDE / max(views[0].size)))
+        width, height = (side * scale for side in views[0].size)
+        sheet = Image.new("RGB", (3 * width + 8, height + 16), "white")
+        for place, view in enumerate(views):
+            sheet.paste(view.resize((width, height)), (place * (width + 4), 16))
+        ImageDraw.Draw(sheet).text(
+            (2, 2), f"{item.scene} {item.change.id}: {item.change.caption}", fill="black"
+        )
+        sheet.save(folder / f"{item.scene}_{item.change.id:03d}.png")
+
+
+def write_sentences(checked: Sequence[Checked], file: Path) -> None:
+    """Write the sentences as a table to be judged."""
+    with file.open("w", newline="", encoding="utf-8") as target:
+        writer = csv.writer(target)
+        writer.writerow(("scene", "id", "count", "true objects", "sentence", "verdict"))
+        for one in checked:
+            writer.writerow((one.scene, one.change.id, one.change.count, one.objects, one.change.caption, ""))
+
+
+def parse(words: Sequence[str] | None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--data", type=Path, help="folder in LEVIR-CC's layout")
+    source.add_argument("--scenes", type=Path, nargs="+", metavar="FOLDER")
+    parser.add_argument("--split", default="val", help="of --data")
+    parser.add_argument("--model", default="rscc-base", help="name or folder")
+    parser.add_argument("--pictures", type=Path, help="folder for pictures and the table to be judged")
+    return parser.parse_args(words)
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Run the script."""
+    arguments = parse(words)
+    captioner, options = Captioner.load(arguments.model, device="cpu"), SceneOptions()
+    checked: list[Checked] = []
+    missed: dict[str, int] = {}
+    if arguments.pictures is not None:
+        arguments.pictures.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        given = map(scene_of, arguments.scenes or ())
+        joined = joined_scenes(arguments.data, arguments.split, Path(scratch)) if arguments.data else given
+        for scene in joined:
+            changes = caption_scene(str(scene.before), str(scene.after), captioner, options).changes
+            found, missed[scene.name] = check(scene, changes, options)
+            checked += found
+            if arguments.pictures is not None:
+                draw(scene, found, arguments.pictures)
+    if arguments.pictures is not None:
+        write_sentences(checked, arguments.pictures / "changes.csv")
+    print(report(checked, missed))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+"""Sentences about land cover on a map: what grew, was lost or was flooded, on how many hectares, where."""
+
+from __future__ import annotations
+
+from rscc.text.facts import PLANTS, ChangeFacts
+
+_HECTARE = 10_000.0
+# Square metres below which hectares say little; share of the scene that is worth a word.
+_SMALL, _LEAST_SHARE = 1000.0, 0.001
+
+
+def cover_sentences(facts: ChangeFacts) -> list[str]:
+    """Return what is true of a change of land cover, the fullest sentence first.
+
+    ``facts.area_m2`` is the area of water where it came or is gone, else of plants.
+    """
+    if facts.area_m2 is None:
+        return ["something changed"]
+    area, plural = _area(facts.area_m2)
+    area = f"at least {area}" if facts.at_least else area
+    be, have = ("are", "have") if plural else ("is", "has")
+    place = f" in the {'-'.join(facts.place)}" if facts.place else ""
+    percent = ""
+    if facts.share is not None and facts.share >= _LEAST_SHARE:
+        percent = f", {_two_digits(100 * facts.share)} percent of the scene"
+    plants = next((name for name in PLANTS if name in facts.came or name in facts.gone), "")
+    if "water" in facts.came:
+        sentences = [
+            f"water spread over {area}{place}{f' where there was {plants}' if plants else ''}",
+            f"water spread over {area}{place}{percent}",
+            f"{area} {be} under water now",
+        ]
+    elif "water" in facts.gone:
+        sentences = [
+            f"{area} of water {be} gone{place}{f' and {plants} has grown there' if plants else ''}",
+            f"water retreated from {area}{place}{percent}",
+            f"{area} of water {be} gone",
+        ]
+    elif facts.gone:
+        burnt = " and the ground looks burnt" if "burnt ground" in facts.came else ""
+        sentences = [
+            f"{area} of {plants} {be} gone{place}{burnt}",
+            f"{plants} is gone from {area}{place}{percent}",
+            f"{area} {have} lost {plants}",
+        ]
+    else:
+        sentences = [
+            f"{area} of {plants} {have} grown{place}",
+            f"{plants} has grown on {area}{place}{percent}",
+            f"{area} of {plants} {have} grown",
+        ]
+    return list(dict.fromkeys(sentences))
+
+
+def _area(square_metres: float) -> tuple[str, bool]:
+    """Return an area with two digits that count, and whether its verb is in the plural."""
+    if square_metres < _SMALL:
+        return f"{_two_digits(square_metres)} m2", True
+    words = _two_digits(square_metres / _HECTARE)
+    return f"{words} ha", words != "1"
+
+
+def _two_digits(value: float) -> str:
+    return f"{float(f'{value:.2g}'):,.10g}"

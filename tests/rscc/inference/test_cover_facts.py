@@ -1,0 +1,130 @@
+"""Counts of decided pixels become facts where one way is clear, and nothing else."""
+
+import numpy as np
+import pytest
+
+from rscc.inference.cover_facts import CoverTally
+from rscc.inference.facts import map_caption
+
+SIZE = (10, 10)
+
+
+def grid(*parts):
+    """100 pixels in rows, of (number, value); the rest is 0."""
+    values = np.concatenate([np.full(number, value) for number, value in parts])
+    return np.concatenate([values, np.zeros(100 - len(values))]).astype(np.int8).reshape(SIZE)
+
+
+def facts_of(burnt=None, valid=None, region=None, ground_m2=1e6, **decisions):
+    tally = CoverTally()
+    everywhere = np.ones(SIZE, bool)
+    tally.add(
+        everywhere if region is None else region,
+        everywhere if valid is None else valid,
+        {name.replace("_", " "): dates for name, dates in decisions.items()},
+        np.zeros(SIZE, bool) if burnt is None else burnt,
+    )
+    return tally.facts(area_m2=10_000, ground_m2=ground_m2, place=("north",))
+
+
+def test_the_area_is_that_of_the_pixels_that_changed():
+    facts = facts_of(vegetation=(grid((60, 1), (40, -1)), grid((34, -1), (26, 1), (40, -1))))
+    assert (dict(facts.came), list(facts.gone)) == ({}, ["vegetation"])
+    assert facts.gone["vegetation"] == pytest.approx(0.34)
+    assert facts.area_m2 == pytest.approx(3400) and facts.share == pytest.approx(0.0034)
+    assert (facts.direction, facts.before, facts.place) == ("disappeared", {"vegetation": 0.6}, ("north",))
+
+
+@pytest.mark.parametrize(
+    ("lost", "grown", "said"), [(24, 0, False), (25, 0, True), (30, 10, True), (30, 11, False), (0, 60, True)]
+)
+def test_a_quarter_of_the_pixels_must_go_one_way(lost, grown, said):
+    before, after = grid((lost, 1), (grown, -1)), grid((lost, -1), (grown, 1))
+    facts = facts_of(vegetation=(before, after))
+    assert (facts.direction is not None) == said
+    if said:
+        assert facts.direction == ("disappeared" if lost else "appeared")
+    else:
+        assert facts.area_m2 is None and map_caption(facts).text == "something changed"
+        assert not map_caption(facts).confident and facts.place == ("north",)
+
+
+def test_pixels_without_data_count_for_the_change_but_not_as_changed():
+    valid = np.zeros(SIZE, bool)
+    valid[:3] = True
+    facts = facts_of(valid=valid, vegetation=(grid((100, 1)), grid((100, -1))))
+    assert facts.area_m2 == pytest.approx(3000)
+    valid[2] = False
+    assert facts_of(valid=valid, vegetation=(grid((100, 1)), grid((100, -1)))).direction is None
+
+
+def test_only_the_region_is_asked():
+    region = np.zeros(SIZE, bool)
+    region[:5] = True
+    facts = facts_of(region=region, vegetation=(grid((100, 1)), grid((50, 1), (50, -1))))
+    assert facts.direction is None
+
+
+def test_water_comes_before_plants_and_tells_what_it_covers():
+    water = (grid((100, -1)), grid((40, 1), (60, -1)))
+    facts = facts_of(water=water, vegetation=(grid((30, 1), (70, -1)), grid((100, -1))))
+    assert (list(facts.came), list(facts.gone), facts.direction) == (["water"], ["vegetation"], "replaced")
+    assert facts.area_m2 == pytest.approx(4000), "of the water, not of the plants"
+    facts = facts_of(water=water, vegetation=(grid((10, 1), (90, -1)), grid((100, -1))))
+    assert (list(facts.came), list(facts.gone)) == (["water"], [])
+
+
+def test_plants_that_were_lost_elsewhere_are_not_said_to_be_flooded():
+    water = (grid((100, -1)), grid((40, 1), (60, -1)))
+    facts = facts_of(water=water, vegetation=(grid((40, -1), (60, 1)), grid((100, -1))))
+    assert (list(facts.came), list(facts.gone)) == (["water"], [])
+
+
+def test_water_that_went_may_be_overgrown():
+    water = (grid((80, 1), (20, -1)), grid((100, -1)))
+    facts = facts_of(water=water, vegetation=(grid((100, -1)), grid((60, 1), (40, -1))))
+    assert (list(facts.came), list(facts.gone), dict(facts.before)) == (
+        ["vegetation"],
+        ["water"],
+        {"water": 0.8},
+    )
+
+
+def test_most_of_the_lost_plants_must_look_burnt():
+    lost = (grid((60, 1)), grid((60, -1)))
+    burnt = np.zeros(SIZE, bool)
+    burnt[:3] = True
+    facts = facts_of(burnt, vegetation=lost)
+    assert dict(facts.came) == {"burnt ground": 0.5} and list(facts.gone) == ["vegetation"]
+    burnt[2] = False
+    assert dict(facts_of(burnt, vegetation=lost).came) == {}
+
+
+def test_dense_vegetation_is_stated_where_vegetation_stayed():
+    stays = (grid((100, 1)), grid((100, 1)))
+    facts = facts_of(vegetation=stays, dense_vegetation=(grid((100, 1)), grid((70, -1))))
+    assert list(facts.gone) == ["dense vegetation"] and facts.area_m2 == pytest.approx(7000)
+
+
+def test_colours_tell_that_green_is_gone_and_never_that_it_grew():
+    green, other = grid((60, 1), (40, -1)), grid((100, -1))
+    assert list(facts_of(green_cover=(green, other)).gone) == ["green cover"]
+    assert facts_of(green_cover=(other, green)).direction is None
+
+
+@pytest.mark.parametrize(("open_before", "open_after", "said"), [(2, 2, False), (3, 3, True), (0, 6, True)])
+def test_the_area_is_a_least_one_where_undecided_pixels_may_have_changed_alike(open_before, open_after, said):
+    before = grid((50, 1), (open_before, 0), (open_after, 1))
+    after = grid((50, -1), (open_before, -1), (open_after, 0))
+    facts = facts_of(vegetation=(before, after))
+    assert facts.area_m2 == pytest.approx(5000) and facts.at_least == said
+
+
+def test_parts_of_a_change_add_up_and_no_ground_gives_no_share():
+    tally = CoverTally()
+    for _ in range(3):
+        decisions = {"vegetation": (grid((50, 1)), grid((50, -1)))}
+        tally.add(np.ones(SIZE, bool), np.ones(SIZE, bool), decisions, np.zeros(SIZE, bool))
+    facts = tally.facts(area_m2=30_000, ground_m2=None, place=())
+    assert (tally.pixels, facts.area_m2, facts.share) == (300, pytest.approx(15_000), None)
+    assert CoverTally().facts(area_m2=1.0, ground_m2=None, place=()).direction is None

@@ -1,0 +1,83 @@
+"""Sentences about land cover: hectares with two digits, and nothing that the facts do not hold."""
+
+import pytest
+
+from rscc.text.cover_sentences import cover_sentences
+from rscc.text.facts import ChangeFacts
+
+
+def said(came=(), gone=(), area=340_000.0, place=("north",), share=0.021):
+    came, gone = (dict.fromkeys(names, 0.9) for names in (came, gone))
+    return cover_sentences(ChangeFacts(came, gone, place=place, area_m2=area, share=share))
+
+
+@pytest.mark.parametrize(
+    ("came", "gone", "first", "second"),
+    [
+        (
+            (), ("vegetation",),
+            "34 ha of vegetation are gone in the north",
+            "vegetation is gone from 34 ha in the north, 2.1 percent of the scene",
+        ),
+        (
+            ("burnt ground",), ("vegetation",),
+            "34 ha of vegetation are gone in the north and the ground looks burnt",
+            "vegetation is gone from 34 ha in the north, 2.1 percent of the scene",
+        ),
+        (
+            ("dense vegetation",), (),
+            "34 ha of dense vegetation have grown in the north",
+            "dense vegetation has grown on 34 ha in the north, 2.1 percent of the scene",
+        ),
+        (
+            ("water",), ("vegetation",),
+            "water spread over 34 ha in the north where there was vegetation",
+            "water spread over 34 ha in the north, 2.1 percent of the scene",
+        ),
+        (
+            ("vegetation",), ("water",),
+            "34 ha of water are gone in the north and vegetation has grown there",
+            "water retreated from 34 ha in the north, 2.1 percent of the scene",
+        ),
+        (
+            (), ("water",),
+            "34 ha of water are gone in the north",
+            "water retreated from 34 ha in the north, 2.1 percent of the scene",
+        ),
+    ],
+)  # fmt: skip
+def test_each_kind_has_its_sentences(came, gone, first, second):
+    sentences = said(came, gone)
+    assert sentences[:2] == [first, second] and len(set(sentences)) == 3
+
+
+@pytest.mark.parametrize(
+    ("area", "words"),
+    [
+        (345.0, "340 m2 of"),
+        (999.0, "1,000 m2 of"),
+        (1_040.0, "0.1 ha of"),
+        (12_345.0, "1.2 ha of"),
+        (340_000.0, "34 ha of"),
+        (123_456_789.0, "12,000 ha of"),
+    ],
+)
+def test_areas_have_two_digits_that_count(area, words):
+    assert said(gone=("vegetation",), area=area)[0].startswith(words)
+
+
+def test_one_hectare_is_singular_and_a_small_share_or_no_place_is_not_said():
+    assert said(gone=("water",), area=10_000.0)[0] == "1 ha of water is gone in the north"
+    sentences = said(came=("water",), place=(), share=0.0009)
+    assert sentences == ["water spread over 34 ha", "34 ha are under water now"]
+
+
+def test_an_area_that_may_be_larger_is_a_least_one():
+    facts = ChangeFacts({}, {"vegetation": 0.9}, area_m2=340_000.0, at_least=True, place=("north",))
+    sentences = cover_sentences(facts)
+    assert sentences[0] == "at least 34 ha of vegetation are gone in the north"
+    assert all("at least 34 ha" in sentence for sentence in sentences)
+
+
+def test_without_a_measured_change_something_changed():
+    assert cover_sentences(ChangeFacts(place=("north",))) == ["something changed"]

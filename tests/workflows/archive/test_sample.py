@@ -1,0 +1,147 @@
+"""A random sample of an archive: every change as likely as any other, and a report that can be marked."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import pytest
+from archive_rows import change, fill, report
+from page_reports import made_report, squares
+from scene_pairs import make_pair
+
+from workflows.archive.sample import draw_sample
+from workflows.errors import ArchiveMissing, NothingToSample, ReportsDamaged
+from workflows.inspection.event import read_report
+from workflows.pairs.rows import PairRow
+from workflows.report.record import hash_of
+
+
+def row(pair):
+    return PairRow(pair, f"/scenes/{pair}_1.tif", f"/scenes/{pair}_2.tif")
+
+
+def found(pair, count):
+    """A report whose captions say which pair and change they are of."""
+    return report(*(change(n, caption=f"{pair} {n}") for n in range(1, count + 1)), summary={"text": "all"})
+
+
+@pytest.fixture
+def archive(tmp_path):
+    counts = {"a": 4, "b": 0, "c": 1, "d": 7}
+    rows = {row(pair): found(pair, count) for pair, count in counts.items()}
+    return fill(tmp_path / "archive", {**rows, row("e"): "no such file", row("f"): None}).path
+
+
+def captions(drawn):
+    return [one.caption for one in drawn.changes]
+
+
+def test_a_sample_has_each_change_once_and_says_where_it_is_from(archive):
+    drawn = draw_sample(archive, 6, seed=3)
+    assert len(set(captions(drawn))) == 6 and [one.id for one in drawn.changes] == list(range(1, 7))
+    sample = drawn.run["sample"]
+    assert (sample["archive"], sample["seed"], sample["changes"]) == ("archive", 3, 12)
+    assert [f"{pair} {number}" for pair, number in sample["drawn"]] == captions(drawn)
+    assert draw_sample(archive, 6, seed=3) == drawn
+    assert captions(draw_sample(archive, 6, seed=4)) != captions(drawn)
+    whole = [f"{pair} {n}" for pair, count in (("a", 4), ("c", 1), ("d", 7)) for n in range(1, count + 1)]
+    assert captions(draw_sample(archive, 100)) == whole
+
+
+def test_every_change_is_as_likely_as_any_other(archive):
+    seen = Counter(caption for seed in range(600) for caption in captions(draw_sample(archive, 3, seed)))
+    # 150 of each are expected; five standard deviations are 53.
+    assert len(seen) == 12 and max(abs(count - 150) for count in seen.values()) < 53
+
+
+def test_scenes_are_named_where_all_changes_are_of_one_pair(tmp_path, archive):
+    several = draw_sample(archive, 12).run
+    assert several["inputs"] == several["tiling"] == {} and several["model"]["name"] == "brightness"
+    alone = fill(tmp_path / "alone", {row("a"): found("a", 3)}).path
+    one = draw_sample(alone, 2).run
+    assert one["inputs"]["before"]["path"] == "/scenes/before.tif" and "summary" not in one
+
+
+def test_shards_are_one_archive(tmp_path):
+    for number, count in ((1, 2), (2, 3)):
+        path = tmp_path / "out" / "shards" / f"{number}-of-2"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fill(path, {row(f"p{number}"): found(f"p{number}", count)})
+    assert len(captions(draw_sample(tmp_path / "out", 9))) == 5
+
+
+def test_what_cannot_be_drawn_from_is_refused(tmp_path, archive):
+    with pytest.raises(ArchiveMissing):
+        draw_sample(tmp_path, 3)
+    with pytest.raises(NothingToSample, match="no change was found in it yet"):
+        draw_sample(fill(tmp_path / "empty", {row("a"): found("a", 0), row("b"): None}).path, 3)
+    path = archive / "pairs" / "d" / "changes.geojson"
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps({**content, "features": content["features"][:-1]}))
+    with pytest.raises(ReportsDamaged, match="run the same rscc batch command again"):
+        draw_sample(archive, 12)
+    path.unlink()
+    with pytest.raises(ReportsDamaged):
+        draw_sample(archive, 12)
+
+
+def test_the_command_draws_a_sample_and_says_what_its_verdicts_come_to(rscc_command, archive, tmp_path):
+    path = tmp_path / "sample.geojson"
+    code, out, err = rscc_command("review", "--sample", 10, archive, "-o", path, "--json")
+    assert (code, json.loads(out)) == (0, {"output": str(path), "drawn": 10, "changes": 12, "seed": 0})
+    assert err == f"{path}: 10 of 12 changes, to be marked\n"
+    code, out, _ = rscc_command("review", path)
+    assert (code, out) == (0, f"{path}: 0 confirmed, 0 wrong place, 0 wrong words, 10 without a verdict\n")
+    # As QGIS saves it: the number is the id of the feature alone.
+    content = json.loads(path.read_text())
+    verdicts = ["confirmed"] * 5 + ["wrong words"] + ["wrong place"] * 2 + ["", None]
+    for feature, verdict in zip(content["features"], verdicts, strict=True):
+        del feature["properties"]["id"]
+        feature["properties"]["review_status"] = verdict
+    path.write_text(json.dumps(content))
+    code, out, _ = rscc_command("review", path)
+    assert (code, out.splitlines()) == (
+        0,
+        [
+            f"{path}: 5 confirmed, 2 wrong place, 1 wrong words, 2 without a verdict",
+            "precision    0.750 (95 percent: 0.500 to 0.833)",
+            "true changes about 9 of 12 (6 to 10)",
+            "right words  0.833 of the true changes (95 percent: 0.436 to 0.970)",
+            "not final    2 of the sample have no verdict yet",
+        ],
+    )
+    before = path.read_bytes()
+    assert [one.id for one in read_report(path).changes] == list(range(1, 11))
+    code, out, _ = rscc_command("review", path, "--json", "-q")
+    facts = json.loads(out)
+    assert facts["verdicts"] == {"confirmed": 5, "wrong place": 2, "wrong words": 1}
+    assert facts["precision"]["precision_interval"] == [0.5, 0.8333]
+    assert path.read_bytes() == before, "without marks nothing is written"
+
+
+def test_a_sample_of_one_pair_has_a_page_and_one_of_several_says_why_not(rscc_command, archive, tmp_path):
+    pair = make_pair(tmp_path, [(60, 60, 40, 40, 240)], size=(300, 420))
+    alone = fill(tmp_path / "alone", {row("a"): made_report(pair, squares(8, (300, 420)))}).path
+    sample, page = tmp_path / "sample.geojson", tmp_path / "page.html"
+    assert rscc_command("review", "--sample", 3, alone, "-o", sample)[0] == 0
+    code, _, err = rscc_command("convert", sample, page)
+    assert (code, err) == (0, "") and page.is_file()
+    marks = tmp_path / "marks.json"
+    mark = {"id": 2, "verdict": "wrong place", "time": "2026-01-02T03:04:05Z"}
+    marks.write_text(json.dumps({"report": hash_of(read_report(sample).run), "marks": [mark]}))
+    code, out, _ = rscc_command("review", sample, marks)
+    assert code == 0 and out.splitlines()[1].startswith("precision    0.000 (95 percent: 0.000 to 0.7")
+    several = tmp_path / "several.geojson"
+    assert rscc_command("review", "--sample", 12, archive, "-o", several)[0] == 0
+    code, _, err = rscc_command("convert", several, tmp_path / "other.html")
+    assert code == 2 and "it names no scene before that can be read" in err
+
+
+@pytest.mark.parametrize("words", [(), ("-o", "sample.gpkg"), ("marks.json", "-o", "sample.geojson")])
+def test_a_sample_that_could_not_be_read_again_is_not_drawn(rscc_command, archive, words, monkeypatch):
+    monkeypatch.chdir(archive.parent)
+    code, out, err = rscc_command("review", archive, "--sample", 3, *words)
+    assert (code, out) == (2, "")
+    assert err == "rscc: error: --sample: give one archive, and with -o the .geojson to write\n"
+    assert [path.name for path in archive.parent.iterdir()] == ["archive"]

@@ -1,0 +1,64 @@
+"""What the verdicts on a sample tell of the archive that it was drawn from."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from archive_rows import change, report
+
+from rscc.evaluation.bootstrap import wilson_interval
+from workflows.errors import MarksInvalid
+from workflows.inspection.precision import precision_of, verdicts_of
+
+SOURCE = Path("sample.geojson")
+
+
+def sample(total, confirmed, wrong_words, wrong_place, unmarked=0):
+    verdicts = ["confirmed"] * confirmed + ["wrong words"] * wrong_words + ["wrong place"] * wrong_place
+    statuses = [*verdicts, *[None] * unmarked]
+    changes = [change(n, review_status=status) for n, status in enumerate(statuses, start=1)]
+    return report(*changes, sample={"changes": total})
+
+
+def test_wrong_words_are_true_changes_and_intervals_are_wilsons():
+    found = precision_of(sample(1000, 60, 20, 20, unmarked=3), SOURCE)
+    assert (found.changes, found.drawn, found.marked) == (1000, 103, 100)
+    assert found.precision.share == 0.8
+    assert found.precision.interval == pytest.approx(wilson_interval(80, 100))
+    low, high = wilson_interval(80, 100)
+    assert found.true_changes == (800, round(1000 * low), round(1000 * high))
+    assert found.right_words.share == 0.75
+    assert found.right_words.interval == pytest.approx(wilson_interval(60, 80))
+
+
+def test_what_was_seen_is_certain():
+    whole = precision_of(sample(10, 6, 1, 3), SOURCE)
+    assert whole.precision.interval == (0.7, 0.7) and whole.true_changes == (7, 7, 7)
+    most = precision_of(sample(11, 10, 0, 0), SOURCE)
+    assert most.precision.interval == pytest.approx((10 / 11, 1)) and most.true_changes == (11, 10, 11)
+
+
+def test_without_true_changes_there_is_no_share_of_right_words():
+    found = precision_of(sample(50, 0, 0, 4), SOURCE)
+    assert found.right_words is None and found.precision.share == 0
+    assert found.as_dict()["right_words"] is found.as_dict()["right_words_interval"] is None
+
+
+def test_nothing_is_told_of_what_is_no_sample_or_has_no_verdict():
+    assert precision_of(sample(50, 0, 0, 0, unmarked=4), SOURCE) is None
+    assert precision_of(report(change(review_status="confirmed")), SOURCE) is None
+
+
+@pytest.mark.parametrize("total", [None, 2, 3.0, True, "9", 10**400])
+def test_a_sample_of_fewer_changes_than_it_has_is_damaged(total):
+    with pytest.raises(MarksInvalid, match=r"sample\.geojson: it does not say of how many"):
+        precision_of(sample(total, 3, 0, 0), SOURCE)
+
+
+def test_a_verdict_that_is_none_is_refused_by_its_change():
+    made = sample(9, 2, 0, 0)
+    made.changes[1] = replace(made.changes[1], review_status="Yes\x1b")
+    with pytest.raises(MarksInvalid, match=r"of change 2 is 'Yes\\x1b'; make it one of confirmed, wrong"):
+        verdicts_of(made, SOURCE)

@@ -1,0 +1,209 @@
+"""Reviewed changes as training pairs: true crops, masks and sentences, and no ground in both splits."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import shapely
+from hypothesis import given
+from hypothesis import strategies as st
+from page_reports import made_report, square
+from saved_models import saved_start
+from scene_pairs import make_pair
+from shapely.geometry import box
+from tiny_models import tiny_model
+
+from rscc.config import load_config
+from rscc.data.benchmarks.levir_cc import LevirCC
+from rscc.errors import DatasetLayoutInvalid, OutputExists
+from rscc.text.no_change import NO_CHANGE_SENTENCES
+from workflows.errors import NothingToExport, ReportInvalid
+from workflows.inspection import training_pairs
+from workflows.inspection.training_pairs import export_pairs, places_of, validation_places
+
+TILE, SIZE = 64, (256, 1024)
+YES, PLACE, WORDS = "confirmed", "wrong place", "wrong words"
+
+
+def marked(number, col, row, status, *, side=20, **values):
+    return square(number, col, row, side, review_status=status, **values)
+
+
+CHANGES = [
+    marked(1, 40, 60, YES, caption="Two houses are built in the south-west.", place="south-west"),
+    marked(2, 64, 70, WORDS, side=10, reviewer_caption="a POND was dug", caption="a house"),
+    marked(3, 300, 100, PLACE),
+    marked(4, 500, 100, PLACE),
+    marked(5, 530, 110, YES, caption="a road appears"),
+    marked(6, 700, 100, None),
+    marked(7, 726, 100, YES),
+    marked(8, 780, 10, YES, side=80),
+    marked(9, 900, 30, WORDS),
+    marked(10, 950, 200, YES, caption="a road is built, in the centre", place="centre"),
+]
+
+
+def written(folder, changes, name="report.geojson", size=SIZE, tile=TILE, **run):
+    """The report of changes on a pair of scenes, where the first change is bright."""
+    folder.mkdir(exist_ok=True)
+    pair = make_pair(folder, [(60, 40, 20, 20, 240)], size=size)
+    made = made_report(pair, changes, tiling={"gsd": 0.5, "tile": tile}, **run)
+    return made.write(folder / name)
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("export")
+    return export_pairs([written(folder / "scenes", CHANGES)], folder / "data")
+
+
+def records(exported):
+    """All pairs by their first caption."""
+    both = [*LevirCC(exported.folder, "train").records, *LevirCC(exported.folder, "val").records]
+    return {record.captions[0]: record for record in both}
+
+
+def test_what_people_judged_becomes_pairs_and_the_rest_is_told(exported):
+    made = records(exported)
+    assert set(made) == {
+        "two houses are built.", "a pond was dug", "a road appears", "a road is built", NO_CHANGE_SENTENCES[0]
+    }  # fmt: skip
+    assert made[NO_CHANGE_SENTENCES[0]].captions == NO_CHANGE_SENTENCES
+    assert [record.changed for record in made.values()].count(False) == 1
+    assert exported.left_out == {
+        "in the wrong place, but beside true changes": 1,
+        "beside changes without a verdict": 1,
+        "larger than a crop": 1,
+        "in the wrong words, without the right ones": 1,
+    }
+    record = json.loads((exported.folder / "record.json").read_text())
+    assert record["left_out"] == exported.left_out and record["places"] == exported.places == 4
+    assert sum(map(sum, exported.splits.values())) == len(made) == 5
+
+
+def test_crops_are_centred_and_masks_are_the_outlines_of_true_changes(exported):
+    made = records(exported)
+    data = LevirCC(exported.folder, "train")
+    pairs = {one.captions[0]: one for split in ("train", "val") for one in LevirCC(exported.folder, split)}
+    houses = pairs["two houses are built."]
+    assert houses.before.shape == (3, TILE, TILE) and made["a road appears"].gsd == data.records[0].gsd == 0.5
+    # Centred on columns 40 to 60 and rows 60 to 80 of the scene; beside it the change in the wrong words.
+    bright = houses.after.min(axis=0) == 240
+    assert np.argwhere(bright).min(axis=0).tolist() == [22, 22] and bright.sum() == 400
+    wanted = bright.copy()
+    wanted[32:42, 46:56] = True
+    assert (houses.mask == wanted).all()
+    assert pairs["a road appears"].mask.sum() == 400, "what is in the wrong place is not in the mask"
+    assert not pairs[NO_CHANGE_SENTENCES[0]].mask.any()
+
+
+def test_crops_that_share_ground_are_one_place_and_on_one_side(exported):
+    made = records(exported)
+    assert made["two houses are built."].place == made["a pond was dug"].place
+    assert len({record.place for record in made.values()}) == 4
+    train, val = (
+        {one.place for one in LevirCC(exported.folder, split).records} for split in ("train", "val")
+    )
+    assert train and val and not train & val
+
+
+def test_ground_that_two_reports_show_is_one_place(tmp_path):
+    far = marked(2, 900, 100, YES)
+    both = [
+        written(tmp_path / name, [marked(1, 100 + shift, 100, YES), far])
+        for name, shift in (("one", 0), ("two", 50))
+    ]
+    assert export_pairs(both, tmp_path / "data").places == 2
+    apart = written(tmp_path / "three", [marked(1, 300, 100, YES), far])
+    assert export_pairs([both[0], apart, apart], tmp_path / "more").places == 3
+    assert len(json.loads((tmp_path / "more" / "record.json").read_text())["reports"]) == 2
+
+
+@given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), max_size=25))
+def test_places_share_no_ground(corners):
+    grounds = [box(x, y, x + 5, y + 5) for x, y in corners]
+    places = places_of(grounds)
+    joined = [
+        shapely.union_all([ground for ground, its in zip(grounds, places, strict=True) if its == place])
+        for place in sorted(set(places))
+    ]
+    assert all(not one.intersects(other) for n, one in enumerate(joined) for other in joined[:n])
+
+
+@given(st.lists(st.integers(0, 9), max_size=60), st.integers(0, 99))
+def test_about_a_fifth_is_validated_on_and_never_all(places, seed):
+    chosen, sizes = validation_places(places, seed), Counter(places)
+    assert chosen <= set(sizes) and bool(chosen) == (len(sizes) > 1)
+    taken = sum(sizes[place] for place in chosen)
+    assert taken <= 0.2 * len(places) or taken == min(sizes.values())
+
+
+def test_what_makes_no_data_set_leaves_nothing_behind(tmp_path):
+    alone = written(tmp_path / "scenes", CHANGES[:2])
+    with pytest.raises(NothingToExport, match="all pairs show one place"):
+        export_pairs([alone], tmp_path / "data")
+    unmarked = written(tmp_path / "two", [CHANGES[5]])
+    with pytest.raises(NothingToExport, match=r"makes a pair \(there are none\)"):
+        export_pairs([unmarked], tmp_path / "data")
+    large = written(tmp_path / "three", [CHANGES[7]])
+    with pytest.raises(NothingToExport, match=r"makes a pair \(1 larger than a crop\)"):
+        export_pairs([large], tmp_path / "data")
+    sample = written(tmp_path / "four", CHANGES, sample={"changes": 99})
+    with pytest.raises(ReportInvalid, match="it is a sample, which is there to measure by"):
+        export_pairs([sample], tmp_path / "data")
+    odd = written(tmp_path / "five", CHANGES, tile=10**400)
+    with pytest.raises(ReportInvalid, match="how large a tile of its model is"):
+        export_pairs([alone, odd], tmp_path / "data")
+    assert {path.name for path in tmp_path.iterdir()} == {"scenes", "two", "three", "four", "five"}
+    with pytest.raises(OutputExists, match="exists already; remove it or choose another folder"):
+        export_pairs([alone], tmp_path / "scenes")
+
+
+@pytest.mark.usefixtures("tiny_registered")
+def test_a_model_takes_a_step_on_what_was_exported(tmp_path, monkeypatch):
+    pytest.importorskip("pycocoevalcap")
+    from rscc.training.run import train_model
+    from rscc.training.start import RunPaths, finetuning_config, open_start
+
+    verdicts = [YES, PLACE, YES, WORDS]
+    changes = [
+        marked(
+            n + 1, 30 + 60 * (n % 8), 30 + 60 * (n // 8), verdicts[n % 4], reviewer_caption="a house appears"
+        )
+        for n in range(24)
+    ]
+    report = written(tmp_path / "scenes", changes, size=(256, 512), tile=32)
+    data = export_pairs([report], tmp_path / "data")
+    assert data.places == 24 and sum(data.splits["train"]) == 20
+    start = saved_start(tmp_path / "start", tiny_model(seed=3), gsd=0.5, runs=[["same"], ["house"]])
+    config = finetuning_config(load_config("finetune"), open_start(start))
+    config = replace(config, train=replace(config.train, epochs=1, batch_size=64, bf16=False))
+    lines: list[str] = []
+    paths = RunPaths(data=data.folder, output=tmp_path / "run", start=str(start))
+    made = train_model(config, paths, name="x", command="x", report=lines.append)
+    assert made.path.is_dir()
+    assert lines[0].startswith("pairs: 20 (") and "4 (" in lines[0] and "held out" not in lines[0]
+
+
+def test_fine_tuning_says_how_many_pairs_it_needs(exported):
+    from rscc.training.finetuning import read_splits
+
+    with pytest.raises(DatasetLayoutInvalid, match="fine-tuning needs 10"):
+        read_splits(LevirCC, exported.folder)
+
+
+def test_the_command_says_what_was_written_and_what_was_left_out(rscc_command, tmp_path):
+    report = written(tmp_path / "scenes", CHANGES)
+    code, out, err = rscc_command("review", "--export", "levir-cc", tmp_path / "data", report, "--json")
+    facts = json.loads(out)
+    assert code == 0 and facts["places"] == 4 and set(facts["left_out"]) == set(training_pairs.LEFT_OUT)
+    assert err.splitlines()[0] == f"{tmp_path / 'data'}: pairs of 4 places"
+    assert "left out 1 larger than a crop" in err.splitlines()
+    code, _, err = rscc_command("review", "--export", "levir-cc", tmp_path / "data")
+    assert (code, err.count("\n")) == (2, 1) and "give the folder to write, then reports" in err
+    code, _, err = rscc_command("review", "--export", "levir-cc", tmp_path / "no" / "data", report)
+    assert code == 2 and "create it first" in err

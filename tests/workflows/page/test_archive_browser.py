@@ -1,0 +1,180 @@
+"""The page of an archive in a real Chromium, driven as a person drives it; nothing is asked of any server."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from archive_pages import found, made_archive_page, page_of, pair, usual_rows
+from archive_rows import fill
+from page_checks import CONTRAST, NAMELESS, PHONE
+from PIL import Image
+from test_page import HOSTILE
+
+from workflows.texts import shown
+
+pytestmark = [pytest.mark.slow, pytest.mark.chromium]
+MANY = 5_000
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("archive")
+    fill(folder / "archive", usual_rows())
+    (folder / "archive" / "pairs" / "p3" / "changes.html").write_text("a page")
+    return page_of(folder / "archive")
+
+
+def names(page):
+    """The pairs in the list, in its order."""
+    return page.locator("#list .caption").all_text_contents()
+
+
+def middle(page, made, number):
+    """Where a pair lies on the screen while everything is shown."""
+    frame, data = page.locator("#ground").bounding_box(), made.data
+    ring = data["pairs"][number]["rings"][0]
+    zoom = min(frame["width"] / data["width"], frame["height"] / data["height"])
+    x, y = (sum(ring[axis::2]) / len(ring[axis::2]) for axis in (0, 1))
+    return (
+        frame["width"] / 2 + (x - data["width"] / 2) * zoom,
+        frame["height"] / 2 + (y - data["height"] / 2) * zoom,
+    )
+
+
+def test_sums_times_failures_and_links_are_there(opened, made):
+    page = opened(made)
+    assert page.locator("#said").text_content() == made.data["summary"]["text"].replace("m2", "m\u00b2")
+    assert page.locator("#totals p").all_text_contents() == [
+        "+ 4 appeared, 800 m\u00b2", "\u2212 4 disappeared, 1,200 m\u00b2", "\u21c4 2 replaced, 600 m\u00b2",
+        "? 2 unnamed, 800 m\u00b2", "Came building in 6, road in 4", "Gone trees in 4, building in 2",
+    ]  # fmt: skip
+    bars = page.locator("#times li").evaluate_all("all => all.map((one) => one.title)")
+    assert bars == ["2018: 10 changes", "2019: 0 changes", "2020: 2 changes"]
+    tall = page.locator("#times li").evaluate_all(
+        "all => all.map((one) => [...one.querySelectorAll('i')].reduce((sum, i) => sum + i.offsetHeight, 0))"
+    )
+    assert tall[1] == 0 and tall[0] == pytest.approx(5 * tall[2], abs=4)
+    assert page.locator("#notes summary").text_content() == "2 pairs failed"
+    assert page.locator("#notes li").all_text_contents() == [
+        "2 refused: FILE: there is no such file [SceneNotFound] (p4, p5)"
+    ]
+    assert page.locator("#list a").evaluate_all("all => all.map((one) => one.getAttribute('href'))") == [
+        *[f"archive/pairs/p{n}/changes.geojson" for n in range(3)],
+        "archive/pairs/p3/changes.html", "archive/pairs/p3/changes.geojson",
+    ]  # fmt: skip
+    assert page.get_by_role("link", name="Report of p2").is_visible()
+    assert page.title() == "What changed \u00b7 archive"
+
+
+def test_pairs_are_searched_sorted_and_filtered_by_state(opened, made):
+    page = opened(made)
+    assert names(page) == [f"p{n}" for n in range(7)] and page.locator("#count").text_content() == "7 pairs"
+    page.select_option("#sort", "changes")
+    assert names(page)[:3] == ["p3", "p0", "p2"]
+    page.select_option("#sort", "latest")
+    assert names(page)[0] == "p2"
+    page.select_option("#sort", "table")
+    page.locator("#states button", has_text="failed").click()
+    assert names(page) == ["p4", "p5"] and page.locator("#count").text_content() == "2 of 7 pairs"
+    page.locator("#search").fill("SITE p5 no such")
+    assert names(page) == ["p5"]
+    page.locator("#search").fill("nowhere")
+    assert names(page) == [] and page.locator("#empty").is_visible()
+
+
+def test_a_pair_is_chosen_on_the_map_in_the_list_and_by_keys(opened, made):
+    page = opened(made, reduced_motion="reduce")
+    page.mouse.move(*middle(page, made, 3))
+    assert (
+        page.locator("#tip").text_content()
+        == "p3 \u00b7 site 3 \u00b7 2015 \u2192 2018 \u00b7 6 changes, 2,100 m\u00b2"
+    )
+    page.mouse.click(*middle(page, made, 3))
+    current = page.locator("#list button[aria-current] .caption")
+    assert current.text_content() == "p3"
+    assert page.locator("#live").text_content().endswith(", at 52.005, 13.155")
+    page.keyboard.press("ArrowRight")
+    assert current.text_content() == "p4"
+    page.keyboard.press("Escape")
+    assert current.count() == 0
+    scale = page.locator("#scale span")
+    near = scale.text_content()
+    page.keyboard.press("f")
+    page.wait_for_function("near => document.querySelector('#scale span').textContent !== near", arg=near)
+    assert scale.text_content().endswith(" km")
+    page.get_by_role("button", name="Zoom in").click()
+    page.locator("#list button").nth(6).press("Enter")
+    assert current.text_content() == "p6"
+
+
+def test_states_have_their_colours_on_the_map_in_light_and_dark(opened, made):
+    for scheme in ("light", "dark"):
+        page = opened(made, color_scheme=scheme, reduced_motion="reduce")
+        image = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
+        seen = [image.getpixel(tuple(map(round, middle(page, made, number)))) for number in (0, 4)]
+        frame = image.getpixel((300, 5))
+        assert (max(frame) < 60) == (scheme == "dark")
+        # A filling lets the ground through; what failed is redder than what has changes is.
+        assert seen[0] != frame and seen[1] != frame and seen[0] != seen[1]
+
+
+def test_hostile_texts_are_shown_as_they_are(opened, tmp_path):
+    rows = {}
+    for n, text in enumerate(HOSTILE):
+        row = pair(n, site=text, date_before=None, date_after=None)
+        kind = {"came": (text,), "gone": (text,), "direction": text}
+        made = found(row, 2, **kind)
+        made.run["inputs"]["before"]["date"] = made.run["inputs"]["after"]["date"] = None if n % 2 else text
+        made.run["model"] |= {"name": text, "version": text}
+        rows[row] = made if n % 3 else f"{text}: cannot be read"
+    page = opened(made_archive_page(tmp_path, rows, "<img src=x onerror=alert(1)>`${1}`"))
+    assert page.locator("h1 span").text_content() == "<img src=x onerror=alert(1)>`${1}`"
+    facts = page.locator("#list li .facts:not(.reason)").all_text_contents()
+    assert all(shown(text) in fact for text, fact in zip(HOSTILE, facts, strict=True))
+    for _ in HOSTILE:
+        page.keyboard.press("ArrowRight")
+    assert page.locator("img, svg, iframe, b b, script").count() == 2, "the script of the page and its data"
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert page.locator("#list li").nth(7).bounding_box()["height"] < 200
+
+
+def test_a_phone_shows_map_and_list(opened, made):
+    page = opened(made, viewport=PHONE, has_touch=True, is_mobile=True)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    frame = page.locator("#ground").bounding_box()
+    assert frame["width"] == 390 and 300 < frame["height"] < 500
+    page.locator("#list button").first.tap()
+    assert page.locator("#list button[aria-current] .caption").text_content() == "p0"
+    for box in (
+        page.locator("#list a").first.bounding_box(),
+        page.locator("#list button").first.bounding_box(),
+    ):
+        assert box["height"] >= 44, "large enough for a finger"
+
+
+def test_what_can_be_pressed_has_a_name_and_texts_have_contrast(opened, made):
+    for scheme in ("light", "dark"):
+        page = opened(made, color_scheme=scheme)
+        page.keyboard.press("ArrowRight")
+        nameless = page.locator("button:visible, input:visible, select:visible, a:visible").evaluate_all(
+            NAMELESS
+        )
+        assert nameless == 0
+        assert page.evaluate(CONTRAST) == []
+
+
+def test_the_whole_list_is_printed(opened, made):
+    page = opened(made)
+    page.emulate_media(media="print")
+    assert page.locator("#tools").is_hidden() and page.locator("#controls").is_hidden()
+    assert page.locator("#list li").last.is_visible()
+    assert page.pdf()[:5] == b"%PDF-"
+
+
+def test_thousands_of_pairs_are_there_at_once(opened, tmp_path):
+    rows = {pair(n, pair=f"p{n:05d}"): None for n in range(MANY)}
+    page = opened(made_archive_page(tmp_path, rows))
+    assert page.locator("#list button").count() == MANY
+    page.locator("#search").fill("p04999")
+    assert names(page) == ["p04999"]

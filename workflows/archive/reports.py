@@ -1,0 +1,42 @@
+"""The reports of an archive's pairs, as the ledger has them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from workflows.errors import ReportInvalid, ReportsDamaged
+from workflows.inspection.event import read_report
+from workflows.pairs.names import is_pair_id
+from workflows.report.report import ChangeReport
+from workflows.store.folder import REPORT, ArchiveFolder
+from workflows.store.ledger_file import damaged
+
+
+def report_path(archive: ArchiveFolder, pair: str) -> Path:
+    """Return where the report of a pair is, or will be.
+
+    Raises:
+        LedgerForeign: no pair can have this name.
+    """
+    if not is_pair_id(pair):
+        raise damaged(archive.ledger, f"a pair is {pair[:40]!r}")
+    return archive.pair_folder(pair) / REPORT
+
+
+def done_report(path: Path, changes: int | None) -> ChangeReport:
+    """Return the report of a pair that is done.
+
+    Raises:
+        ReportsDamaged: it is missing, damaged, or has another number of ``changes`` than the ledger.
+    """
+    try:
+        report = read_report(path)
+    except ReportInvalid as error:
+        raise _damaged(path) from error
+    if len(report.changes) != changes:
+        raise _damaged(path)
+    return report
+
+
+def _damaged(path: Path) -> ReportsDamaged:
+    return ReportsDamaged(path, [path.parent.name], "run the same rscc batch command again to make it anew")

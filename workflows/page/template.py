@@ -1,0 +1,104 @@
+"""One HTML file from files of this room, with a policy that lets nothing else in.
+
+A page makes no request. Its policy names the one style and the one script by their hashes; what comes from
+other people is data that only the script reads, and shows as text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64encode
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from hashlib import sha256
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from workflows.errors import FormatUnsupported
+from workflows.files import check_free
+from workflows.texts import shown
+
+SUFFIX = ".html"
+_ESCAPED = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+
+
+@dataclass(frozen=True)
+class Template:
+    """A page by the names of its files.
+
+    Attributes:
+        page: the HTML, with ``[[policy]]``, ``[[style]]``, ``[[script]]`` and names of texts of data.
+        styles, scripts: what its one style and its one script are joined from, in this order.
+    """
+
+    page: str
+    styles: tuple[str, ...]
+    scripts: tuple[str, ...]
+
+    def joined(self, **data: str) -> Iterator[str]:
+        """Yield a page from its parts; ``data`` are texts of :func:`data_text`, by name."""
+        parts = {**data, **self._own}
+        for number, piece in enumerate(re.split(r"\[\[(\w+)\]\]", _text(self.page))):
+            yield parts[piece] if number % 2 else piece
+
+    @cached_property
+    def _own(self) -> dict[str, str]:
+        """The parts that are the same in every page: its script and style, and the policy that names them."""
+        body = "".join(map(_text, self.scripts))
+        script, style = f'(() => {{\n"use strict";\n{body}}})();\n', "".join(map(_text, self.styles))
+        policy = "; ".join(
+            (
+                "default-src 'none'",
+                "img-src data:",
+                f"style-src '{_hash(style)}'",
+                f"script-src '{_hash(script)}'",
+                "base-uri 'none'",
+                "form-action 'none'",
+                "require-trusted-types-for 'script'",
+                "trusted-types 'none'",
+            )
+        )
+        return {"policy": policy, "style": style, "script": script}
+
+
+def check_page_name(path: str | Path, overwrite: bool = False, inputs: Iterable[str | Path] = ()) -> Path:
+    """Make sure that a page can be written to ``path``, leaving nothing there; ``inputs`` stay as they are.
+
+    Raises:
+        FormatUnsupported: another suffix than .html.
+        OutputFolderMissing, OutputExists, OutputNotWritable: see :func:`workflows.files.check_free`.
+    """
+    path = Path(path)
+    if path.suffix.lower() != SUFFIX:
+        raise FormatUnsupported(f"{path}: a page is written as {SUFFIX}; give it such a name")
+    check_free([path], overwrite, inputs)
+    return path
+
+
+def data_text(value: Any) -> str:
+    """Return JSON that can stand in a page: nothing in it ends the element that holds it."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for letter, escaped in _ESCAPED.items():
+        text = text.replace(letter, escaped)
+    return text
+
+
+def legible(value: Any) -> Any:
+    """Return plain values with every text as it is shown in a terminal: all its characters can be seen."""
+    if isinstance(value, str):
+        return shown(value)
+    if isinstance(value, Mapping):
+        return {shown(key): legible(one) for key, one in value.items()}
+    return [legible(one) for one in value] if isinstance(value, list) else value
+
+
+@cache
+def _text(name: str) -> str:
+    return files("workflows.page").joinpath("files", name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"
