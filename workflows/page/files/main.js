@@ -1,11 +1,13 @@
 // Summary, keys, permalink, print, and the start.
 const { scenes, summary } = report;
 let settling = 0;
+let followed = location.hash;
 
-// The address tells what is seen, a moment after it has come to rest.
+// The address tells what is seen, a moment after it has come to rest, unless a new one waits to be followed.
 function settled() {
   clearTimeout(settling);
   settling = setTimeout(() => {
+    if (location.hash !== followed) return;
     const words = [
       state.selected ? `change=${state.selected.id}` : null,
       `at=${view.x.toFixed(1)},${view.y.toFixed(1)},${view.zoom.toFixed(4)}`,
@@ -13,14 +15,16 @@ function settled() {
     ].filter(Boolean);
     try {
       history.replaceState(null, "", `#${words.join("&")}`);
+      followed = location.hash;
     } catch {
       // Some browsers let no page that is a file have a history; the page works without.
     }
   }, 250);
 }
 
-// Go where the address says; true where it says anything.
+// Go where the address says.
 function followAddress() {
+  followed = location.hash;
   const said = new Map(location.hash.slice(1).split("&").map((word) => word.split("=")));
   const numbers = (said.get("at") ?? "").split(",").map(Number);
   const change = changes.find((one) => String(one.id) === said.get("change"));
