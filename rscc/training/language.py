@@ -8,7 +8,6 @@ all, are skipped without a look at what they hold.
 from __future__ import annotations
 
 import gzip
-import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -25,6 +24,7 @@ from rscc.config import Config
 from rscc.data.benchmarks.annotations import clean_captions, list_of
 from rscc.data.pairs import FLIPS, PairRecord, add_captions, flip_words
 from rscc.errors import ConfigInvalid, DatasetLayoutInvalid
+from rscc.files import parsed_json
 from rscc.model_folder import ModelFolder, save_model_folder
 from rscc.models import model_class
 from rscc.models.shared.captioner import ChangeCaptioner
@@ -68,7 +68,7 @@ def read_corpus(path: str | Path) -> TextCorpus:
         raise DatasetLayoutInvalid(f"{path}: no such file; give a corpus of captions (.json or .json.gz)")
     try:
         with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
-            content = json.load(file)
+            content = parsed_json(file.read())
         splits = [
             tuple(filter(None, (clean_captions(one["sentences"]) for one in list_of(content[split], dict))))
             for split in ("train", "val")

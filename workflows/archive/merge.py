@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
@@ -11,6 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from rscc.files import parsed_json
 from rscc.sequences import batches
 from tiling import plain_only
 from workflows.archive.archive import Archive
@@ -228,7 +228,7 @@ def common_record(shards: Shards) -> str | None:
         try:
             with open(shard.run, encoding="utf-8", opener=plain_only) as file:
                 text = file.read()
-            decisive = _decisive(json.loads(text))
+            decisive = _decisive(parsed_json(text))
         except FileNotFoundError:
             continue
         except (OSError, ValueError, KeyError, TypeError) as error:

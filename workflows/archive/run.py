@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rscc.files import parsed_json
 from tiling import plain_only
 from workflows.archive.archive import Archive
 from workflows.archive.dispatch import Dispatch, DispatchOptions
@@ -194,10 +195,10 @@ def _write_record(
     else:
         try:
             with open(folder.run, encoding="utf-8", opener=plain_only) as file:
-                earlier = json.load(file)
-        except (OSError, ValueError):
+                earlier = parsed_json(file.read())
+            record = earlier | record
+        except (OSError, ValueError, TypeError):
             return
-        record = earlier | record
         if json.loads(json.dumps(record)) == earlier:
             return
     write_together({folder.run: [json.dumps(record, ensure_ascii=False, indent=1) + "\n"]})

@@ -23,7 +23,7 @@ from zipfile import BadZipFile
 import numpy as np
 from filelock import FileLock, Timeout
 
-from rscc.files import atomic_write
+from rscc.files import atomic_write, parsed_json
 from tiling import Band, plain_only
 from workflows.errors import TileCacheBusy, TileCacheUnusable
 
@@ -75,13 +75,13 @@ class TileCache:
                     with self._complete(target) as file:
                         file.write(json.dumps(planned).encode())
                 with open(target, encoding="utf-8", opener=plain_only) as written:
-                    return int(json.load(written))
+                    return int(parsed_json(written.read()))
         except Timeout:
             raise TileCacheBusy(
                 f"{self.folder}: another run that works on the same scenes with this tile cache hangs; end "
                 "it, or give another folder"
             ) from None
-        except OSError as error:
+        except (OSError, ValueError, TypeError) as error:
             raise self._unusable(error) from error
 
     def has(self, row_off: int) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ from typing import Any, ClassVar
 
 from rscc.data.pairs import PairList, PairRecord
 from rscc.errors import DatasetLayoutInvalid
+from rscc.files import parsed_json
 from rscc.text.no_change import is_no_change
 
 SPLITS = ("train", "val", "test")
@@ -67,7 +67,7 @@ def read_annotations(path: Path, title: str) -> Iterator[Any]:
             f"{path.parent}: no {path.name} there; give the folder of {title} that holds it"
         )
     try:
-        yield json.loads(path.read_text(encoding="utf-8"))
+        yield parsed_json(path.read_text(encoding="utf-8"))
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise DatasetLayoutInvalid(
             f"{path}: not a {title} captions file ({error!r}); take the one of the official release"

@@ -282,3 +282,11 @@ def test_the_run_record_is_that_of_the_reports_that_are_there(made, out):
     write_table(made, first)
     run(made, out)
     assert contents(out)["run.json"] == old["run.json"]
+
+
+@pytest.mark.parametrize("damaged", ["{", "[]", "[" * 100_000], ids=["cut", "list", "nested"])
+def test_a_damaged_run_record_ends_no_run(made, out, old, damaged):
+    (out / "run.json").write_text(damaged)
+    engine = InlineEngine()
+    run(made, out, engine)
+    assert begun(engine) == []

@@ -264,9 +264,10 @@ def test_shards_of_two_runs_are_not_mixed(folder, changed, said):
     shard.run.write_text(json.dumps({**RECORD, **changed}))
     with pytest.raises(ShardsDiffer, match=rf"2-of-2: was made with {said} than .*1-of-2; run one"):
         merge_shards(folder.path)
-    shard.run.write_text("{")
-    with pytest.raises(ShardsDiffer, match=r"2-of-2/run.json: is damaged"):
-        merge_shards(folder.path)
+    for damaged in ("{", "[]", "[" * 100_000):
+        shard.run.write_text(damaged)
+        with pytest.raises(ShardsDiffer, match=r"2-of-2/run.json: is damaged"):
+            merge_shards(folder.path)
     shard.run.write_text(json.dumps({**RECORD, "engine": "dask"}))
     merge_shards(folder.path)
 
