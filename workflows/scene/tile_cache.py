@@ -66,7 +66,7 @@ class TileCache:
         It has an influence on the last bits of what a network computes, so it stays.
 
         Raises:
-            TileCacheUnusable: the system refused.
+            TileCacheUnusable: the system refused, or the file that says it is damaged.
         """
         target = self.path / "batch_size.json"
         try:
@@ -171,8 +171,8 @@ class TileCache:
         except OSError as error:
             raise self._unusable(error) from error
 
-    def _unusable(self, error: OSError) -> TileCacheUnusable:
-        reason = error.strerror or str(error)
+    def _unusable(self, error: Exception) -> TileCacheUnusable:
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         return TileCacheUnusable(
             f"{self.folder}: finished tiles cannot be kept there ({reason}); give another"
         )

@@ -224,6 +224,10 @@ def test_what_others_fill_too_is_not_locked(tmp_path):
 
     with shared() as one, shared() as two, TileCache(tmp_path, {"a": 1}, 0.5) as whole:
         assert [cache.batch_size(size) for cache, size in ((two, 3), (one, 5), (whole, 7))] == [3] * 3
+    for damaged in ("3 tiles", "[3]", "[" * 100_000):
+        (whole.path / "batch_size.json").write_text(damaged)
+        with pytest.raises(TileCacheUnusable, match="give another"):
+            whole.batch_size(3)
         band = Band(0, np.ones((2, 3), np.float32), np.ones((2, 3), bool))
         for part in (one.keep([band], {"tiles": 1}), two.keep([band], {"tiles": 1})):
             assert list(part) == [band]
