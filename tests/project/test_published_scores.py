@@ -10,8 +10,10 @@ from rscc.model_folder import find_model, open_model_folder
 
 ROOT = Path(__file__).parents[2]
 MODEL = "rscc-base"
-"""The model that was read on the test split: the others' weights are from before the data were cleaned."""
+MODELS = (MODEL, "rscc-small")
+"""Those that were read on the test split."""
 TEST_PAIRS = {"all": 147, "changed": 68, "unchanged": 79}
+SMALL = "**rscc-small**, half the size"
 DECODER = "the decoder of rscc-base alone (`--no-ground`)"
 PEOPLE = "people, each against the others"
 
@@ -42,22 +44,24 @@ def row(lines: list[str], title: str) -> list[str]:
     return cells_of(line)[1:]
 
 
-def test_the_scores_are_of_the_weights_that_ship() -> None:
-    run = written(f"{MODEL}-test")["run"]
-    card = open_model_folder(find_model(MODEL), check_hashes=True).card
-    assert (run["split"], run["grounded"], run["model"]["name"]) == ("test", True, MODEL)
+@pytest.mark.parametrize("model", MODELS)
+def test_the_scores_are_of_the_weights_that_ship(model) -> None:
+    run = written(f"{model}-test")["run"]
+    card = open_model_folder(find_model(model), check_hashes=True).card
+    assert (run["split"], run["grounded"], run["model"]["name"]) == ("test", True, model)
     for name in ("version", "weights_sha256", "facts_sha256"):
         assert run["model"][name] == getattr(card, name)
     assert {subset: run["counts"][subset] for subset in TEST_PAIRS} == TEST_PAIRS
 
 
-def test_the_results_say_what_was_written() -> None:
-    scores, told, subset = rows_of(written(f"{MODEL}-test"), MODEL), {}, ""
+@pytest.mark.parametrize("model", MODELS)
+def test_the_results_say_what_was_written(model) -> None:
+    scores, told, subset = rows_of(written(f"{model}-test"), model), {}, ""
     for cells in map(cells_of, section("docs/results.md", "The public test split")):
         if len(cells) == 8 and (named := re.fullmatch(r"(all|changed|unchanged), (\d+)", cells[0])):
             subset = named[1]
             assert int(named[2]) == TEST_PAIRS[subset]
-        if len(cells) == 8 and cells[1] == f"**{MODEL}**":
+        if len(cells) == 8 and cells[1] == f"**{model}**":
             told[subset] = cells[2:]
     assert set(told) == set(TEST_PAIRS)
     for subset, cells in told.items():
@@ -98,11 +102,12 @@ TEST, VALIDATION = "The public test split", "Validation"
         ("README.md", "How good it is", "**rscc-base**", "rscc-base-test", MODEL),
         ("README.md", "How good it is", PEOPLE, "rscc-base-test", "people"),
         ("docs/results.md", TEST, "**rscc-base**", "rscc-base-test", MODEL),
+        ("docs/results.md", TEST, SMALL, "rscc-small-test", "rscc-small"),
         ("docs/results.md", TEST, PEOPLE, "rscc-base-test", "people"),
         ("docs/results.md", TEST, "template by count", "rscc-base-test", "template by count"),
         ("docs/results.md", VALIDATION, "**rscc-base**", "rscc-base-val", MODEL),
         ("docs/results.md", VALIDATION, DECODER, "rscc-base-decoder-val", MODEL),
-        ("docs/results.md", VALIDATION, "**rscc-small**, half the size", "rscc-small-val", "rscc-small"),
+        ("docs/results.md", VALIDATION, SMALL, "rscc-small-val", "rscc-small"),
         ("docs/results.md", VALIDATION, PEOPLE, "rscc-base-val", "people"),
     ],
 )

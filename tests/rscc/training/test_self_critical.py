@@ -18,7 +18,7 @@ from training_runs import (
     whole_config,
 )
 
-from rscc.config import Config, load_config
+from rscc.config import Config
 from rscc.data.benchmarks.levir_cc import LevirCC
 from rscc.data.pairs import PairRecord
 from rscc.errors import ConfigInvalid
@@ -237,15 +237,6 @@ def test_the_reward_needs_a_weight(tmp_path) -> None:
     lacking = replace(config, loss={name: one for name, one in LOSS.items() if name != "reward"})
     with pytest.raises(ConfigInvalid, match=r"loss\.reward"):
         make_trainer(tmp_path, lacking)
-
-
-def test_the_shipped_stage_goes_on_with_the_model_of_the_captioning_stage() -> None:
-    one, two = load_config("rscc_small"), load_config("rscc_small_cider")
-    assert one.model == two.model
-    assert replace(one.data, reversed=two.data.reversed) == two.data  # the same images, so the same cache
-    assert two.data.reversed > 0
-    assert two.train.objective == "self_critical"
-    assert set(two.loss) == {*one.loss, "reward"}
 
 
 def test_the_objective_of_a_config_reads_the_training_pairs_alone(model, tmp_path) -> None:
