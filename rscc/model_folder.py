@@ -319,7 +319,8 @@ def save_model_folder(
     ``card.weights_sha256`` is filled in here.
     """
     import torch
-    from safetensors.torch import save_file
+
+    from rscc.inference.tensors import save_weights
 
     state = {
         name: (value.half() if value.ndim >= 2 and value.dtype == torch.float32 else value).contiguous()
@@ -329,7 +330,7 @@ def save_model_folder(
     }
     with atomic_write(path, alone=True) as (draft,):
         draft.mkdir(parents=True)
-        save_file(state, draft / "model.safetensors")
+        save_weights(state, draft / "model.safetensors")
         model.vocabulary.save(draft / "vocabulary.json")
         (draft / "CARD.md").write_text(card_text, encoding="utf-8")
         members = ["model.safetensors", "vocabulary.json", "CARD.md"]

@@ -75,7 +75,7 @@ class FactModel:
 
     def save(self, folder: Path) -> None:
         """Write the members into a folder."""
-        from safetensors.torch import save_file
+        from rscc.inference.tensors import save_weights
 
         state = {f"heads.{name}": value.contiguous() for name, value in self.heads.state_dict().items()}
         content: dict[str, Any] = {"rules": asdict(self.rules), "sizes": self.heads.sizes, "phrasing": None}
@@ -86,7 +86,7 @@ class FactModel:
                 state[f"phrasing.{name}"] = torch.from_numpy(getattr(self.phrasing, name)).float()
             state["phrasing.weights"] = state["phrasing.weights"].half()
             content["phrasing"] = {"rarity": self.phrasing.rarity, "unseen": self.phrasing.unseen}
-        save_file(state, folder / WEIGHTS)
+        save_weights(state, folder / WEIGHTS)
         (folder / RULES).write_text(json.dumps(content) + "\n", encoding="utf-8")
 
     @classmethod

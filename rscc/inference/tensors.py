@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,3 +31,18 @@ def load_weights(path: Path) -> dict[str, Tensor]:
                 f"{path}: the tensor {name!r} holds NaN or infinity; get a sound copy or train it anew"
             )
     return state
+
+
+def save_weights(state: Mapping[str, Tensor], path: Path) -> None:
+    """Write tensors by name; who may read the file is up to the system, as for every other file.
+
+    Raises:
+        OSError, SafetensorError: the file cannot be written.
+    """
+    from safetensors.torch import save_file
+
+    path.touch()
+    mode = path.stat().st_mode
+    save_file(dict(state), path)
+    # safetensors lets nobody else read what it writes.
+    path.chmod(mode)

@@ -1,5 +1,7 @@
 """Model folders: what is saved is loaded, and damage is refused."""
 
+import os
+
 import pytest
 import torch
 from saved_models import edit, saved
@@ -36,6 +38,12 @@ def test_a_saved_model_is_the_same_model(paper, tmp_path, tiny_registered) -> No
         one, two = model.encode(before, after), reloaded.encode(before, after)
     torch.testing.assert_close(one.changed_logits, two.changed_logits, rtol=0.02, atol=0.02)
     torch.testing.assert_close(one.change_logits, two.change_logits, rtol=0.02, atol=0.05)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
+def test_who_may_read_one_member_may_read_all(tmp_path, tiny_registered) -> None:
+    folder = saved(tmp_path / "model", facts=tiny_facts())
+    assert len({member.stat().st_mode for member in folder.path.iterdir()}) == 1
 
 
 def damage_weights(folder) -> None:
