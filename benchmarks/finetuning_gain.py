@@ -1,0 +1,134 @@
+"""What fine-tuning gains on places that the start never saw: 40, 100 and 400 pairs, three seeds.
+
+    python benchmarks/finetuning_gain.py --data DATA/levir_cc --output runs/gain
+
+The places (tiles) of the training and validation pairs are dealt once: some are for the last test, some
+to learn from, and the start (config ``rscc_small``, trunk and change head of rscc-small) learns the
+captions of all others. Pairs are drawn place by place, and ``rscc train --from START`` gets them as a
+user's folder: without a validation split, with everything as it is by default. The tuned model is
+compared with the start on the pairs of the last test whose captions are surest; the interval is of the
+gain, over the pairs. "Delivered" is what ``rscc train`` took without seeing these. Trunk and change head
+saw the masks of most places, the captions of none of these. Finished trainings are not repeated.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from cross_validation import ANNOTATIONS, SUREST, place_of
+
+from rscc.data.benchmarks.levir_cc import LevirCC
+from rscc.data.pairs import PairRecord, truly_changed
+from rscc.evaluation.bootstrap import Resamples, percentile_interval
+from rscc.evaluation.run import score_model
+from rscc.markdown import table
+
+SIZES, SEEDS = (40, 100, 400), (1, 2, 3)
+FOR_TEST, FOR_TUNING = 150, 480
+"""Pairs of the places that are for the last test, and of those that are learnt from, at least."""
+Entries = Sequence[dict[str, Any]]
+
+
+def dealt(entries: Entries) -> tuple[set[str], set[str]]:
+    """Return the places of the last test, each with some of the surest captions, and those to learn from."""
+    places = sorted({place_of(entry) for entry in entries})
+    surest = {place_of(entry) for entry in entries if entry.get("trust") == SUREST}
+    order = [places[i] for i in np.random.default_rng(0).permutation(len(places))]
+    test = drawn(entries, [place for place in order if place in surest], FOR_TEST)
+    return test, drawn(entries, [place for place in order if place not in test], FOR_TUNING)
+
+
+def drawn(entries: Entries, order: Sequence[str], pairs: int) -> set[str]:
+    """Return the first places of an order that have so many pairs together."""
+    chosen: set[str] = set()
+    while sum(place_of(entry) in chosen for entry in entries) < pairs:
+        chosen.add(order[len(chosen)])
+    return chosen
+
+
+def write_folder(data: Path, folder: Path, entries: Entries, validation: Collection[str] = ()) -> None:
+    """Write pairs in the layout of the data, images linked; those of some places are the split ``val``."""
+    folder.mkdir(parents=True)
+    (folder / "images").symlink_to((data / "images").resolve())
+    images = [entry | {"split": "val" if place_of(entry) in validation else "train"} for entry in entries]
+    (folder / ANNOTATIONS).write_text(json.dumps({"images": images}), encoding="utf-8")
+
+
+def train(output: Path, *words: object) -> Path:
+    """Run ``rscc train`` unless it is finished, and return the folder of what it delivers."""
+    if not (output / "model" / "model.json").is_file():
+        command = [sys.executable, "-m", "rscc", "train", "--output", output, "--device", "cpu", *words]
+        if subprocess.run([str(word) for word in command], stdout=sys.stderr, check=False).returncode:
+            raise SystemExit(f"{output}: the training failed")
+    return output / "model"
+
+
+def scored(model: Path, records: Sequence[PairRecord]) -> dict[str, tuple[float, list[float]]]:
+    """Return CIDEr of all and of the changed pairs: its value, and that of each pair."""
+    rows = {row.subset: row for row in score_model(model, records, java=False, device="cpu")}
+    return {
+        name: (rows[name].as_dict()["cider"], list(rows[name].captions.per_pair["cider"].values()))
+        for name in ("all", "changed")
+    }
+
+
+def main() -> None:
+    """Train what is not trained yet, score it, and print the table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", type=Path, required=True, help="folder in LEVIR-CC's layout")
+    parser.add_argument("--output", type=Path, default=Path("runs/gain"))
+    arguments = parser.parse_args()
+    data, output = arguments.data, arguments.output
+    content = json.loads((data / ANNOTATIONS).read_text(encoding="utf-8"))["images"]
+    entries = [entry for entry in content if entry["split"] != "test"]
+    test, tuning = dealt(entries)
+    others = [entry for entry in entries if place_of(entry) not in test | tuning]
+    surest = [entry for entry in entries if place_of(entry) in test and entry.get("trust") == SUREST]
+    if not output.exists():
+        own = sorted({place_of(entry) for entry in others})
+        write_folder(data, output / "start-data", others, own[:: max(1, len(own) // 8)])
+        write_folder(data, output / "test-data", surest)
+    shared = ("--config", "rscc_small", "--trunk", "rscc-small", "--name", "start")
+    start = train(output / "start", "--data", output / "start-data", *shared)
+    records = LevirCC(output / "test-data", "train").records
+    before = scored(start, records)
+    rows = []
+    for size in SIZES:
+        for seed in SEEDS:
+            mine = output / f"{size}-{seed}-data"
+            if not mine.exists():
+                order = [sorted(tuning)[i] for i in np.random.default_rng(seed).permutation(len(tuning))]
+                pairs = [entry for place in order for entry in entries if place_of(entry) == place]
+                write_folder(data, mine, pairs[:size])
+            made = train(output / f"{size}-{seed}", "--data", mine, "--from", start, "--seed", seed)
+            tuned = made.with_name("tuned")
+            kept = tuned.is_dir()
+            after = scored(tuned if kept else made, records)
+            cells = [str(size), str(seed), "the start" if kept else "the tuned model"]
+            for name in ("all", "changed"):
+                old, new = before[name], after[name]
+                gain = percentile_interval(Resamples(len(old[1])).means(np.subtract(new[1], old[1])))
+                assert gain is not None
+                cells += [f"{old[0]:.1f}", f"{new[0]:.1f}", f"{gain[0]:+.1f} to {gain[1]:+.1f}"]
+            rows.append(tuple(cells))
+    changed = sum(map(truly_changed, records))
+    print(f"CIDEr of {len(records)} pairs of {len(test)} places, {changed} changed\n")
+    print(
+        table(
+            ("pairs", "seed", "delivered", "all: start", "tuned", "gain", "changed: start", "tuned", "gain"),
+            rows,
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()
