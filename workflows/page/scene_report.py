@@ -117,7 +117,7 @@ def caption(
 
     Raises:
         TilingError: a scene cannot be read, or the two cannot be compared; the message names the file.
-        TooCoarse: a scene is coarser than the model is meant for, and ``force=True`` is not among the options.
+        TooCoarse: a scene is coarser than the model is meant for; ``force=True`` tries all the same.
         OptionInvalid: an option has a value out of its range.
         RsccError: there is no such model, or it cannot run here.
     """
