@@ -23,6 +23,7 @@ from rscc.training.start import RunPaths, finetuning_config, open_start
 
 SIDE = 256
 """Pixels of a side of a pair; the model works with tiles of this size."""
+# Stand-ins: of yours, each pair has sentences of its own, best five by different people.
 NEW = ("houses are built in the forest", "a few houses and a road appear among the trees")
 SAME = ("nothing has changed", "the scene is the same as before")
 
@@ -41,11 +42,8 @@ def write_pairs(folder: Path) -> Path:
                 (folder / "images" / "train" / part).mkdir(parents=True, exist_ok=True)
                 Image.fromarray(image).save(folder / "images" / "train" / part / name)
             sentences = [{"tokens": caption.split()} for caption in captions]
-            flag = int(captions is NEW)
-            entries.append(
-                {"filename": name, "filepath": "train", "split": "train", "changeflag": flag}
-                | {"sentences": sentences}
-            )
+            entry = {"filename": name, "split": "train", "sentences": sentences}
+            entries.append(entry | {"changeflag": int(captions is NEW)})
     (folder / "LevirCCcaptions.json").write_text(json.dumps({"gsd": 0.5, "images": entries}))
     return folder
 
