@@ -12,7 +12,8 @@ from tiling import transformer
 from workflows import SceneOptions, caption
 from workflows.errors import OptionInvalid
 from workflows.inspection.event import ReportedRun
-from workflows.options import ServerOptions
+from workflows.inspection.explain import explain_pair
+from workflows.options import ExplainOptions, ServerOptions
 
 # Pixels of 0.5 m by which AFTER lies to the right and down, and a square in BEFORE: row, column, side.
 SHIFT, SQUARE = (8, 6), (150, 200, 60)
@@ -60,6 +61,21 @@ def test_a_report_is_read_again_in_its_frame(shifted, tmp_path):
     with run.opened(run.scenes(), ServerOptions()) as pair:
         assert pair.frame == "after" and pair.registration.moved == "before"
     assert report.page(tmp_path / "r.html").stat().st_size > 0
+
+
+def test_a_pixel_of_the_scene_before_is_found_where_it_was_moved_to(shifted):
+    row, col, side = SQUARE
+    crops = [
+        explain_pair(
+            *shifted,
+            BrightnessCaptioner(),
+            ExplainOptions(pixel=(col + side // 2, row + side // 2), align=True, frame=frame),
+        ).crop
+        for frame in ("before", "after")
+    ]
+    assert np.abs(crops[0].before.astype(int) - crops[1].before).mean() < 3, "the same ground"
+    moved = np.array(crops[1].bounds[:2]) - crops[0].bounds[:2]
+    assert moved[0] > 0 > moved[1], "right and down, where AFTER shows it"
 
 
 def test_a_frame_needs_the_alignment():
