@@ -4,6 +4,7 @@ Usage: python examples/own_model.py [FOLDER]        (needs pip install '.[train]
 
 The pairs are cut from a generated scene here, into the layout that yours must have, too: ``images/train/A``
 (before) and ``images/train/B`` (after) with images of the same names, and ``LevirCCcaptions.json``.
+With so few of them it is not sure that anything got better: the run says so, and delivers its start.
 """
 
 from __future__ import annotations
