@@ -20,7 +20,7 @@ test quick fuzz: export PYTHONDONTWRITEBYTECODE =
 test quick fuzz: export OMP_NUM_THREADS = 1
 test quick fuzz: export OMP_WAIT_POLICY = PASSIVE
 
-.PHONY: help demo test quick fuzz lint format install plugin lock sbom audit clean
+.PHONY: help demo test quick fuzz lint format install plugin docs lock sbom audit clean
 
 help:
 	@echo "make demo     render a pair of scenes, caption what changed between them"
@@ -30,6 +30,7 @@ help:
 	@echo "make lint     ruff and mypy"
 	@echo "make install  everything for development, in $(VENV)"
 	@echo "make plugin   build/rscc_changes.zip: the QGIS plugin"
+	@echo "make docs     build/site: the pages of docs/ as a site, by MkDocs; open build/site/index.html"
 	@echo "make lock     requirements/lock.txt anew: the base install, pinned by hashes"
 	@echo "make sbom     sbom.json: what the base install consists of (CycloneDX)"
 	@echo "make audit    known vulnerabilities of what the base install consists of; asks the package index"
@@ -85,6 +86,15 @@ $(VENV)/.installed-dev: $(VENV)/.created pyproject.toml requirements/parser.txt
 build/tools/.installed:
 	$(PYTHON) -m venv build/tools
 	build/tools/bin/python -m pip install --disable-pip-version-check --quiet uv cyclonedx-bom pip-audit
+	@touch $@
+
+# Strict: a page outside the menu, a link or an anchor that leads nowhere is an error.
+docs: build/docs-tools/.installed
+	build/docs-tools/bin/mkdocs build --strict --quiet
+
+build/docs-tools/.installed:
+	$(PYTHON) -m venv build/docs-tools
+	build/docs-tools/bin/python -m pip install --disable-pip-version-check --quiet 'mkdocs>=1.6,<2'
 	@touch $@
 
 # For all systems and Pythons; no address of an index gets into the file, and no private one is asked.

@@ -29,6 +29,7 @@ from shapely.geometry import mapping, shape
 GSD = 0.5
 CRS = "EPSG:32614"
 WEST, NORTH = 612_480.0, 3_371_904.0
+SITE_APART = 2_000.0
 CLASSES = {1: "villa", 2: "road", 3: "clearing"}
 SMALLEST_TRUTH_PX = 4
 
@@ -43,13 +44,16 @@ class DemoScene:
     truth_polygons: Path
 
 
-def make_scene(folder: Path | str, seed: int = 7, size: tuple[int, int] = (1024, 768)) -> DemoScene:
+def make_scene(
+    folder: Path | str, seed: int = 7, size: tuple[int, int] = (1024, 768), *, site: int = 0
+) -> DemoScene:
     """Render the pair and its truth into a folder, which is created when it is not there.
 
     Args:
         folder: where the files go; files of the same names are replaced.
         seed: the same seed gives the same pixels.
         size: width and height in pixels of 0.5 m, at least 600 x 520.
+        site: number of the place on the map; two sites lie 2 km apart.
 
     Raises:
         ValueError: the size is too small for an estate.
@@ -62,16 +66,17 @@ def make_scene(folder: Path | str, seed: int = 7, size: tuple[int, int] = (1024,
     scene = DemoScene(
         folder / "before_2016.tif", folder / "after_2019.tif", folder / "truth.tif", folder / "truth.geojson"
     )
+    transform = Affine(GSD, 0, WEST + site * SITE_APART, 0, -GSD, NORTH)
     views = (
         (scene.before, BEFORE, False, seeds[2], "2016:03:14 11:20:00"),
         (scene.after, AFTER, True, seeds[3], "2019:10:05 10:40:00"),
     )
     for path, season, is_after, date_seed, moment in views:
         image = paint(layout, season, after=is_after, gsd=GSD, ground_seed=seeds[1], date_seed=date_seed)
-        _write(path, _compressed_once(np.moveaxis(image, -1, 0)), moment)
+        _write(path, _compressed_once(np.moveaxis(image, -1, 0)), transform, moment)
     truth = true_change(layout, (height, width))
-    _write(scene.truth_raster, truth[None], None)
-    scene.truth_polygons.write_text(json.dumps(_truth_collection(truth)), encoding="utf-8")
+    _write(scene.truth_raster, truth[None], transform, None)
+    scene.truth_polygons.write_text(json.dumps(_truth_collection(truth, transform)), encoding="utf-8")
     return scene
 
 
@@ -111,8 +116,8 @@ def _compressed_once(image: np.ndarray) -> np.ndarray:
             return read.read()
 
 
-def _write(path: Path, bands: np.ndarray, moment: str | None) -> None:
-    options = {"driver": "GTiff", "crs": CRS, "transform": Affine(GSD, 0, WEST, 0, -GSD, NORTH)}
+def _write(path: Path, bands: np.ndarray, transform: Affine, moment: str | None) -> None:
+    options = {"driver": "GTiff", "crs": CRS, "transform": transform}
     options |= {"count": bands.shape[0], "height": bands.shape[1], "width": bands.shape[2], "dtype": "uint8"}
     options |= {"tiled": True, "blockxsize": 256, "blockysize": 256, "compress": "deflate", "predictor": 2}
     if bands.shape[0] == 3:
@@ -123,9 +128,8 @@ def _write(path: Path, bands: np.ndarray, moment: str | None) -> None:
             target.update_tags(TIFFTAG_DATETIME=moment)
 
 
-def _truth_collection(truth: np.ndarray) -> dict[str, object]:
+def _truth_collection(truth: np.ndarray, transform: Affine) -> dict[str, object]:
     features = []
-    transform = Affine(GSD, 0, WEST, 0, -GSD, NORTH)
     for geometry, value in shapes(truth, mask=truth > 0, transform=transform):
         polygon = shape(geometry)
         if polygon.area < SMALLEST_TRUTH_PX * GSD**2:

@@ -6,6 +6,7 @@ import threading
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -25,6 +26,8 @@ WHOLE_PX = 0.2
 # More of the sample than this at the ends of a scale that was asked for is worth a warning.
 CLIPPED = 0.2
 
+Role = Literal["before", "after"]
+
 
 class ScenePair:
     """Two dates of one place on the working grid; see :func:`tiling.frame.plan_grid` for the grid.
@@ -39,6 +42,7 @@ class ScenePair:
         bands: the three bands taken of each scene.
         registration: how far the scene after lies off the scene before.
         layers: how each scene comes onto the grid.
+        frame: the scene whose place on the map the grid keeps when the other is moved, "before" or "after".
         normalization: how the light of the scene after was changed, None where it was not.
         notes: what makes the pair doubtful though it can be read; one line each.
     """
@@ -55,6 +59,7 @@ class ScenePair:
         self._tables: tuple[Table | None, Table | None] = (None, None)
         self.focus = Window(0, 0, grid.width, grid.height)
         self.registration = Registration()
+        self.frame: Role = "before"
         self.normalization: Normalization | None = None
         self.notes: tuple[str, ...] = ()
 
@@ -70,6 +75,7 @@ class ScenePair:
         scale: Scale | None = None,
         normalize: bool = False,
         align: bool = False,
+        frame: Role = "before",
     ) -> ScenePair:
         """Open two rasters as a pair.
 
@@ -83,7 +89,8 @@ class ScenePair:
             scale: pixel values that become black and white, or "reflectance"; default: see
                 :mod:`tiling.radiometry`.
             normalize: bring the light of the scene after to that of the scene before.
-            align: displace the scene after by the shift that was measured between the two.
+            align: displace one scene by the shift that was measured between the two.
+            frame: the scene that stays: a place on the grid lies where this one shows it.
 
         The stretch, the shift and the light are always measured on all of the common ground, so that a box
         has the same pixels as the whole.
@@ -94,13 +101,13 @@ class ScenePair:
         scale = checked_scale(scale)
         infos = [s if isinstance(s, SceneInfo) else describe(s) for s in (before, after)]
         choices = [choose_bands(info, bands) for info in infos]
-        frame = plan_frame(infos[0], infos[1], gsd=gsd, bounds=bounds)
+        planned = plan_frame(infos[0], infos[1], gsd=gsd, bounds=bounds)
         first, second = (
-            Layer.of(info, choice.numbers, frame.grid, alpha_masks(info, choice.numbers))
+            Layer.of(info, choice.numbers, planned.grid, alpha_masks(info, choice.numbers))
             for info, choice in zip(infos, choices, strict=True)
         )
-        pair = cls(first, second, frame.grid)
-        pair.focus = frame.focus
+        pair = cls(first, second, planned.grid)
+        pair.focus, pair.frame = planned.focus, frame
         pair.notes = tuple(choice.warning for choice in choices if choice.warning is not None)
         try:
             pair._fit_stretch(scale)
@@ -231,7 +238,7 @@ class ScenePair:
             )
 
     def _register(self, align: bool) -> None:
-        """Measure the shift; move the scene after when that makes it smaller and is wanted."""
+        """Measure the shift; move a scene when that makes it smaller and is wanted."""
         measured = self.registration = self._measured()
         size = measured.pixels
         if size is not None and size > NOTICEABLE and align:
@@ -239,8 +246,9 @@ class ScenePair:
         self._note_shift(align)
 
     def _aligned(self, measured: Registration) -> Registration:
-        """Move the scene after, measure again and mend what is left; undo it if that is not much less."""
-        best, aim = measured, np.zeros(2)
+        """Move a scene, measure again and mend what is left; undo it if that is not much less."""
+        best, aim, shift = measured, np.zeros(2), (0.0, 0.0)
+        moved = "after" if self.frame == "before" else "before"
         offset = np.array([measured.cols, measured.rows], np.float64)
         for _ in range(2):
             aim -= offset
@@ -252,10 +260,10 @@ class ScenePair:
             offset = np.array([second.cols, second.rows])
             if np.hypot(*offset) > best.remaining / 2:
                 break
-            best = replace(measured, applied=shift, left=(second.cols, second.rows))
+            best = replace(measured, applied=shift, left=(second.cols, second.rows), moved=moved)
             if np.hypot(*offset) <= NOTICEABLE / 2:
                 break
-        if self.layers[1].shift != (best.applied or (0.0, 0.0)):
+        if shift != (best.applied or (0.0, 0.0)):
             self._displace(best.applied or (0.0, 0.0))
         return best
 
@@ -293,11 +301,14 @@ class ScenePair:
         return measure(self._read_raw, self.grid.width, self.grid.height, self.grid.gsd)
 
     def _displace(self, shift: tuple[float, float]) -> None:
-        """Move the scene after; no other thread may be reading."""
+        """Move the scene after, or the one before the other way; no other thread may be reading."""
         self._close_files()
         self._local = threading.local()
         first, second = self.layers
-        self.layers = (first, second.displaced(shift))
+        if self.frame == "before":
+            self.layers = (first, second.displaced(shift))
+        else:
+            self.layers = (first.displaced((-shift[0], -shift[1])), second)
 
     def _note(self, text: str) -> None:
         self.notes = (*self.notes, text)

@@ -29,6 +29,8 @@ _LONGITUDE, _LATITUDE = 540.0, 90.0
 _ENDLESS = 1e12
 # Metres: no picture of the ground has pixels as small as a micrometre.
 _LEAST_GSD = 1e-6
+# Drivers of plain pictures, which need no place on the map to be explained.
+_PICTURES = ("PNG", "JPEG")
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ def placement(shown: str, file: DatasetReader) -> Placement:
     if transform.is_identity:
         points, points_crs = file.gcps
         if not points:
-            raise _unplaced(shown, by_camera=file.rpcs is not None)
+            raise _unplaced(shown, file)
         crs, gcps = points_crs, tuple(points)
         places = [(point.col, point.row, point.x, point.y) for point in points]
         if not (np.abs(np.array(places, float)) < _ENDLESS).all():
@@ -154,8 +156,8 @@ def outline(transform: Affine, gcps: Sequence[GroundControlPoint], width: int, h
     return Polygon(np.column_stack([x, y]))
 
 
-def _unplaced(shown: str, *, by_camera: bool) -> MissingGeoreferencing:
-    if by_camera:
+def _unplaced(shown: str, file: DatasetReader) -> MissingGeoreferencing:
+    if file.rpcs is not None:
         return MissingGeoreferencing(
             f"{shown}: only a camera model (RPC) says where its pixels lie, which needs heights of the "
             "ground; bring it onto a map with gdalwarp -rpc -to RPC_DEM=..."
@@ -163,6 +165,7 @@ def _unplaced(shown: str, *, by_camera: bool) -> MissingGeoreferencing:
     return MissingGeoreferencing(
         f"{shown}: it does not say where its pixels lie; set that with gdal_translate -a_ullr -a_srs "
         "or with ground control points (-gcp)"
+        + ("; rscc explain looks at two pictures without it" if file.driver in _PICTURES else "")
     )
 
 

@@ -48,8 +48,10 @@ class Registration:
         groups: into how many groups they were dealt.
         agreeing: how many of the groups tell the shift.
         spread: median distance of their shifts from it in pixels, None like ``cols``.
-        applied: columns and rows by which the scene after was moved to make up for it, None when it was not.
+        applied: columns and rows by which the scene after was moved against the scene before to make up for
+            it, None when it was not.
         left: the shift (columns, rows) that was measured after that, None when there is none.
+        moved: which scene was moved, "before" or "after"; None when none was.
     """
 
     cols: float | None = None
@@ -61,6 +63,7 @@ class Registration:
     spread: float | None = None
     applied: tuple[float, float] | None = None
     left: tuple[float, float] | None = None
+    moved: str | None = None
 
     @property
     def pixels(self) -> float | None:

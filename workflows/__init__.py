@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from workflows.errors import WorkflowError
     from workflows.options import SceneOptions
+    from workflows.page.scene_report import SceneReport, caption
     from workflows.report.change import Change
     from workflows.report.report import ChangeReport
     from workflows.scene.run import caption_scene
@@ -19,11 +20,21 @@ _HOME_OF = {
     "Change": "workflows.report.report",
     "ChangeReport": "workflows.report.report",
     "SceneOptions": "workflows.options",
+    "SceneReport": "workflows.page.scene_report",
     "WorkflowError": "workflows.errors",
+    "caption": "workflows.page.scene_report",
     "caption_scene": "workflows.scene.run",
 }
 
-__all__ = ["Change", "ChangeReport", "SceneOptions", "WorkflowError", "caption_scene"]
+__all__ = [
+    "Change",
+    "ChangeReport",
+    "SceneOptions",
+    "SceneReport",
+    "WorkflowError",
+    "caption",
+    "caption_scene",
+]
 
 
 def __getattr__(name: str) -> Any:

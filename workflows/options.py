@@ -32,6 +32,9 @@ FOCUS_WAYS: tuple[str, ...] = get_args(FocusWay)
 """
 
 
+Frame = Literal["before", "after"]
+FRAMES: tuple[str, ...] = get_args(Frame)
+
 EVENT_DISTANCE = 28.0
 """Metres between outlines up to which they are one change; fitted by ``benchmarks/event_distance.py``.
 
@@ -183,6 +186,7 @@ class SceneOptions(ServerOptions):
             stretches both dates alike.
         normalize: bring the light of the scene after to that of the scene before.
         align: move the scene after onto the scene before by the shift that was measured.
+        frame: with ``align``, the scene that stays where it is: outlines lie as it shows the ground.
         group_distance: metres; outlines at most so far apart are one change event. None takes
             :data:`EVENT_DISTANCE`; 0 gives each outline alone.
         regularize: give outlines right angles where that hardly changes them.
@@ -278,7 +282,15 @@ class SceneOptions(ServerOptions):
         ),
     )
     normalize: bool = option(False, "Bring the light of AFTER to that of BEFORE, judged by unchanged pixels.")
-    align: bool = option(False, "Move AFTER onto BEFORE by the shift measured between them.")
+    align: bool = option(
+        False, "Move AFTER onto BEFORE by the shift measured between them; outlines lie as BEFORE shows them."
+    )
+    frame: Frame = option(  # noqa: RUF009
+        "before",
+        "With --align: the scene that stays in its place, and on which the outlines lie.",
+        allowed=" or ".join(FRAMES),
+        is_allowed=lambda frame: frame in FRAMES,
+    )
     group_distance: float | None = option(
         None,
         f"Outlines at most so many metres apart are one change; 0: each alone; default: {EVENT_DISTANCE:g}.",
@@ -317,6 +329,8 @@ class SceneOptions(ServerOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.frame != "before" and not self.align:
+            raise OptionInvalid(f"frame is {self.frame}: without align no scene is moved; give --align, too")
         for text in self.written("dates").values():
             if text is not None:
                 parse_date(text)

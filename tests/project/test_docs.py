@@ -76,7 +76,29 @@ def test_the_option_tables_are_those_of_the_commands(repository, monkeypatch):
     assert make_command.page(text) == text, "run python docs/make_command.py"
 
 
-@pytest.mark.parametrize("goal", ["demo", "test", "quick", "lint", "format", "install", "clean"])
+def test_every_page_is_in_the_menu_of_the_site_and_nothing_else(repository):
+    menu = (repository / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
+    listed = re.findall(r"^ +- .+: (\S+\.md)$", menu, re.M)
+    assert len(listed) == len(set(listed))
+    assert set(listed) == {page.name for page in (repository / "docs").rglob("*.md")}
+    assert listed[0] == "index.md"
+
+
+def test_links_that_leave_the_site_become_their_text_and_others_stay(repository, monkeypatch):
+    monkeypatch.syspath_prepend(str(repository / "docs"))
+    on_page_markdown = importlib.import_module("site_hooks").on_page_markdown
+    kept = "[a](report.md#formats) ![b](images/page.webp) [c](https://x.example/y/) [d](#here)"
+    assert on_page_markdown(kept) == kept
+    assert on_page_markdown("see [`e.py`](../rscc/e.py) and [logs](logs/), [f](../a.md#b)") == (
+        "see `e.py` and logs, f"
+    )
+    for page in (repository / "docs").glob("*.md"):
+        for target, _ in LINK.findall(on_page_markdown(page.read_text(encoding="utf-8"))):
+            inside = (page.parent / target).resolve().is_relative_to(repository / "docs")
+            assert target.startswith(("http://", "https://")) or inside, f"{page.name}: {target}"
+
+
+@pytest.mark.parametrize("goal", ["demo", "test", "quick", "lint", "format", "install", "docs", "clean"])
 def test_make_knows_the_goals_that_its_help_and_the_pages_name(repository, goal):
     words = ["make", "--dry-run", goal]
     done = subprocess.run(words, cwd=repository, capture_output=True, text=True, check=False)

@@ -122,7 +122,7 @@ def test_captioning_runs_without_the_training_libraries(run_python):
         "import rscc, workflows\n"
         "rscc.Captioner, rscc.available_models()\n"
         "import rscc.models\n"
-        "workflows.caption_scene\n"
+        "workflows.caption_scene, workflows.caption\n"
         "print(json.dumps([name for name in absent if sys.modules[name] is not None]))\n"
     )
     assert missed == []

@@ -59,6 +59,33 @@ def test_parts_of_pixels_are_taken_back(tmp_path, by):
     assert np.abs(first[inner].astype(int) - second[inner]).mean() < 6
 
 
+def test_in_the_frame_of_the_scene_after_the_scene_before_is_moved(tmp_path):
+    image = town()
+    before = write_scene(tmp_path / "before.tif", image)
+    shifted = displaced(image, 6.4, -3.7)
+    after = write_scene(tmp_path / "after.tif", shifted)
+    with ScenePair.open(before, after, align=True) as pair:
+        onto_before = pair.registration
+    with ScenePair.open(before, after, align=True, frame="after") as pair:
+        assert pair.registration.moved == "before" and onto_before.moved == "after"
+        assert pair.registration.applied == pytest.approx(onto_before.applied, abs=0.1)
+        assert pair.layers[0].shift == tuple(-part for part in pair.registration.applied)
+        assert pair.layers[1].shift == (0, 0) and np.hypot(*pair.registration.left) < 0.2
+        first, second, valid = whole(pair)
+    inner = np.s_[:, 20:-20, 20:-20]
+    assert valid[inner[1:]].all()
+    assert np.array_equal(second[inner], shifted[inner]), "the scene after is as it was"
+    assert np.abs(first[inner].astype(int) - second[inner]).mean() < 6
+
+
+def test_where_nothing_is_moved_the_frame_changes_nothing(tmp_path):
+    image = town()
+    paths = [write_scene(tmp_path / name, image) for name in ("a.tif", "b.tif")]
+    with ScenePair.open(*paths, align=True, frame="after") as pair:
+        assert [layer.shift for layer in pair.layers] == [(0, 0), (0, 0)]
+        assert pair.registration.moved is None
+
+
 def test_what_cannot_be_aligned_stays_in_its_place(tmp_path):
     paths = [write_scene(tmp_path / f"{seed}.tif", town(seed=seed)) for seed in (1, 2)]
     with ScenePair.open(*paths, align=True) as pair:

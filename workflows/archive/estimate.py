@@ -46,8 +46,10 @@ class Estimate:
         looked_at: pairs to be done whose headers were read, to know of all.
         reasons: why pairs of those looked at would be refused, with how many there are of each.
         tiles: of all pairs to be done, as those looked at tell.
-        worker_seconds: that they take one worker, without the words; None where no speed is known.
-        speed: what that is from: ``archive`` the pairs that are done, ``stated`` of a shipped model.
+        worker_seconds: that they take one worker; None where no speed is known.
+        change_seconds: that each change found takes besides, for its words; None where ``worker_seconds`` has
+            them, or where no speed is known.
+        speed: what both are from: ``archive`` the pairs that are done, ``stated`` of a shipped model.
         workers: how many the time is for.
         disk_bytes: that reports and layers will take; ``free_bytes`` are free on that disk.
     """
@@ -60,6 +62,7 @@ class Estimate:
     reasons: tuple[Reason, ...]
     tiles: int
     worker_seconds: float | None
+    change_seconds: float | None
     speed: str | None
     workers: int
     disk_bytes: int
@@ -67,7 +70,7 @@ class Estimate:
 
     @property
     def seconds(self) -> float | None:
-        """The time that all workers take together; None where no speed is known."""
+        """The time until all workers are through, of what ``worker_seconds`` is; None where that is."""
         return None if self.worker_seconds is None else round(self.worker_seconds / self.workers, 1)
 
     def as_dict(self) -> dict[str, Any]:
@@ -110,7 +113,7 @@ def estimate_archive(
     tiles, refused = _look(sample, by_id, card, options, progress)
     share = len(pending) / max(len(sample), 1)
     all_tiles = round(sum(tiles) * share)
-    second, speed = _speed(done, card, threads)
+    second, change, speed = _speed(done, card, threads)
     size, remote, missing = _input([by_id[row.pair] for row in pending])
     return Estimate(
         planned=planned,
@@ -121,6 +124,7 @@ def estimate_archive(
         reasons=tuple(grouped(refused)),
         tiles=all_tiles,
         worker_seconds=None if second is None else round(second * all_tiles, 1),
+        change_seconds=None if change is None else round(change, 3),
         speed=speed,
         workers=workers,
         disk_bytes=round(len(tiles) * share * (_pair_bytes(archive, done) + LAYER_BYTES)),
@@ -148,14 +152,17 @@ def _look(
     return tiles, refused
 
 
-def _speed(done: Sequence[LedgerRow], card: ModelCard, threads: int) -> tuple[float | None, str | None]:
-    """Return the seconds that a worker takes for a tile, and what they are from."""
+def _speed(
+    done: Sequence[LedgerRow], card: ModelCard, threads: int
+) -> tuple[float | None, float | None, str | None]:
+    """Return the seconds of a worker for a tile and, besides, for a change, and what they are from."""
     tiles = sum(row.tiles or 0 for row in done)
     if tiles:
-        return sum(row.seconds or 0.0 for row in done) / tiles, "archive"
+        return sum(row.seconds or 0.0 for row in done) / tiles, None, "archive"
     if card.name in CORE_SECONDS:
-        return CORE_SECONDS[card.name][0] / threads, "stated"
-    return None, None
+        tile, change = CORE_SECONDS[card.name]
+        return tile / threads, change / threads, "stated"
+    return None, None, None
 
 
 def _input(pairs: Sequence[PairRow]) -> tuple[int, int, int]:

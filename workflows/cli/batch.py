@@ -295,14 +295,18 @@ def estimate_text(result: Estimate) -> str:
     if result.worker_seconds is None or result.seconds is None:
         lines.append("time    unknown: this model has no stated speed; it is known once 20 pairs are done")
     else:
-        source = {
-            "archive": "as fast as the pairs that are done",
-            "stated": "server cores with bf16, without words",
-        }
-        lines.append(
-            f"time    {duration(result.worker_seconds)} of one worker, {duration(result.seconds)} with "
-            f"{result.workers:,} ({source[result.speed or 'stated']})"
-        )
+        text = f"{duration(result.worker_seconds)} of one worker, {duration(result.seconds)} with "
+        text += f"{result.workers:,}"
+        if result.change_seconds is None:
+            lines.append(f"time    {text} (as fast as the pairs that are done)")
+        else:
+            change = f"{result.change_seconds:.2g} s of one worker for each change found"
+            lines += [
+                f"time    {text}, to find the changes;",
+                f"        besides {change}, reading, and the start of the workers",
+                "        (stated for server cores with bf16, others take several times as long:",
+                "        rscc inspect BEFORE AFTER --time measures a pair here)",
+            ]
     lines.append(f"disk    about {_size(result.disk_bytes)}, {_size(result.free_bytes)} are free")
     return shown_lines(lines)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -26,7 +27,6 @@ from workflows.cli.verify import verify
 app = typer.Typer(
     help="Words for what changed on the ground: two satellite scenes in, a captioned change layer out.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 
@@ -65,23 +65,26 @@ def models(debug: Debug = False) -> None:
             typer.echo(f"    {line}")
 
 
-for command in (
-    caption,
-    inspect,
-    explain,
-    convert,
-    qgis,
-    review,
-    pairs,
-    batch,
-    status,
-    merge,
-    verify,
-    models,
-    doctor,
-    train,
-    evaluate,
-    synthesize,
-    synthesize_medium,
-):
-    app.command()(command)
+# What to type first, by command; shown at the end of its help.
+EXAMPLES: dict[Callable[..., None], str] = {
+    caption: "rscc caption before.tif after.tif -o changes.geojson --html changes.html",
+    inspect: "rscc inspect before.tif after.tif --time",
+    explain: "rscc explain before.tif after.tif -o crop.png --at 13.405,52.520",
+    convert: "rscc convert changes.geojson changes.gpkg",
+    qgis: "rscc qgis changes.geojson -o changes.qgz",
+    review: "rscc review changes.geojson changes_marks.json",
+    pairs: "rscc pairs scenes -o pairs.csv",
+    batch: "rscc batch pairs.csv --out archive --dry-run",
+    status: "rscc status archive --watch",
+    merge: "rscc merge archive",
+    verify: "rscc verify changes.geojson",
+    models: "rscc models",
+    doctor: "rscc doctor --json",
+    train: "rscc train --from rscc-base --data mine --output runs/mine",
+    evaluate: "rscc evaluate --data LEVIR-CC --model rscc-base --split test",
+    synthesize: "rscc synthesize --data masks --output made",
+    synthesize_medium: "rscc synthesize-medium --cities OSCD --output made",
+}
+
+for command, example in EXAMPLES.items():
+    app.command(epilog=f"Example: {example}")(command)

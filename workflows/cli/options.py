@@ -177,7 +177,7 @@ def _invalid(option: str, text: str, expected: str) -> Exception:
 
 
 # How a pair is read, and when it was taken: names of fields that every command that reads one offers.
-READING = ("bands", "band_names", "scale", "normalize", "align", "gsd", "bounds", "offline")
+READING = ("bands", "band_names", "scale", "normalize", "align", "frame", "gsd", "bounds", "offline")
 DATES = ("date_before", "date_after")
 # What counts as a change, how it is drawn and described, and how the work is done.
 FINDING = (

@@ -14,7 +14,7 @@ from shapely.geometry import MultiPolygon, Polygon, box, shape
 from rscc.files import parsed_json
 from tiling import NoOverlap, SceneNotFound, ScenePair, is_odd, locate, plain_only
 from workflows.errors import OptionInvalid, ReportInvalid
-from workflows.options import MOST_METRES, SceneOptions, ServerOptions
+from workflows.options import FRAMES, MOST_METRES, SceneOptions, ServerOptions
 from workflows.report.change import Change, fits
 from workflows.report.geojson import joined, polygons_in
 from workflows.report.report import ChangeReport
@@ -117,6 +117,7 @@ class ReportedRun:
             scale=options.scale,
             normalize=options.normalize,
             align=options.align,
+            frame=options.frame,
         )
 
 
@@ -342,6 +343,7 @@ _SETTINGS = {
     "scale": lambda value: value == "reflectance" or _numbers(value, 2),
     "normalize": _is_flag,
     "align": _is_flag,
+    "frame": lambda value: value in FRAMES,
     "force": _is_flag,
 }
 """Members of the record's settings that say how scenes are read, and which values they may have."""

@@ -203,6 +203,8 @@ def _given_window(pair: ScenePair, side: int, options: ExplainOptions) -> tuple[
             x, y = transformer(pair.before.crs, pair.grid.crs).transform(x, y)
     to_map = pair.grid.transform
     col_off, row_off = (x - to_map.c) / to_map.a, (y - to_map.f) / to_map.e
+    if options.pixel is not None:  # the scene before may have been moved
+        col_off, row_off = col_off + pair.layers[0].shift[0], row_off + pair.layers[0].shift[1]
     if not (0 <= col_off <= pair.grid.width and 0 <= row_off <= pair.grid.height):
         west, south, east, north = _bounds(pair, Window(0, 0, pair.grid.width, pair.grid.height))
         raise NoOverlap(

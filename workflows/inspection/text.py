@@ -25,6 +25,9 @@ def shift_words(registration: Mapping[str, Any]) -> str:
     rest = (
         "" if registration["left"] is None else f", {math.hypot(*registration['left']):.1f} pixels are left"
     )
+    # Of an older report it is not told.
+    if registration.get("moved") == "before":
+        return f"{text}; before moved onto it by --align --frame after{rest}"
     return f"{text}; moved back by --align{rest}"
 
 

@@ -74,6 +74,7 @@ def open_pair(infos: Infos, card: ModelCard, options: SceneOptions) -> ScenePair
         scale=options.scale,
         normalize=options.normalize,
         align=options.align,
+        frame=options.frame,
     )
 
 

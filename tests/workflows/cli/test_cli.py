@@ -111,7 +111,7 @@ def test_options_reach_the_run(pair, rscc_command, tmp_path):
         "--bands", "3,2,1", "--band-names", "nir,red", "--threshold", "0.7", "--min-area", "150",
         "--bbox", "14.9,50,15.1,51", "--gsd", "1", "--batch-size", "2", "--beams", "1",
         "--date-before", "2001", "--date-after", "2002-02", "--scale", "10,200", "--normalize",
-        "--align", "--group-distance", "0.5", "--regularize",
+        "--align", "--frame", "after", "--group-distance", "0.5", "--regularize",
         "--focus-captions", "none", "--no-ground", "--memory", "3GB", "--tile-cache", "tiles",
     )  # fmt: skip
     assert code == 0
@@ -132,6 +132,7 @@ def test_options_reach_the_run(pair, rscc_command, tmp_path):
         "scale": [10.0, 200.0],
         "normalize": True,
         "align": True,
+        "frame": "after",
         "group_distance": 0.5,
         "regularize": True,
         "refine": None,

@@ -20,6 +20,7 @@ from workflows.cli.app import main
 from workflows.cli.batch import batch, read_shard
 from workflows.cli.caption import caption
 from workflows.errors import OptionInvalid
+from workflows.inspection.cost import CORE_SECONDS
 
 
 @pytest.fixture
@@ -228,8 +229,13 @@ def test_a_dry_run_tells_time_where_the_speed_is_known(made, command, asked):
     found = json.loads(said)
     assert found["speed"] == "stated" and found["workers"] == 4
     assert found["seconds"] == pytest.approx(found["worker_seconds"] / 4, abs=0.1)
+    tile, change = CORE_SECONDS["rscc-small"]
+    per_tile = found["worker_seconds"] / found["tiles"]
+    assert found["change_seconds"] / per_tile == pytest.approx(change / tile, rel=0.1), "told for the words"
     _, said, _ = command(*arguments, card=shipped)
-    assert "time    " in said and "of one worker" in said and "with 4 (" in said
+    assert "of one worker, " in said and "with 4, to find the changes" in said
+    per_change = f"besides {found['change_seconds']:.2g} s of one worker for each change found"
+    assert per_change in said and "--time measures" in said
 
 
 @pytest.mark.slow
@@ -241,7 +247,8 @@ def test_a_dry_run_takes_speed_from_done_pairs_and_reads_a_sample(tmp_path, comm
     _, said, _ = command("--dry-run", "--json")
     found = json.loads(said)
     assert found["planned"]["pending"] == 6 and found["speed"] == "archive"
-    assert found["worker_seconds"] > 0
+    assert found["worker_seconds"] > 0 and found["change_seconds"] is None, "the words are in it"
+    assert "(as fast as the pairs that are done)" in command("--dry-run")[1]
     monkeypatch.setattr("workflows.archive.estimate.LOOKED_AT", 4)
     assert "headers of 4 of the 6 pairs to do were read" in command("--dry-run")[1]
 

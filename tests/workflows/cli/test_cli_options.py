@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -79,11 +80,13 @@ def test_the_parameters_of_a_command_become_options():
 
     names = list(inspect.signature(command).parameters)
     assert names == [
-        "model", "bands", "band_names", "scale", "normalize", "align", "gsd", "bbox", "offline", "threshold",
-        "min_area", "group_distance", "regularize", "refine", "ground", "focus_captions", "beams",
-        "batch_size", "memory", "at", "window", "device", "date_before", "date_after", "force", "quiet",
+        "model", "bands", "band_names", "scale", "normalize", "align", "frame", "gsd", "bbox", "offline",
+        "threshold", "min_area", "group_distance", "regularize", "refine", "ground", "focus_captions",
+        "beams", "batch_size", "memory", "at", "window", "device", "date_before", "date_after", "force",
+        "quiet",
     ]  # fmt: skip
     values = dict.fromkeys(names) | {"model": "m", "device": "cpu", "quiet": True, "focus_captions": "zoom"}
+    values["frame"] = "before"
     texts = {
         "bands": "3,2,1",
         "bbox": "1,2,3,4",
@@ -109,12 +112,15 @@ OTHER = {
     "bands": (3, 2, 1), "band_names": ("nir", "red"), "bounds": (0.0, 0.0, 1.0, 1.0), "gsd": 1.5,
     "threshold": 0.31, "min_area": 3.0,
     "overlap": 20, "batch_size": 4, "beams": 1, "simplify": 0.5, "force": True, "date_before": "2019",
-    "date_after": "2020-02", "scale": (0.0, 9.0), "normalize": True, "align": True, "group_distance": 5.0,
+    "date_after": "2020-02", "scale": (0.0, 9.0), "normalize": True, "align": True, "frame": "after",
+    "group_distance": 5.0,
     "regularize": True, "refine": "sam:/x", "focus_captions": "zoom", "ground": False, "memory": 10**9,
     "tile_cache": Path("tiles"),
 }  # fmt: skip
 
 
+# Without which a field is refused.
+NEEDED = {"frame": {"align": True}}
 # From where it is read and where it is kept, not what is found.
 HOW = {"offline", "allow_hosts", "tile_cache"}
 
@@ -122,12 +128,14 @@ HOW = {"offline", "allow_hosts", "tile_cache"}
 def test_every_field_of_the_options_has_its_place():
     """In the commands, in the record and in the key of an archive."""
     assert SceneOptions.names() == list(OTHER)
-    model, base = card(), SceneOptions()
-    recorded = settings_record(base, model)
+    model = card()
+    recorded = settings_record(SceneOptions(), model)
     places = {name: SceneOptions.option(name).place for name in OTHER}
     assert list(recorded) == [name for name, place in places.items() if place == "settings"]
     for name, value in OTHER.items():
-        other = SceneOptions(**{name: value})
+        base = SceneOptions(**NEEDED.get(name, {}))
+        other = replace(base, **{name: value})
+        recorded = settings_record(base, model)
         changed = {key for key, value in settings_record(other, model).items() if value != recorded[key]}
         assert changed == ({name} if name in recorded else set()), name
         same_key = settings_key(other, model) == settings_key(base, model)

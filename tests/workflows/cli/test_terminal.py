@@ -48,6 +48,11 @@ def test_a_run_in_lines():
             "0.1 pixels are left",
         ),
         (
+            {"registration": {**MOVED, "applied": [-3.0, 4.0], "left": [0.0, 0.1], "moved": "before"}},
+            "shift   after lies 5.0 pixels (2.5 m) off (3.0 right, 4.0 up); before moved onto it by --align "
+            "--frame after, 0.1 pixels are left",
+        ),
+        (
             {"normalization": {"gain": [1.1, 0.987, 1.0]}},
             "light   after brought to the light of before by --normalize (gains 1.10, 0.99, 1.00)",
         ),

@@ -220,6 +220,8 @@ def test_no_file_system_of_gdal_is_reached_by_a_report(report):
         ("gsd", "fine"),
         ("scale", [3, 1]),
         ("align", 1),
+        ("frame", "after"),
+        ("frame", ["before"]),
     ],
 )
 def test_settings_that_no_run_has_are_refused(report, name, value):

@@ -80,6 +80,7 @@ def test_settings_model_and_version_make_another_key(monkeypatch):
     options = [
         {"threshold": 0.3}, {"overlap": 20}, {"bands": (3, 2, 1)}, {"bounds": (0, 0, 1, 1)}, {"beams": 1},
         {"batch_size": 4}, {"memory": 10**9}, {"date_before": "2019"}, {"scale": (0, 9)}, {"align": True},
+        {"align": True, "frame": "after"},
         {"focus_captions": "zoom"}, {"refine": "sam:/x"}, {"group_distance": 5.0}, {"simplify": 0.0},
     ]  # fmt: skip
     cards = [

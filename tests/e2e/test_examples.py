@@ -1,0 +1,129 @@
+"""The examples that newcomers read, on the scenes that they generate."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import zipfile
+
+import caption_archive
+import first_report
+import own_model
+import pytest
+import qgis_project
+import review_and_tune
+from levir_cc_fixture import write_levir_cc
+from make_demo_scene import DemoScene, make_scene
+from rfc7946 import load_valid
+from saved_models import saved_start
+from tiny_models import tiny_model
+
+from rscc.data.benchmarks.levir_cc import LevirCC
+from rscc.model_folder import open_model_folder
+
+EXAMPLES = (first_report, caption_archive, qgis_project, own_model, review_and_tune)
+
+
+@pytest.fixture(scope="module")
+def rendered(tmp_path_factory):
+    """What renders a scene, each only once: several examples have the same."""
+    made = {}
+
+    def render(folder, seed=7, size=(1024, 768), *, site=0):
+        key = seed, size, site
+        if key not in made:
+            made[key] = make_scene(tmp_path_factory.mktemp("scene"), seed, size, site=site)
+        shutil.copytree(made[key].before.parent, folder, dirs_exist_ok=True)
+        return DemoScene(*(folder / path.name for path in vars(made[key]).values()))
+
+    return render
+
+
+@pytest.fixture(autouse=True)
+def quick(repository, rendered, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(repository))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    for example in EXAMPLES:
+        monkeypatch.setattr(example, "make_scene", rendered)
+
+
+@pytest.mark.slow
+def test_the_first_report_is_printed_and_saved(tmp_path, capsys):
+    report = first_report.main(tmp_path)
+    printed = capsys.readouterr().out
+    assert report.changes and printed.startswith(report.run["summary"]["text"])
+    for change in report.changes:
+        assert change.caption in printed
+    assert len(load_valid(tmp_path / "changes.geojson")["features"]) == len(report.changes)
+    for suffix in first_report.FORMATS:
+        assert str(tmp_path / f"changes{suffix}") in printed
+        assert (tmp_path / f"changes{suffix}").stat().st_size > 0
+
+
+@pytest.mark.slow
+def test_the_archive_has_the_changes_of_each_site_and_a_second_run_does_nothing_anew(tmp_path, capfd):
+    changes = caption_archive.main(tmp_path)
+    assert {name.split("_")[0] for name in changes["pair"]} == set(caption_archive.SITES)
+    assert "2 of 2 pairs done" in capfd.readouterr().out
+    assert (tmp_path / "archive.html").stat().st_size > 0
+    reports = sorted((tmp_path / "archive").glob("pairs/*/changes.geojson"))
+    written = [report.stat().st_mtime_ns for report in reports]
+    assert len(reports) == 2
+    again = caption_archive.main(tmp_path)
+    assert [report.stat().st_mtime_ns for report in reports] == written and again.equals(changes)
+
+
+@pytest.mark.slow
+def test_the_project_shows_both_scenes_under_the_changes(tmp_path):
+    project = qgis_project.main(tmp_path)
+    with zipfile.ZipFile(project) as archive:
+        (name,) = (one for one in archive.namelist() if one.endswith(".qgs"))
+        text = archive.read(name).decode()
+    for file in ("before_2016.tif", "after_2019.tif", "changes.geojson"):
+        assert file in text
+    assert (tmp_path / "changes.gpkg").stat().st_size > 0
+
+
+@pytest.mark.slow
+def test_the_pairs_of_the_own_model_are_in_the_layout_that_training_reads(tmp_path):
+    data = own_model.write_pairs(tmp_path)
+    records = LevirCC(data, "train").records
+    assert len(records) == 24 and {record.changed for record in records} == {True, False}
+    assert {record.captions for record in records} == {own_model.NEW, own_model.SAME}
+    assert all(record.before.is_file() and record.after.is_file() for record in records)
+
+
+@pytest.mark.usefixtures("tiny_registered")
+@pytest.mark.slow
+def test_a_model_goes_on_learning(tmp_path, capsys):
+    start = saved_start(tmp_path / "start", tiny_model(seed=3), gsd=0.5)
+    data = write_levir_cc(tmp_path / "data", train=20, val=0, test=0, size=64)
+    made = own_model.tune(data, tmp_path / "run", str(start))
+    folder = open_model_folder(made, check_hashes=True)
+    assert folder.path == tmp_path / "run" / "model"
+    assert re.search(r"pairs: 10 .*for training; 10 .*for validation", capsys.readouterr().out)
+
+
+@pytest.mark.slow
+def test_reviewed_changes_become_pairs(tmp_path, capfd, monkeypatch):
+    monkeypatch.setattr(review_and_tune, "SITES", 2)
+    data = review_and_tune.main(tmp_path)
+    printed = capfd.readouterr().out
+    assert printed.count(" confirmed, ") == review_and_tune.SITES
+    assert not re.search(r"[1-9]\d* without a verdict", printed)
+    train, val = (LevirCC(data, split).records for split in ("train", "val"))
+    assert len(train) >= 10 and val, "enough for a fine-tuning"
+    assert {record.place for record in train}.isdisjoint({record.place for record in val})
+    marks = json.loads((tmp_path / "site_0_marks.json").read_text())["marks"]
+    features = load_valid(tmp_path / "site_0.geojson")["features"]
+    assert {one["id"]: one["verdict"] for one in marks} == {
+        one["properties"]["id"]: one["properties"]["review_status"] for one in features
+    }
+
+
+def test_every_example_is_named_in_the_list(repository):
+    text = (repository / "examples" / "README.md").read_text(encoding="utf-8")
+    for module in EXAMPLES:
+        assert f"({module.__name__}.py)" in text
+        assert len((repository / "examples" / f"{module.__name__}.py").read_text().splitlines()) <= 100

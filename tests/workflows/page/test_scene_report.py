@@ -1,0 +1,125 @@
+"""``workflows.caption``: a pair captioned from Python, and what its report does."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+from fakes import BrightnessCaptioner
+from page_checks import PageTexts
+from rfc7946 import load_valid
+from scene_pairs import make_pair
+from shapely.geometry import shape
+
+from rscc.errors import ExtraNotInstalled, ModelNotFound
+from tiling import SceneNotFound
+from workflows import SceneOptions, caption, caption_scene
+from workflows.errors import FormatUnsupported, OptionInvalid, OutputExists
+from workflows.files import SUPPORTED_SUFFIXES
+
+TWO = [(20, 20, 30, 30, 240), (100, 150, 30, 40, 10)]
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory):
+    return make_pair(tmp_path_factory.mktemp("pair"), TWO)
+
+
+@pytest.fixture(scope="module")
+def report(pair):
+    return caption(pair.before, pair.after, captioner=BrightnessCaptioner())
+
+
+def test_it_finds_what_caption_scene_finds_with_the_same_options(pair, report):
+    plain = caption_scene(pair.before, pair.after, BrightnessCaptioner())
+    assert len(report.changes) == 2 and report.changes == plain.changes
+    options = {"min_area": 250.0, "group_distance": 0.0}
+    few = caption(str(pair.before), str(pair.after), captioner=BrightnessCaptioner(), **options)
+    same = caption_scene(pair.before, pair.after, BrightnessCaptioner(), SceneOptions(**options))
+    assert len(few.changes) == 1 and few.changes == same.changes
+    assert few.run["settings"] == same.run["settings"]
+
+
+def test_what_is_wrong_is_said_before_a_model_is_looked_for(pair, tmp_path):
+    with pytest.raises(SceneNotFound, match=r"nothing\.tif"):
+        caption(tmp_path / "nothing.tif", pair.after, model="no such model")
+    with pytest.raises(OptionInvalid, match="threshold is 3"):
+        caption(pair.before, pair.after, model="no such model", threshold=3)
+    with pytest.raises(TypeError, match="treshold"):
+        caption(pair.before, pair.after, model="no such model", treshold=0.4)
+    with pytest.raises(ModelNotFound, match="no such model"):
+        caption(pair.before, pair.after, model="no such model")
+
+
+def test_it_is_saved_in_the_format_of_the_suffix(report, tmp_path):
+    for suffix in (*SUPPORTED_SUFFIXES, ".html"):
+        path = tmp_path / f"as_{suffix[1:]}{suffix}"
+        assert report.save(path) == path and path.stat().st_size > 0
+        with pytest.raises(OutputExists):
+            report.save(path)
+        report.save(path, overwrite=True)
+    written = load_valid(tmp_path / "as_geojson.geojson")
+    assert [one["properties"]["caption"] for one in written["features"]] == [
+        one.caption for one in report.changes
+    ]
+    with pytest.raises(FormatUnsupported, match=r"r\.shp"):
+        report.save(tmp_path / "r.shp")
+
+
+def test_its_page_is_that_of_the_command(rscc_command, report, pair, tmp_path):
+    page = report.page(tmp_path / "r.html")
+    texts = PageTexts()
+    texts.page = page
+    shown = texts.values("data")
+    assert shown["name"] == "r.geojson"
+    assert [one["caption"] for one in shown["changes"]] == [one.caption for one in report.changes]
+    report.save(tmp_path / "r.geojson")
+    assert rscc_command("convert", tmp_path / "r.geojson", tmp_path / "again.html")[0] == 0
+    assert (tmp_path / "again.html").read_bytes() == page.read_bytes()
+    with pytest.raises(OptionInvalid, match="html-size"):
+        report.page(tmp_path / "small.html", size=1000)
+    assert not (tmp_path / "small.html").exists()
+
+
+def test_a_plot_shows_each_outline_with_its_id_under_the_summary(report):
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    pyplot.switch_backend("Agg")
+    axes = report.plot()
+    (outlines,) = axes.collections
+    drawn = {tuple(corner) for path in outlines.get_paths() for corner in path.vertices}
+    expected = {
+        corner for change in report.changes for ring in rings(change.geometry) for corner in ring.coords
+    }
+    assert drawn == expected
+    assert [one.get_text() for one in axes.texts] == ["1", "2"]
+    assert axes.get_title().replace("\n", " ") == report.run["summary"]["text"]
+    again = report.plot(axes)
+    assert again is axes and len(axes.collections) == 2
+    pyplot.close("all")
+
+
+def rings(geometry):
+    return [part.exterior for part in getattr(geometry, "geoms", [geometry])]
+
+
+def test_a_plot_of_no_change_has_nothing_but_its_title(pair):
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    pyplot.switch_backend("Agg")
+    axes = caption(pair.before, pair.before, captioner=BrightnessCaptioner()).plot()
+    assert not axes.collections and axes.get_title().startswith("No change")
+    pyplot.close("all")
+
+
+def test_without_matplotlib_a_plot_says_what_to_install(report, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ExtraNotInstalled, match="pip install matplotlib"):
+        report.plot()
+
+
+def test_it_is_a_table_and_a_notebook_shows_it(report):
+    frame = report.to_geodataframe()
+    assert list(frame["caption"]) == [one.caption for one in report.changes]
+    features = json.loads(report.encoded())["features"]
+    assert frame.geometry.iloc[0].area == pytest.approx(shape(features[0]["geometry"]).area, rel=1e-3)
+    assert report._repr_html_().startswith("<p>2 changes were found")
