@@ -103,7 +103,18 @@ def caption(
         captioner = context.obj.load_captioner(model, device)
         with shown_progress(progress, quiet) as update:
             report = caption_scene(*scenes, captioner, options, update)
-    report.write(target, overwrite)
+    warnings = list(report.run["warnings"])
+    chips = None
+    if target.suffix.lower() == ".gpkg" and not isolate:
+        from tiling import TilingError
+        from workflows.page.chips import chips_of
+
+        try:
+            chips = chips_of(report, target, scenes)
+        except TilingError as error:
+            # What was found is worth more than its pictures.
+            warnings.append(f"map tips have no pictures: {error}")
+    report.write(target, overwrite, chips)
     if html is not None:
         with shown_progress(progress, quiet) as update:
             write_page(report, target, html, scenes=scenes, size=size, overwrite=overwrite, progress=update)
@@ -113,7 +124,7 @@ def caption(
             page = write_page_folder(
                 report, target, html_folder, scenes=scenes, overwrite=overwrite, progress=update
             )
-    show_warnings(report.run["warnings"], progress)
+    show_warnings(warnings, progress)
     style = style_path(target)
     facts = {
         "output": str(target),

@@ -37,11 +37,14 @@ def convert(
     ] = None,
     before: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Of a page: where BEFORE is now; default: as the report says."),
+        typer.Option(
+            metavar="FILE",
+            help="Of a page: where BEFORE is now; default: as the report says.",
+        ),
     ] = None,
     after: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Of a page: where AFTER is now; default: as the report says."),
+        typer.Option(metavar="FILE", help="Where AFTER is now, likewise; default: as the report says."),
     ] = None,
     html_size: HtmlSizeOption = "8MB",
     html_folder: HtmlFolderOption = None,
@@ -58,6 +61,7 @@ def convert(
     from workflows.errors import OptionInvalid
     from workflows.files import check_output
     from workflows.inspection.event import ReportedRun, read_report
+    from workflows.page.chips import chips_of
     from workflows.page.folder import check_page_folder, write_page_folder
     from workflows.page.page import check_page, write_page
     from workflows.page.template import SUFFIX
@@ -83,7 +87,10 @@ def convert(
             say_json(feature_of(change))
         return
     if target is not None and not as_page:
-        read.write(target, overwrite)
+        chips = None
+        if target.suffix.lower() == ".gpkg" and before is not None and after is not None:
+            chips = chips_of(read, Path(report), (before, after), options)
+        read.write(target, overwrite, chips)
     else:
         if before is not None and after is not None:
             scenes, servers = (before, after), options

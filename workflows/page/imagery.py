@@ -128,6 +128,15 @@ def read_whole(pair: ScenePair, window: Window, progress: Progress | None = None
     """
     by_area = math.ceil(math.sqrt(window.width * window.height / MOST_PIXELS))
     by = max(1, by_area, math.ceil(max(window.width, window.height) / MOST_SIDE))
+    return read_reduced(pair, window, by, progress), by
+
+
+def read_reduced(pair: ScenePair, window: Window, by: int, progress: Progress | None = None) -> Dates:
+    """Return both dates of a window of any size, each pixel the mean of ``by`` x ``by`` valid ones.
+
+    Raises:
+        SceneDamaged: pixels of a file cannot be decoded.
+    """
     size = (math.ceil(window.width / by), math.ceil(window.height / by))
     dates = (Image.new("RGBA", size), Image.new("RGBA", size))
     step = by * max(1, READ // by)
@@ -137,7 +146,7 @@ def read_whole(pair: ScenePair, window: Window, progress: Progress | None = None
         for date, image in zip(dates, read_dates(pair, block, by), strict=True):
             date.paste(image, (col // by, row // by))
         tell(progress, "page", done, len(corners))
-    return dates, by
+    return dates
 
 
 def finer_than(reduced: float) -> list[int]:
