@@ -39,7 +39,7 @@ def convert(
         str | None,
         typer.Option(
             metavar="FILE",
-            help="Of a page: where BEFORE is now; default: as the report says.",
+            help="Of a page, or the pictures in a .gpkg: where BEFORE is now; default: as the report says.",
         ),
     ] = None,
     after: Annotated[
