@@ -32,7 +32,7 @@ def main(report, picture):
     tip = QgsExpression.replaceExpressionText(layer.mapTipTemplate(), context)
     page, loop = QWebPage(), QEventLoop()
     page.loadFinished.connect(loop.quit)
-    page.setViewportSize(QSize(420, 480))
+    page.setViewportSize(QSize(400, 640))
     page.mainFrame().setHtml(tip)
     loop.exec_()
     shown = page.mainFrame().evaluateJavaScript(

@@ -33,7 +33,7 @@ def chips_of(
     scenes: tuple[Scene, Scene],
     servers: ServerOptions | None = None,
 ) -> Chips:
-    """Return JPEGs of both dates of the largest changes, by their ids, with the outline drawn in.
+    """Return JPEGs of both dates of the largest changes, by their ids; in those at full detail with the outline.
 
     Args:
         report: the changes and the run record.
@@ -70,7 +70,8 @@ def _chip(date: Image.Image, outline: MultiPolygon, window: Window) -> bytes:
     chip = Image.new("RGB", size, "white")
     chip.paste(shown, mask=shown.getchannel("A"))
     pen = ImageDraw.Draw(chip)
-    for polygon in outline.geoms:
+    # In a reduced picture lines would hide what they go around.
+    for polygon in outline.geoms if scale >= 1 else ():
         for ring in (polygon.exterior, *polygon.interiors):
             corners = [((x - window.col_off) * scale, (y - window.row_off) * scale) for x, y in ring.coords]
             pen.line(corners, fill=_LINE, width=1)

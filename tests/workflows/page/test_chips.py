@@ -42,9 +42,9 @@ def test_a_chip_shows_its_change_in_the_middle_with_its_outline(made, tmp_path):
     assert after[middle].mean() == pytest.approx(240, abs=6)
     assert before[middle].mean() == pytest.approx(GROUND, abs=6)
     assert after[corner].mean() == pytest.approx(GROUND, abs=8)
-    yellow = (before[..., 0] - before[..., 2] > 60).sum()
+    yellow, large = (before[..., 0] - before[..., 2] > 60).sum(), pixels(chips[2][1])
     assert 200 < yellow < 1500, "a thin line around it"
-    large = pixels(chips[2][1])
+    assert (large[..., 0] - large[..., 2] <= 60).all(), "none where it would hide what it goes around"
     assert max(large.shape) == SIDE and large[2:4, 40:].mean() > 230, "white where there is no data"
     assert all(max(pixels(one).shape) == SIDE for one in chips[3])
 
