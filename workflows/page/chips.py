@@ -33,7 +33,7 @@ def chips_of(
     scenes: tuple[Scene, Scene],
     servers: ServerOptions | None = None,
 ) -> Chips:
-    """Return JPEGs of both dates of the largest changes, by their ids; in those at full detail with the outline.
+    """Return JPEGs of both dates of the largest changes, by their ids; at full detail with the outline.
 
     Args:
         report: the changes and the run record.
