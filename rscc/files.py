@@ -21,8 +21,8 @@ def atomic_write(*targets: Path, alone: bool = False) -> Iterator[tuple[Path, ..
     """Yield a name to write each of some files or folders under, beside it; at the end they are renamed.
 
     All are complete, the files on disk, before the first is renamed, in the order given: the last one there
-    means that all are. A folder that is there gives way. On any error, here or in the block, no target was
-    touched before the first renaming, and what was written is removed.
+    means that all are. A folder that is there gives way, whole. On any error, here or in the block, no target
+    was touched before the first renaming, and what was written is removed.
 
     Args:
         targets: what is to be written.
@@ -39,9 +39,10 @@ def atomic_write(*targets: Path, alone: bool = False) -> Iterator[tuple[Path, ..
                 with draft.open("rb+") as file:
                     os.fsync(file.fileno())
         for draft, target in zip(drafts, targets, strict=True):
-            if draft.is_dir():
-                shutil.rmtree(target, ignore_errors=True)
-            draft.replace(target)
+            if target.is_dir() and draft.is_dir():
+                _exchange(draft, target)
+            else:
+                draft.replace(target)
     finally:
         for draft in drafts:
             _remove(draft)
@@ -66,6 +67,19 @@ def parsed_json(text: str | bytes) -> Any:
 
 def _refused(constant: str) -> None:
     raise ValueError(f"{constant} is no number of JSON")
+
+
+def _exchange(draft: Path, target: Path) -> None:
+    """Put one folder in the place of another, which comes back where that fails."""
+    old = draft.with_name(f"{draft.name}.old")
+    _remove(old)
+    target.replace(old)
+    try:
+        draft.replace(target)
+    except BaseException:
+        old.replace(target)
+        raise
+    _remove(old)
 
 
 def _remove(path: Path) -> None:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import random
 import warnings
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pytest
+import rasterio
 from archive_rows import change
 from fakes import BrightnessCaptioner
-from qgis_check import draw, look, qgis_is_there
+from qgis_check import draw, look, qgis_is_there, run_script
 from rasterio.errors import NotGeoreferencedWarning
 from scene_pairs import make_pair
 
 from workflows import ChangeReport, SceneOptions, caption_scene
+from workflows.page.chips import chips_of
 from workflows.report.expressions import LONGEST
 from workflows.report.qgis import COLOURS, FILL_ALPHA, SENTENCES, SUMMARIES
 
@@ -23,6 +27,7 @@ pytestmark = [
     pytest.mark.qgis,
     pytest.mark.skipif(not qgis_is_there(), reason="the system has no QGIS for Python (python3-qgis)"),
 ]
+TIP = Path(__file__).parents[1] / "support" / "qgis_tip.py"
 CASES = (
     ({"came": ("building", "road"), "gone": ("trees",), "direction": "appeared"}, "building appeared"),
     ({"gone": ("road",), "direction": "disappeared", "count": 3}, "road disappeared"),
@@ -124,6 +129,33 @@ def test_what_strangers_wrote_stays_text(tmp_path):
         assert "[%" not in said["tip"] and rows["what"] == "not stated"
         if text.isprintable() and len(text) < LONGEST / 2:
             assert label == text and rows["scenes"] == f"{text} → b.tif"
+
+
+def test_a_map_tip_shows_both_dates_of_a_change(tmp_path):
+    pair = make_pair(tmp_path, [(30, 40, 40, 50, 240)])
+    report = caption_scene(pair.before, pair.after, BrightnessCaptioner())
+    chips = chips_of(report, tmp_path / "r.gpkg", (pair.before, pair.after))
+    path = report.write(tmp_path / "r.gpkg", chips=chips)
+    told = run_script(TIP, f"{path}|layername=changes", tmp_path / "tip.png")
+    assert told["widths"] == [128, 128], "QGIS made pictures of them"
+    with rasterio.open(tmp_path / "tip.png") as file:
+        shown = np.moveaxis(file.read([1, 2, 3]), 0, -1).astype(int)
+    grey = np.abs(shown - 100).max(2) < 20
+    bright = np.abs(shown - 240).max(2) < 8
+    # The chip before is ground alone, that after has the bright rectangle in it.
+    assert grey.sum() > 128 * 128 and bright.sum() > 128 * 128 / 3
+    assert "brighter" in told["tip"] or report.changes[0].caption in told["tip"]
+
+
+@pytest.mark.parametrize("hostile", ['"><script>alert(1)</script>', b'"> onerror=', "[% 1 + 1 %]"])
+def test_a_chip_that_is_no_picture_stays_in_its_attribute(kinds, tmp_path, hostile):
+    given = hostile if isinstance(hostile, bytes) else hostile.encode()
+    path = kinds.write(tmp_path / "r.gpkg", chips={1: (given, given)})
+    (tip, *others) = [said["tip"] for said in look(f"{path}|layername=changes")["said"]]
+    encoded = base64.b64encode(given).decode()
+    image = f'<img src="data:image/jpeg;base64,{encoded}"> '
+    assert tip.count(image) == 2 and "alert" not in tip and not any("<img" in other for other in others)
+    Cells.of(tip.replace(image, ""))
 
 
 class Cells(HTMLParser):

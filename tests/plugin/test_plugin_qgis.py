@@ -8,9 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import geopandas
 import pyogrio
 import pytest
-from qgis_check import environment, qgis_is_there, run_script
+from make_demo_scene import make_scene
+from qgis_check import environment, look, qgis_is_there, run_script
 from scene_pairs import make_pair
 
 pytestmark = [
@@ -27,13 +29,7 @@ PAUSE = 0.1
 @pytest.fixture(scope="module")
 def home(tmp_path_factory, repository):
     """A home with a QGIS profile that has the plugin; in ``bin`` the command with a fake model."""
-    home = tmp_path_factory.mktemp("home")
-    plugins = home / "profiles/default/python/plugins"
-    plugins.mkdir(parents=True)
-    (plugins / "rscc_changes").symlink_to(repository / "qgis_plugin/rscc_changes")
-    settings = home / "profiles/default/QGIS/QGIS3.ini"
-    settings.parent.mkdir()
-    settings.write_text("[PythonPlugins]\nrscc_changes=true\n")
+    home = profile(tmp_path_factory.mktemp("home"), repository)
     script = home / "bin/rscc"
     script.parent.mkdir()
     paths = f"{repository}{os.pathsep}{repository}/tests/support"
@@ -46,6 +42,17 @@ def home(tmp_path_factory, repository):
     )
     script.chmod(0o755)
     make_pair(home, [(10, 10, 30, 50, 200), (60, 120, 30, 50, 170)])
+    return home
+
+
+def profile(home, repository):
+    """Make a QGIS profile with the plugin in a folder; return the folder."""
+    plugins = home / "profiles/default/python/plugins"
+    plugins.mkdir(parents=True)
+    (plugins / "rscc_changes").symlink_to(repository / "qgis_plugin/rscc_changes")
+    settings = home / "profiles/default/QGIS/QGIS3.ini"
+    settings.parent.mkdir()
+    settings.write_text("[PythonPlugins]\nrscc_changes=true\n")
     return home
 
 
@@ -82,6 +89,40 @@ def test_qgis_process_captions_a_pair_with_progress(home, variables):
     assert "0...10..." in out and "100 - done" in out and "tiles" in out and "captions" in out
     assert f"OUTPUT:\t{home}/p.gpkg" in out and "CHANGES:\t2" in out
     assert pyogrio.read_info(home / "p.gpkg", layer="changes")["features"] == 2
+
+
+@needs_process
+def test_the_installed_command_and_a_real_model_caption_the_demo(tmp_path, variables, repository):
+    command = Path(sys.executable).with_name("rscc")
+    if not command.is_file():
+        pytest.skip("rscc is not installed beside this Python: pip install -e .")
+    home = profile(tmp_path, repository)
+    (home / "bin").mkdir()
+    (home / "bin/rscc").symlink_to(command)
+    for name in ("HOME", "QGIS_CUSTOM_CONFIG_PATH"):
+        variables.setenv(name, str(home))
+    variables.setenv("PATH", f"{home}/bin:/usr/bin:/bin")
+    scene = make_scene(home)
+    report = home / "changes.gpkg"
+    code, out, err = process(
+        "rscc:caption",
+        f"--BEFORE={scene.before}",
+        f"--AFTER={scene.after}",
+        "--MODEL=rscc-small",
+        f"--OUTPUT={report}",
+    )
+    assert code == 0, out + err
+    changes = geopandas.read_file(report, layer="changes")
+    assert f"CHANGES:\t{len(changes)}" in out and set(changes["model"]) == {"rscc-small"}
+    # The estate of the demo: told as houses, in the place where it is.
+    largest = changes.loc[changes["area_m2"].idxmax()]
+    assert "house" in largest["caption"] and largest["direction"] == "appeared"
+    truth = geopandas.read_file(scene.truth_polygons).to_crs(changes.crs)
+    villas = truth[truth["class"] == "villa"]
+    assert villas.intersects(largest.geometry).mean() > 0.5
+    layer = look(f"{report}|layername=changes")
+    assert layer["style_loaded"] and "building appeared" in [said["category"] for said in layer["said"]]
+    assert largest["caption"] in "".join(said["tip"] for said in layer["said"])
 
 
 @needs_process

@@ -73,6 +73,21 @@ def test_what_a_killed_writer_left_is_taken_away(tmp_path, name):
     assert set(contents(tmp_path).values()) == {"newer"}
 
 
+def test_an_old_folder_comes_back_where_its_successor_cannot_have_its_name(tmp_path, monkeypatch):
+    write(tmp_path / "folder", "old")
+    own = os.replace
+
+    def refused(source, target):
+        if os.path.basename(target) == "folder" and os.fspath(source).endswith(".tmp"):
+            raise OSError("no")
+        own(source, target)
+
+    monkeypatch.setattr(os, "replace", refused)
+    with pytest.raises(OSError, match="no"), atomic_write(tmp_path / "folder") as (draft,):
+        write(draft, "new")
+    assert contents(tmp_path) == {"folder/content": "old"}
+
+
 def test_two_writers_at_once_have_drafts_of_their_own(tmp_path):
     with atomic_write(tmp_path / "file") as (one,), atomic_write(tmp_path / "file") as (two,):
         one.write_text("one")

@@ -12,6 +12,7 @@ from scene_pairs import MadePair, make_pair
 from shapely.geometry import Polygon
 
 from tiling import transformer
+from workflows.page.folder import write_page_folder
 from workflows.page.page import write_page
 from workflows.report.change import Change
 from workflows.report.geojson import rounded
@@ -92,11 +93,18 @@ def made_report(pair: MadePair, changes: list[Change], **run: Any) -> ChangeRepo
 def made_page(
     folder: Path, changes: list[Change], *, size: tuple[int, int] = (300, 420), **values: Any
 ) -> MadePage:
-    """Write scenes, report and page of some changes; ``values`` are those of :func:`write_page`."""
-    pair = make_pair(folder, [(60, 60, 40, 40, 240)], size=size)
+    """Write scenes, report and page of some changes; ``values`` are those of :func:`write_page`.
+
+    With ``as_folder`` the page is the folder ``page``.
+    """
+    rectangles = values.pop("rectangles", [(60, 60, 40, 40, 240)])
+    pair = make_pair(folder, rectangles, size=size, nodata_rows=values.pop("nodata_rows", 0))
     run = {name: values.pop(name) for name in ("warnings",) if name in values}
     report = made_report(pair, changes, **run)
     source = report.write(folder / values.pop("name", "report.geojson"))
-    page = folder / "page.html"
-    write_page(report, source, page, **values)
+    if values.pop("as_folder", False):
+        page = write_page_folder(report, source, folder / "page", **values)
+    else:
+        page = folder / "page.html"
+        write_page(report, source, page, **values)
     return MadePage(pair, report, source, page)

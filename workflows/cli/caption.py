@@ -15,6 +15,7 @@ from workflows.cli.options import (
     BeforeArgument,
     Debug,
     DeviceOption,
+    HtmlFolderOption,
     HtmlSizeOption,
     JsonOption,
     ModelOption,
@@ -53,6 +54,7 @@ def caption(
         ),
     ] = None,
     html_size: HtmlSizeOption = "8MB",
+    html_folder: HtmlFolderOption = None,
     model: ModelOption = "rscc-base",
     device: DeviceOption = "auto",
     isolate: Annotated[
@@ -78,12 +80,19 @@ def caption(
     # What can be refused is refused before the model is loaded and the work starts.
     target = check_output(output or _default_output(after), overwrite, (before, after))
     size = read_size(html_size, "--html-size")
+    if isolate and (html is not None or html_folder is not None):
+        raise OptionInvalid(
+            "--html and --html-folder read the scenes here; with --isolate, make the page by rscc convert"
+        )
     if html is not None:
         from workflows.page.page import check_page, write_page
 
-        if isolate:
-            raise OptionInvalid("--html reads the scenes here; with --isolate, make the page by rscc convert")
         check_page(html, overwrite, (before, after), size)
+    if html_folder is not None:
+        from workflows.page.folder import check_page_folder, write_page_folder
+
+        outputs = [target, *([] if html is None else [html])]
+        check_page_folder(html_folder, overwrite, (before, after, *outputs))
     if isolate:
         from workflows.engines.alone import caption_alone
         from workflows.engines.tasks import ModelSource
@@ -94,23 +103,40 @@ def caption(
         captioner = context.obj.load_captioner(model, device)
         with shown_progress(progress, quiet) as update:
             report = caption_scene(*scenes, captioner, options, update)
-    report.write(target, overwrite)
+    warnings = list(report.run["warnings"])
+    chips = None
+    if target.suffix.lower() == ".gpkg" and not isolate:
+        from tiling import TilingError
+        from workflows.page.chips import chips_of
+
+        try:
+            chips = chips_of(report, target, scenes)
+        except TilingError as error:
+            # What was found is worth more than its pictures.
+            warnings.append(f"map tips have no pictures: {error}")
+    report.write(target, overwrite, chips)
     if html is not None:
         with shown_progress(progress, quiet) as update:
             write_page(report, target, html, scenes=scenes, size=size, overwrite=overwrite, progress=update)
-    show_warnings(report.run["warnings"], progress)
+    page = None
+    if html_folder is not None:
+        with shown_progress(progress, quiet) as update:
+            page = write_page_folder(
+                report, target, html_folder, scenes=scenes, overwrite=overwrite, progress=update
+            )
+    show_warnings(warnings, progress)
     style = style_path(target)
     facts = {
         "output": str(target),
         "style": None if style is None else str(style),
         "html": None if html is None else str(html),
+        "html_folder": None if html_folder is None else str(html_folder),
         "changes": len(report.changes),
         "area_m2": round(report.area_m2, 2),
         "run": report.run,
     }
     lines = [summary(report.run, len(report.changes), report.area_m2, target)]
-    if html is not None:
-        lines.append(f"page    {html} (open it in a browser)")
+    lines += [f"page    {file} (open it in a browser)" for file in (html, page) if file is not None]
     text = "\n".join([*lines, "", report.run["summary"]["text"]])
     show_result(text, facts, progress, quiet=quiet, as_json=as_json)
 

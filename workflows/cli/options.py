@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from functools import cache, wraps
+from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
 
 import typer
@@ -71,6 +72,14 @@ AfterArgument = Annotated[
 HtmlSizeOption = Annotated[
     str,
     typer.Option("--html-size", metavar="SIZE", help="What the page may take, pictures and all: 8MB, 20MB."),
+]
+HtmlFolderOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--html-folder",
+        metavar="DIR",
+        help="Write the page as a folder, with both scenes at full detail as files beside it.",
+    ),
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no summary.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print a machine-readable summary on stdout.")]

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from workflows.store.ledger_rows import LedgerRow
 
 STAC_VERSION = "1.1.0"
+PROCESSING = "https://stac-extensions.github.io/processing/v1.2.0/schema.json"
+# What that extension calls results of a model.
+_LEVEL = "L4"
 # An item must say when; these bounds say that nothing is known of the one date or the other.
 _EVER, _STILL = "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"
 _JSON, _GEOJSON = "application/json", "application/geo+json"
@@ -28,8 +31,9 @@ def stac_item(row: LedgerRow, report: Mapping[str, Any]) -> dict[str, Any]:
     """Return the item of a pair, which lies beside its ``report``, a feature collection.
 
     It has the same content whoever did the pair and however long it took, and nothing that the table may say
-    otherwise later without the pair being done anew, as its site. Its geometry is
-    :func:`pair_geometry`; its time runs from the beginning of the date before to the end of the date after.
+    otherwise later without the pair being done anew, as its site. So it does not tell when it was processed,
+    which the run record does. Its geometry is :func:`pair_geometry`; its time runs from the beginning of the
+    date before to the end of the date after.
     """
     run = report["rscc"]
     geometry = pair_geometry(row, report)
@@ -41,6 +45,11 @@ def stac_item(row: LedgerRow, report: Mapping[str, Any]) -> dict[str, Any]:
         "start_datetime": start,
         "end_datetime": end,
         "gsd": run["tiling"]["gsd"],
+        "processing:level": _LEVEL,
+        "processing:lineage": (
+            f"What changed between two scenes, found and described by {model['name']} {model['version']}"
+        ),
+        "processing:software": dict(run["versions"]),
         "rscc:changes": len(report["features"]),
         "rscc:area_m2": round(sum(f["properties"]["area_m2"] for f in report["features"]), 2),
         "rscc:before": run["inputs"]["before"]["path"],
@@ -52,7 +61,7 @@ def stac_item(row: LedgerRow, report: Mapping[str, Any]) -> dict[str, Any]:
     item: dict[str, Any] = {
         "type": "Feature",
         "stac_version": STAC_VERSION,
-        "stac_extensions": [],
+        "stac_extensions": [PROCESSING],
         "id": row.pair,
         "geometry": None if geometry is None else geometry_member(geometry),
         "properties": properties,

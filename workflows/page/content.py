@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,6 @@ import shapely
 from shapely.geometry import MultiPolygon, shape
 
 from tiling import Window
-from workflows.page.imagery import Imagery, Picture, data_address
 from workflows.page.template import legible
 from workflows.report.change import Change, feature_of
 from workflows.report.formats import text_in
@@ -71,10 +71,35 @@ def report_content(
     return {key: legible(value) for key, value in content.items()}
 
 
-def imagery_content(imagery: Imagery, window: Window) -> dict[str, Any]:
-    """Return the pictures of a page and where they lie."""
+@dataclass(frozen=True)
+class PlacedPicture:
+    """A part of the ground on both dates, where a page finds it.
 
-    def placed(picture: Picture) -> dict[str, Any]:
+    Attributes:
+        window: the pixels of the working grid that it shows.
+        reduced: how many of them there are to one of its own, a side; 1 at full detail.
+        before, after: addresses, as seen from the page.
+    """
+
+    window: Window
+    reduced: float
+    before: str
+    after: str
+
+
+def imagery_content(
+    whole: PlacedPicture, parts: Iterable[PlacedPicture], window: Window, reduced: float
+) -> dict[str, Any]:
+    """Return the pictures of a page and where they lie.
+
+    Args:
+        whole: of all that is shown.
+        parts: in more detail.
+        window: the pixels of the working grid that are shown; the page counts from its corner.
+        reduced: how many of them there are to one of the pictures, a side, where no change is near.
+    """
+
+    def placed(picture: PlacedPicture) -> dict[str, Any]:
         return {
             "box": [
                 picture.window.col_off - window.col_off,
@@ -82,14 +107,15 @@ def imagery_content(imagery: Imagery, window: Window) -> dict[str, Any]:
                 picture.window.width,
                 picture.window.height,
             ],
-            "before": data_address(picture.before),
-            "after": data_address(picture.after),
+            "reduced": round(picture.reduced, 3),
+            "before": picture.before,
+            "after": picture.after,
         }
 
     return {
-        "whole": placed(imagery.whole),
-        "parts": [placed(part) for part in imagery.parts],
-        "reduced": round(imagery.whole.reduced, 3),
+        "whole": placed(whole),
+        "parts": [placed(part) for part in parts],
+        "reduced": round(reduced, 3),
     }
 
 

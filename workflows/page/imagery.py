@@ -48,22 +48,19 @@ class Picture:
         window: the pixels of the working grid that it shows.
         size: its own width and height in pixels.
         before, after: WebP.
+        reduced: how many pixels of the working grid there are to one of it, a side; 1 at full detail.
     """
 
     window: Window
     size: tuple[int, int]
     before: bytes
     after: bytes
+    reduced: float
 
     @property
     def bytes_as_text(self) -> int:
         """What it takes in a page."""
         return round((len(self.before) + len(self.after)) * AS_TEXT) + BESIDE
-
-    @property
-    def reduced(self) -> float:
-        """How many pixels of the working grid there are to one of the picture, a side; 1 at full detail."""
-        return self.window.width / self.size[0]
 
 
 @dataclass(frozen=True)
@@ -94,8 +91,8 @@ def imagery_of(
     Raises:
         SceneDamaged: pixels of a file cannot be decoded.
     """
-    dates = _reduced(pair, window, _reduction(window), progress)
-    whole = _picture(window, dates)
+    dates, reduced = read_whole(pair, window, progress)
+    whole = picture_of(window, dates, reduced)
     if whole.reduced == 1 and whole.bytes_as_text <= most:
         return Imagery(whole)
     if whole.bytes_as_text > (share := most * (WHOLE_SHARE if outlines else 1)):
@@ -113,7 +110,7 @@ def _shrunk(whole: Picture, dates: Dates, share: float) -> Picture:
         scale = wanted if fits < wanted < fails else (fits + fails) / 2
         width, height = (max(1, round(side * scale)) for side in whole.size)
         before, after = (date.resize((width, height), Image.Resampling.BOX) for date in dates)
-        made = _picture(whole.window, (before, after))
+        made = picture_of(whole.window, (before, after), whole.window.width / width)
         if made.bytes_as_text > share:
             fails = scale
             continue
@@ -123,28 +120,46 @@ def _shrunk(whole: Picture, dates: Dates, share: float) -> Picture:
     return best or made
 
 
-def _reduction(window: Window) -> int:
-    """Return by how many pixels a side the whole ground is reduced at least."""
+def read_whole(pair: ScenePair, window: Window, progress: Progress | None = None) -> tuple[Dates, int]:
+    """Return both dates of the whole ground, and how many pixels there are to one of them, a side.
+
+    Raises:
+        SceneDamaged: pixels of a file cannot be decoded.
+    """
     by_area = math.ceil(math.sqrt(window.width * window.height / MOST_PIXELS))
-    return max(1, by_area, math.ceil(max(window.width, window.height) / MOST_SIDE))
+    by = max(1, by_area, math.ceil(max(window.width, window.height) / MOST_SIDE))
+    return read_reduced(pair, window, by, progress), by
 
 
-def _reduced(pair: ScenePair, window: Window, by: int, progress: Progress | None) -> Dates:
-    """Return both dates of a window, each pixel the mean of ``by`` x ``by`` valid ones."""
+def read_reduced(pair: ScenePair, window: Window, by: int, progress: Progress | None = None) -> Dates:
+    """Return both dates of a window of any size, each pixel the mean of ``by`` x ``by`` valid ones.
+
+    Raises:
+        SceneDamaged: pixels of a file cannot be decoded.
+    """
     size = (math.ceil(window.width / by), math.ceil(window.height / by))
     dates = (Image.new("RGBA", size), Image.new("RGBA", size))
     step = by * max(1, READ // by)
     corners = [(col, row) for row in range(0, window.height, step) for col in range(0, window.width, step)]
     for done, (col, row) in enumerate(corners, start=1):
         block = Window(window.col_off + col, window.row_off + row, step, step).intersection(window)
-        for date, image in zip(dates, _read(pair, block, by), strict=True):
+        for date, image in zip(dates, read_dates(pair, block, by), strict=True):
             date.paste(image, (col // by, row // by))
         tell(progress, "page", done, len(corners))
     return dates
 
 
-def _read(pair: ScenePair, window: Window, by: int) -> Dates:
-    """Return both dates of a small window, reduced."""
+def finer_than(reduced: float) -> list[int]:
+    """Return by how many pixels a side what is sharper than a picture of the whole ground is reduced."""
+    return [2**power for power in range(32) if 2 ** (power + 0.5) <= reduced]
+
+
+def read_dates(pair: ScenePair, window: Window, by: int) -> Dates:
+    """Return both dates of a small window, each pixel the mean of ``by`` x ``by`` valid ones.
+
+    Raises:
+        SceneDamaged: pixels of a file cannot be decoded.
+    """
     rows, cols = math.ceil(window.height / by), math.ceil(window.width / by)
     padded = Window(window.col_off, window.row_off, cols * by, rows * by)
     before, after, valid = pair.read(padded)
@@ -174,16 +189,16 @@ def _parts(
         Window(window.col_off + col * PART, window.row_off + row * PART, PART, PART).intersection(window)
         for row, col in places
     ]
-    sizes = [2**power for power in range(32) if 2 ** (power + 0.5) <= reduced]
+    sizes = finer_than(reduced)
     if not blocks or not sizes:
         return
     samples = blocks[:: math.ceil(len(blocks) / _SAMPLES)]
     for by in sizes:
-        taken = [_picture(block, _read(pair, block, by)).bytes_as_text for block in samples]
+        taken = [picture_of(block, read_dates(pair, block, by), by).bytes_as_text for block in samples]
         if sum(taken) / len(taken) * len(blocks) <= most:
             break
     for block in blocks:
-        picture = _picture(block, _read(pair, block, by))
+        picture = picture_of(block, read_dates(pair, block, by), by)
         if picture.bytes_as_text > most:
             return
         most -= picture.bytes_as_text
@@ -207,9 +222,10 @@ def _places(window: Window, outline: MultiPolygon) -> Iterator[tuple[int, int]]:
         yield from ((row, col) for row in rows for col in cols)
 
 
-def _picture(window: Window, dates: Dates) -> Picture:
+def picture_of(window: Window, dates: Dates, reduced: float) -> Picture:
+    """Return both dates of a window as files."""
     before, after = map(_encoded, dates)
-    return Picture(window, dates[0].size, before, after)
+    return Picture(window, dates[0].size, before, after, reduced)
 
 
 def _encoded(image: Image.Image) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import shapely
@@ -13,8 +14,8 @@ from workflows.errors import OptionInvalid
 from workflows.files import write_together
 from workflows.inspection.event import ReportedRun, outlines_on
 from workflows.options import ServerOptions
-from workflows.page.content import imagery_content, report_content
-from workflows.page.imagery import imagery_of
+from workflows.page.content import PlacedPicture, imagery_content, report_content
+from workflows.page.imagery import Picture, data_address, imagery_of
 from workflows.page.template import Template, check_page_name, data_text
 from workflows.progress import Progress
 from workflows.report.report import ChangeReport
@@ -27,7 +28,7 @@ SIZE, LEAST_SIZE = 8 * MB, MB // 2
 LEAST_IMAGERY = MB // 4
 # Pixels around the changes that lie at the edge of what was searched.
 EDGE = 32
-_TEMPLATE = Template(
+TEMPLATE = Template(
     "page.html",
     ("page.css",),
     (
@@ -81,14 +82,23 @@ def write_page(
         ReportInvalid: the report is damaged where it says which scenes were read, and how.
         WorkflowError: as :func:`check_page`; nothing is left behind then.
     """
-    run = ReportedRun(source, report.run)
-    if servers is None:
-        servers = ServerOptions(allow_hosts=() if scenes is None else None)
     path = check_page(path, overwrite, (source,), size)
-    with bounded_cache(), run.opened(scenes or run.scenes(), servers) as pair:
+    with opened_scenes(report, source, scenes, servers) as pair:
         chunks = list(page_of(report, pair, source, size, progress))
     write_together({path: chunks})
     return sum(len(chunk.encode()) for chunk in chunks)
+
+
+@contextmanager
+def opened_scenes(
+    report: ChangeReport, source: Path, scenes: tuple[Scene, Scene] | None, servers: ServerOptions | None
+) -> Iterator[ScenePair]:
+    """Open the scenes of a report as they were searched; arguments and errors as in :func:`write_page`."""
+    run = ReportedRun(source, report.run)
+    if servers is None:
+        servers = ServerOptions(allow_hosts=() if scenes is None else None)
+    with bounded_cache(), run.opened(scenes or run.scenes(), servers) as pair:
+        yield pair
 
 
 def page_of(
@@ -100,15 +110,36 @@ def page_of(
         NoOverlap: a change does not lie on the ground that both scenes show.
         SceneDamaged: pixels of a file cannot be decoded.
     """
+    window, outlines, words = shown_report(report, pair, source)
+    left = max(
+        size - sum(len(chunk.encode()) for chunk in TEMPLATE.joined(data=words, imagery="")), LEAST_IMAGERY
+    )
+    imagery = imagery_of(pair, window, outlines, left, progress)
+    content = imagery_content(
+        _within(imagery.whole), map(_within, imagery.parts), window, imagery.whole.reduced
+    )
+    yield from TEMPLATE.joined(data=words, imagery=data_text(content))
+
+
+def shown_report(
+    report: ChangeReport, pair: ScenePair, source: Path
+) -> tuple[Window, list[MultiPolygon], str]:
+    """Return the pixels that a page shows, the outlines in them, and everything but the pictures as a text.
+
+    Raises:
+        NoOverlap: a change does not lie on the ground that both scenes show.
+    """
     outlines = outlines_on(pair, report, source)
     window = _shown(pair, outlines)
     content = report_content(report, outlines, window, round(float(pair.grid.gsd), 4), source.name)
-    words = data_text(content)
-    left = max(
-        size - sum(len(chunk.encode()) for chunk in _TEMPLATE.joined(data=words, imagery="")), LEAST_IMAGERY
+    return window, outlines, data_text(content)
+
+
+def _within(picture: Picture) -> PlacedPicture:
+    """Return a picture that is written out in the page."""
+    return PlacedPicture(
+        picture.window, picture.reduced, data_address(picture.before), data_address(picture.after)
     )
-    imagery = imagery_of(pair, window, outlines, left, progress)
-    yield from _TEMPLATE.joined(data=words, imagery=data_text(imagery_content(imagery, window)))
 
 
 def _shown(pair: ScenePair, outlines: list[MultiPolygon]) -> Window:

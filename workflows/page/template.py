@@ -1,7 +1,7 @@
 """One HTML file from files of this room, with a policy that lets nothing else in.
 
-A page makes no request. Its policy names the one style and the one script by their hashes; what comes from
-other people is data that only the script reads, and shows as text.
+A page asks nothing of any server. Its policy names the one style and the one script by their hashes; what
+comes from other people is data that only the script reads, and shows as text.
 """
 
 from __future__ import annotations
@@ -32,11 +32,13 @@ class Template:
     Attributes:
         page: the HTML, with ``[[policy]]``, ``[[style]]``, ``[[script]]`` and names of texts of data.
         styles, scripts: what its one style and its one script are joined from, in this order.
+        pictures: where they may come from, in the words of the policy: out of the page itself, or beside it.
     """
 
     page: str
     styles: tuple[str, ...]
     scripts: tuple[str, ...]
+    pictures: str = "data:"
 
     def joined(self, **data: str) -> Iterator[str]:
         """Yield a page from its parts; ``data`` are texts of :func:`data_text`, by name."""
@@ -52,7 +54,7 @@ class Template:
         policy = "; ".join(
             (
                 "default-src 'none'",
-                "img-src data:",
+                f"img-src {self.pictures}",
                 f"style-src '{_hash(style)}'",
                 f"script-src '{_hash(script)}'",
                 "base-uri 'none'",

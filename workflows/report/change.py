@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import Field, dataclass, fields
 from functools import cache
 from types import NoneType
@@ -16,6 +17,8 @@ LARGE_BUILDING = 450.0
 # No number of a report is larger, and no format takes larger whole ones.
 _LARGEST = 2.0**53
 _TEXTS = tuple[str, ...]
+Chips = Mapping[int, tuple[bytes, bytes]]
+"""Small pictures of changes before and after, JPEG, by the ids of the changes."""
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,8 @@ DIRECTIONS = ("appeared", "disappeared", "replaced")
 LONGEST = 300
 # First the sign that stands in the others. Bracket and percent sign begin an expression in a template.
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "''": "&#39;", "[": "&#91;", "%": "&#37;"}
+CHIP_FIELDS = ("chip_before", "chip_after")
+"""Pictures of a change, JPEG: columns of a GeoPackage that was written with the scenes at hand."""
 _UNKNOWN = "not stated"
 
 
@@ -63,7 +65,17 @@ def map_tip() -> str:
         f"<tr><td><i>{name}</i></td><td>{_shown(expression)}</td></tr>" for name, expression in rows.items()
     )
     caption = _shown('"caption"')
-    return f'<div style="width:22em"><p><b>{caption}</b></p><table>{cells}</table></div>'
+    chips = "".join(map(_picture, CHIP_FIELDS))
+    return f'<div style="width:22em"><p><b>{caption}</b></p>{chips}<table>{cells}</table></div>'
+
+
+def _picture(field: str) -> str:
+    """Return a part of HTML that shows the picture in a field; nothing where the layer has no such field.
+
+    Letters of base64 end no attribute, whatever the field holds.
+    """
+    start, end = (_quoted(text) for text in ('<img src="data:image/jpeg;base64,', '"> '))
+    return f"[% coalesce({start} || to_base64(attribute({_quoted(field)})) || {end}, '') %]"
 
 
 def _listed(field: str) -> str:

@@ -22,7 +22,8 @@ from shapely.geometry import MultiPolygon, Polygon, shape
 
 from tiling import ReprojectionFailed, geodesic_area_m2, transformer
 from workflows.report import geopackage
-from workflows.report.change import Change, feature_of
+from workflows.report.change import Change, Chips, feature_of
+from workflows.report.expressions import CHIP_FIELDS
 from workflows.report.geojson import json_text, parts_of
 from workflows.report.parquet import CRS, GROUP, PLAIN_SCHEMA, REPORT_SCHEMA, ChangeTable, change_row
 from workflows.report.qgis import qgis_style
@@ -31,17 +32,19 @@ Run = Mapping[str, Any]
 Row = dict[str, Any]
 _GEOMETRY = pa.field(geopackage.GEOMETRY, pa.binary())
 _CHANGES = pa.schema([PLAIN_SCHEMA.field(name) for name in PLAIN_SCHEMA.names if name in REPORT_SCHEMA.names])
+_WITH_CHIPS = pa.schema([*((name, pa.binary()) for name in CHIP_FIELDS), *_CHANGES])
 _OUTLINES = pa.schema([("change", pa.int64()), ("outline", pa.int64()), ("area_m2", pa.float64()), _GEOMETRY])
 _SEEN = ("before", "after", "date_before", "date_after", "model", "model_version")
 _FOOTPRINT = pa.schema([*((name, pa.string()) for name in _SEEN), _GEOMETRY])
 
 
 def content_of(
-    path: Path, changes: Sequence[Change], run: Run
+    path: Path, changes: Sequence[Change], run: Run, chips: Chips | None = None
 ) -> Iterable[str] | Callable[[Path], None] | None:
     """Return what a report at ``path`` holds: its text, or what writes it to a path; None for GeoJSON.
 
     Each feature is made when it is written: as plain values all together would take many times the memory.
+    Only a GeoPackage has room for ``chips``.
     """
     match path.suffix.lower():
         case ".geojsonl":
@@ -51,7 +54,7 @@ def content_of(
         case ".fgb":
             return partial(_write_flatgeobuf, changes)
         case ".gpkg":
-            return partial(_write_geopackage, changes, run)
+            return partial(_write_geopackage, changes, run, chips or {})
     return None
 
 
@@ -74,19 +77,20 @@ def _write_flatgeobuf(changes: Sequence[Change], path: Path) -> None:
         )
 
 
-def _write_geopackage(changes: Sequence[Change], run: Run, path: Path) -> None:
+def _write_geopackage(changes: Sequence[Change], run: Run, chips: Chips, path: Path) -> None:
+    schema, rows = (_WITH_CHIPS, partial(_row_with_chips, chips)) if chips else (_CHANGES, _row)
     crs = grid_crs(changes, run)
     to_grid = transformer(CRS, crs).transform
     about = {"rscc": json.dumps(run, ensure_ascii=False)}
     with _named_by_format(path, "changes.gpkg") as file:
-        for name, schema, rows, description in (
-            ("changes", _CHANGES, map(_row, changes), "Changed places with their captions"),
+        for name, columns, content, description in (
+            ("changes", schema, map(rows, changes), "Changed places with their captions"),
             ("outlines", _OUTLINES, _outlines(changes), "The outlines of each change, one by one"),
             ("footprint", _FOOTPRINT, _footprint(run), "The ground that both scenes show"),
         ):
-            batches = _batches(schema, rows, to_grid)
+            batches = _batches(columns, content, to_grid)
             geopackage.write_layer(
-                file, name, schema, batches, crs=crs, description=description, metadata=about
+                file, name, columns, batches, crs=crs, description=description, metadata=about
             )
         geopackage.write_styles(file, {"changes": qgis_style()})
 
@@ -107,6 +111,10 @@ def _row(change: Change) -> Row:
         for name, value in feature["properties"].items()
     }
     return {**values, geopackage.GEOMETRY: shape(feature["geometry"])}
+
+
+def _row_with_chips(chips: Chips, change: Change) -> Row:
+    return {**_row(change), **dict(zip(CHIP_FIELDS, chips.get(change.id, (None, None)), strict=True))}
 
 
 def _outlines(changes: Iterable[Change]) -> Iterator[Row]:

@@ -49,6 +49,18 @@ def scene_record(info: SceneInfo, taken: SceneDate) -> dict[str, Any]:
     }
 
 
+def determination_record(after: SceneDate) -> dict[str, str | None]:
+    """Say how outlines were determined, and when they were seen last, in the words of fiboa.
+
+    The time is that of the scene after, in UTC; None where its day is not known.
+    """
+    known = after.value is not None and len(after.value) == len("2020-01-31")
+    return {
+        "determination:method": "auto-imagery",
+        "determination:datetime": f"{after.value}T00:00:00Z" if known else None,
+    }
+
+
 def pair_record(pair: ScenePair) -> dict[str, Any]:
     """Say how two scenes became a pair: bands, radiometry, shift, and which pixels were asked for."""
     focus = pair.focus

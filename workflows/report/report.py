@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workflows.files import check_output, style_path, write_together
-from workflows.report.change import Change, attributes, feature_of
+from workflows.report.change import Change, Chips, attributes, feature_of
 from workflows.report.formats import content_of, text_in
 from workflows.report.geojson import collection_bbox, json_text, rounded
 from workflows.report.qgis import qgis_style
@@ -67,11 +67,16 @@ class ChangeReport:
             + (f"<p>and {more:,} smaller</p>" if more else "")
         )
 
-    def write(self, path: str | Path, overwrite: bool = False) -> Path:
+    def write(self, path: str | Path, overwrite: bool = False, chips: Chips | None = None) -> Path:
         """Write the report in the format of the suffix of ``path``, and its QGIS style.
 
         The style lies beside it (``.qml``); a GeoPackage has it inside. All files appear complete or not at
         all. Returns the path of the report.
+
+        Args:
+            path: where it goes.
+            overwrite: a report that is there may be replaced.
+            chips: pictures of changes for the map tips of a GeoPackage; other formats have none.
 
         Raises:
             FormatUnsupported, OutputExists, OutputFolderMissing, OutputNotWritable: see
@@ -80,7 +85,7 @@ class ChangeReport:
         named = (text_in(self.run, "inputs", role, "path") for role in ("before", "after"))
         path = check_output(path, overwrite, [name for name in named if name is not None])
         style = style_path(path)
-        made = content_of(path, self.changes, self.run) or self._lines()
+        made = content_of(path, self.changes, self.run, chips) or self._lines()
         write_together({**({} if style is None else {style: [qgis_style()]}), path: made})
         if self.finished is not None:
             self.finished()

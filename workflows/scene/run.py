@@ -14,6 +14,7 @@ from workflows.options import SceneOptions
 from workflows.progress import Progress, device_of
 from workflows.report.change import Change
 from workflows.report.record import (
+    determination_record,
     grid_record,
     ground_record,
     hash_of,
@@ -111,6 +112,7 @@ class SceneRun(OpenRun):
                 role: {**scene_record(info, taken), "identity": scenes.on_disk(info.path) if whole else None}
                 for role, info, taken in zip(("before", "after"), self.infos, self.dates, strict=True)
             },
+            **determination_record(self.dates[1]),
             "model": model_record(self.card),
             "settings": settings,
             "settings_sha256": hash_of(settings),

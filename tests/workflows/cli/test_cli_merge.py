@@ -59,6 +59,7 @@ def test_merged_shards_are_the_archive_of_one_run(made, tmp_path, capsys):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("core_schemas")
 def test_what_was_merged_is_sound_stac_with_places(made, tmp_path):
     pytest.importorskip("jsonschema", reason="pystac validates with jsonschema")
     out = tmp_path / "out"

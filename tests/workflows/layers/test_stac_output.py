@@ -12,10 +12,11 @@ from archive_rows import change, failed_row, install, ledger_row, report
 from shapely.geometry import MultiPolygon, box, mapping
 
 from workflows.layers.layers import write_layers
-from workflows.layers.stac import pair_geometry, stac_item
+from workflows.layers.stac import PROCESSING, pair_geometry, stac_item
 from workflows.store.folder import ArchiveFolder
 
 pytest.importorskip("jsonschema", reason="pystac validates with jsonschema")
+pytestmark = pytest.mark.usefixtures("core_schemas")
 
 
 @pytest.fixture(autouse=True)
@@ -51,6 +52,12 @@ def test_an_item_says_what_was_found_with_what():
     assert properties["title"] == "What changed: a"
     assert properties["rscc:model"] == "brightness 1.2.3"
     assert properties["rscc:before"] == "/scenes/before.tif"
+    assert item["stac_extensions"] == [PROCESSING]
+    assert {name: value for name, value in properties.items() if name.startswith("processing:")} == {
+        "processing:level": "L4",
+        "processing:lineage": "What changed between two scenes, found and described by brightness 1.2.3",
+        "processing:software": {"rscc": "0.1.0"},
+    }
     links = {name: asset["href"] for name, asset in item["assets"].items()}
     assert links == {"changes": "./changes.geojson", "style": "./changes.qml"}
 

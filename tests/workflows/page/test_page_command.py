@@ -26,6 +26,33 @@ def test_a_run_writes_its_page_and_convert_makes_the_same(rscc_command, pair, tm
     assert (tmp_path / "again.html").read_bytes() == page.read_bytes()
 
 
+def test_a_run_writes_its_page_as_a_folder_and_convert_makes_the_same(rscc_command, pair, tmp_path):
+    report, page = tmp_path / "r.geojson", tmp_path / "page"
+    words = ("caption", pair.before, pair.after, "-o", report)
+    code, out, err = rscc_command(*words, "--html-folder", page)
+    assert (code, err) == (0, "")
+    assert f"page    {page / 'index.html'} (open it in a browser)" in out
+    again = tmp_path / "again"
+    code, out, _ = rscc_command("convert", report, "--html-folder", again)
+    assert (code, out) == (0, f"{again / 'index.html'}: 1 change\n")
+    for name in ("index.html", "tiles/whole_before.webp", "tiles/whole_after.webp"):
+        assert (page / name).read_bytes() == (again / name).read_bytes()
+    (page / "notes.txt").write_text("mine")
+    for code, _, err in (
+        rscc_command(*words, "--html-folder", page, "--overwrite"),
+        rscc_command("convert", report, "--html-folder", page, "--overwrite"),
+    ):
+        assert code == 2 and "holds notes.txt, too, so it is not replaced" in err
+    code, _, err = rscc_command("convert", report, "--html-folder", again)
+    assert code == 2 and "add --overwrite" in err
+    assert rscc_command("convert", report, "--html-folder", again, "--overwrite", "--quiet") == (0, "", "")
+    for more in ((), (tmp_path / "p.html", "--html-folder", tmp_path / "new")):
+        code, _, err = rscc_command("convert", report, *more)
+        assert code == 2 and "give OUT, or --html-folder" in err and not (tmp_path / "new").exists()
+    code, _, err = rscc_command(*words, "--overwrite", "--isolate", "--html-folder", tmp_path / "new")
+    assert code == 2 and "with --isolate, make the page by rscc convert" in err
+
+
 def test_scenes_that_moved_are_named(rscc_command, pair, tmp_path):
     report = tmp_path / "r.geojson"
     old = [tmp_path / name for name in ("b.tif", "a.tif")]

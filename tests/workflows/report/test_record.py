@@ -9,6 +9,8 @@ from scene_pairs import make_pair
 from tiling import to_wgs84
 from workflows import SceneOptions, caption_scene
 from workflows.addresses import public_path, unsigned, without_secrets
+from workflows.dates import SceneDate
+from workflows.report.record import determination_record
 
 PATHS = (
     *("scene.tif", "../a b/scene?.tif", "C:/x/scene#1.tif"),
@@ -59,6 +61,17 @@ def test_a_message_has_no_secrets_wherever_an_address_stands():
 )
 def test_an_address_that_is_signed_anew_is_the_same(address, same):
     assert unsigned(address) == same
+
+
+@pytest.mark.parametrize(
+    ("day", "time"),
+    [("2019-10-05", "2019-10-05T00:00:00Z"), ("2019-10", None), ("2019", None), (None, None)],
+)
+def test_how_and_when_outlines_were_determined_is_told_as_fiboa_does(day, time):
+    assert determination_record(SceneDate(day, None)) == {
+        "determination:method": "auto-imagery",
+        "determination:datetime": time,
+    }
 
 
 def ground_of(pair, **options):

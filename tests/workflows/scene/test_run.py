@@ -227,6 +227,7 @@ def test_the_run_record_says_how_to_make_it_again(three, tmp_path):
         "identity": SceneIdentities({}, full=True).of(str(three.before)),
     }
     assert run["settings_sha256"] == hash_of(run["settings"])
+    assert (run["determination:method"], run["determination:datetime"]) == ("auto-imagery", None)
     assert run["model"]["name"] == "brightness" and run["model"]["weights_sha256"] == "0" * 64
     assert run["settings"]["min_area"] == 5
     assert run["tiling"]["tiles"] > 1 and 0 < run["tiling"]["changed"] <= run["tiling"]["tiles"]

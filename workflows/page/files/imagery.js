@@ -2,8 +2,12 @@
 // They stand behind this script, so that the list can be used before they have been read.
 const DATES = ["before", "after"];
 const MOST_LOADED = 96;
+// Of pixels of the working grid to one of the screen: so little enlarged, a picture is sharp enough.
+const SHARP = 1.1;
 const wholes = { before: [], after: [] };
+// From the least to the most detail, and how much each of them is reduced.
 let parts = [];
+let reductions = [];
 let overview = [0, 0, report.width, report.height];
 let clock = 0;
 
@@ -27,10 +31,12 @@ function halvings(image) {
   return sizes;
 }
 
-// Return how many pixels of the working grid there are to one of the whole picture, a side.
+// Return how many pixels of the working grid there are to one of the pictures, a side, where no change is near.
 async function loadImagery() {
   const imagery = JSON.parse(document.getElementById("imagery").textContent);
-  parts = imagery.parts.map((part) => ({ ...part, images: null, loading: false, used: 0 }));
+  parts = imagery.parts.map((part) => ({ ...part, bounds: boxOf(part.box), images: null, loading: false, used: 0 }));
+  parts.sort((a, b) => b.reduced - a.reduced);
+  reductions = [...new Set(parts.map((part) => part.reduced))];
   overview = imagery.whole.box;
   const images = await Promise.all(DATES.map((date) => picture(imagery.whole[date])));
   DATES.forEach((date, i) => (wholes[date] = halvings(images[i])));
@@ -40,13 +46,16 @@ async function loadImagery() {
 function loadPart(part, done) {
   if (part.images || part.loading) return;
   part.loading = true;
+  // One that is missing stays so: what lies under it is shown instead.
   Promise.all(DATES.map((date) => picture(part[date]))).then((images) => {
     part.images = images;
     part.loading = false;
     const loaded = parts.filter((one) => one.images);
-    if (loaded.length > MOST_LOADED) loaded.sort((a, b) => a.used - b.used)[0].images = null;
+    // What is in sight is kept, else it would have to come again at once.
+    const spare = loaded.filter((one) => !meets(one.bounds, seenBox())).sort((a, b) => a.used - b.used);
+    for (const one of spare.slice(0, Math.max(0, loaded.length - MOST_LOADED))) one.images = null;
     done();
-  });
+  }, () => {});
 }
 
 const boxOf = ([x, y, width, height]) => [x, y, x + width, y + height];
@@ -62,13 +71,15 @@ function drawDate(context, date, seen, scale, later) {
   context.imageSmoothingEnabled = scale < 6;
   context.imageSmoothingQuality = "medium";
   context.drawImage(sizes[level], x, y, width, height);
-  if (scale <= full * 1.1) return;
+  if (scale <= full * SHARP) return;
   clock += 1;
+  // No more detail than can be seen; until it has come, what is there of less.
+  const enough = reductions.find((reduced) => reduced * scale <= SHARP) ?? reductions.at(-1);
   for (const part of parts) {
-    if (!meets(boxOf(part.box), seen)) continue;
+    if (part.reduced < enough || !meets(part.bounds, seen)) continue;
     part.used = clock;
     if (part.images) context.drawImage(part.images[DATES.indexOf(date)], ...part.box);
-    else loadPart(part, later);
+    else if (part.reduced === enough) loadPart(part, later);
   }
 }
 

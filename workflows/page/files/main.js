@@ -93,8 +93,17 @@ startList();
 showMarks();
 resize();
 followAddress();
+// Of a page in a folder, pictures are files beside it.
+function tellMissing() {
+  $("#notes").hidden = false;
+  $("#notes").open = true;
+  const text = "The pictures of this page are not where they were: keep it together with the folder that it came with.";
+  $("#notes ul").append(element("li", { textContent: text }));
+  $("#notes summary").textContent = counted($("#notes ul").children.length, "warning");
+}
+
 addEventListener("DOMContentLoaded", async () => {
-  showScale(await loadImagery());
+  await loadImagery().then(showScale, tellMissing);
   watchRows();
   if (state.selected) drawPair(state.selected);
   redraw();

@@ -1,0 +1,169 @@
+"""A report as a folder: the page, and both scenes at full detail as tiles that it loads when needed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+from tiling import ScenePair, Window
+from workflows.errors import OutputExists
+from workflows.files import check_folder, write_together
+from workflows.options import ServerOptions
+from workflows.page.content import PlacedPicture, imagery_content
+from workflows.page.imagery import Dates, Picture, finer_than, picture_of, read_dates, read_whole
+from workflows.page.page import TEMPLATE, opened_scenes, shown_report
+from workflows.page.template import data_text
+from workflows.progress import Progress, tell
+from workflows.report.report import ChangeReport
+from workflows.scene.opening import Scene
+
+PAGE, PICTURES = "index.html", "tiles"
+TILE = 512
+"""Pixels of a tile, a side."""
+_TEMPLATE = replace(TEMPLATE, pictures="'self'")
+# What a page of ours says of itself, near its beginning.
+_MARK, _HEAD = b'<meta name="generator" content="rscc">', 4096
+
+
+def check_page_folder(folder: str | Path, overwrite: bool = False, others: Iterable[str | Path] = ()) -> Path:
+    """Make sure that a page can be written as a folder, leaving nothing there.
+
+    Args:
+        folder: where it goes.
+        overwrite: such a page that is there may be replaced.
+        others: files that are read or written in the same run; none may lie in the folder.
+
+    Raises:
+        OutputExists: the name is taken by something else than such a page, or ``overwrite`` is False.
+        OutputFolderMissing, OutputNotWritable: see :func:`workflows.files.check_folder`.
+    """
+    folder = Path(os.path.abspath(folder))
+    for other in others:
+        if folder in Path(os.path.abspath(other)).parents:
+            raise OutputExists(f"{folder}: {Path(other).name} lies in it; a page has its folder for itself")
+    if os.path.lexists(folder):
+        if not overwrite and folder.is_dir():
+            raise OutputExists(f"{folder}: exists already; add --overwrite or choose another folder")
+        if (alien := _alien(folder)) is not None:
+            raise OutputExists(f"{folder}: {alien}, so it is not replaced; choose another folder")
+    check_folder(folder)
+    return folder
+
+
+def _alien(folder: Path) -> str | None:
+    """Return what shows that something is no folder of a page of ours, or holds more than that."""
+    if folder.is_symlink() or not folder.is_dir():
+        return "is no folder"
+    page = folder / PAGE
+    if page.is_symlink() or not page.is_file() or _MARK not in _head(page):
+        return f"has no {PAGE} that rscc wrote"
+    for path in folder.rglob("*"):
+        ours = path in (page, folder / PICTURES) or path.match(f"{PICTURES}/*.webp")
+        if not ours or path.is_symlink():
+            return f"holds {path.relative_to(folder)}, too"
+    return None
+
+
+def _head(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(_HEAD)
+    except OSError:
+        return b""
+
+
+def write_page_folder(
+    report: ChangeReport,
+    source: Path,
+    folder: str | Path,
+    *,
+    scenes: tuple[Scene, Scene] | None = None,
+    servers: ServerOptions | None = None,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> Path:
+    """Write a report as a page with its pictures as files; return the page.
+
+    Args:
+        report: the changes and the run record.
+        source: the file of the report.
+        folder: where the page goes; it has the name once everything is in it.
+        scenes, servers, overwrite: as in :func:`workflows.page.page.write_page`.
+        progress: told how far the reading is, as the stages ``page`` and ``pictures``.
+
+    Raises:
+        TilingError, ReportInvalid: as in :func:`workflows.page.page.write_page`.
+        WorkflowError: as :func:`check_page_folder`; nothing is left behind then.
+    """
+    folder = check_page_folder(folder, overwrite, (source,))
+    with opened_scenes(report, source, scenes, servers) as pair:
+        window, _, words = shown_report(report, pair, source)
+
+        def write(draft: Path) -> None:
+            (draft / PICTURES).mkdir(parents=True)
+            imagery = _Pictures(pair, window, draft).write(progress)
+            with (draft / PAGE).open("x", encoding="utf-8", newline="") as file:
+                file.writelines(_TEMPLATE.joined(data=words, imagery=data_text(imagery)))
+
+        write_together({folder: write})
+    return folder / PAGE
+
+
+@dataclass(frozen=True)
+class _Pictures:
+    """Both dates as files in a folder: one of the whole ground, and tiles of it in more and more detail."""
+
+    pair: ScenePair
+    window: Window
+    folder: Path
+    tiles: list[PlacedPicture] = field(default_factory=list)
+
+    def write(self, progress: Progress | None) -> dict[str, Any]:
+        """Write them all, and return what the page knows of them."""
+        dates, reduced = read_whole(self.pair, self.window, progress)
+        whole = self._save(picture_of(self.window, dates, reduced), "whole")
+        by = max(finer_than(reduced), default=0)
+        blocks = _blocks(self.window, TILE * by) if by else []
+        for done, block in enumerate(blocks, start=1):
+            self._write_tile(block, by)
+            tell(progress, "pictures", done, len(blocks))
+        return imagery_content(whole, self.tiles, self.window, 1)
+
+    def _write_tile(self, block: Window, by: int) -> Dates:
+        """Write a tile and the finer ones that it is made of, so that the scenes are read once; return it."""
+        if by == 1:
+            dates = read_dates(self.pair, block, 1)
+        else:
+            size = (ceil(block.width / by), ceil(block.height / by))
+            dates = (Image.new("RGBA", size), Image.new("RGBA", size))
+            for quarter in _blocks(block, TILE * by // 2):
+                corner = ((quarter.col_off - block.col_off) // by, (quarter.row_off - block.row_off) // by)
+                for date, finer in zip(dates, self._write_tile(quarter, by // 2), strict=True):
+                    date.paste(finer.reduce(2), corner)
+        # Where both dates have no data, there is nothing to be seen.
+        if any(date.getchannel("A").getbbox() for date in dates):
+            row, col = (block.row_off - self.window.row_off, block.col_off - self.window.col_off)
+            name = f"{by}_{row // (TILE * by)}_{col // (TILE * by)}"
+            self.tiles.append(self._save(picture_of(block, dates, by), name))
+        return dates
+
+    def _save(self, picture: Picture, name: str) -> PlacedPicture:
+        addresses = [f"{PICTURES}/{name}_{role}.webp" for role in ("before", "after")]
+        for address, content in zip(addresses, (picture.before, picture.after), strict=True):
+            (self.folder / address).write_bytes(content)
+        return PlacedPicture(picture.window, picture.reduced, *addresses)
+
+
+def _blocks(window: Window, side: int) -> list[Window]:
+    """Return the parts of a window, each a square of ``side`` pixels as far as it reaches."""
+    return [
+        Window(window.col_off + col, window.row_off + row, side, side).intersection(window)
+        for row in range(0, window.height, side)
+        for col in range(0, window.width, side)
+    ]
