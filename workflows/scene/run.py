@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tiling import NothingValid
 from workflows.options import SceneOptions
 from workflows.progress import Progress, device_of
-from workflows.report.change import Change
+from workflows.report.change import SCHEMA_VERSION, Change
 from workflows.report.record import (
     grid_record,
     ground_record,
@@ -106,6 +106,7 @@ class SceneRun(OpenRun):
         # A part of a scene may be a hundredth of its bytes: nothing reads the rest.
         whole = self.options.bounds is None
         return {
+            "schema": SCHEMA_VERSION,
             "summary": summary_of(changes).as_dict(),
             "inputs": {
                 role: {**scene_record(info, taken), "identity": scenes.on_disk(info.path) if whole else None}
