@@ -23,6 +23,7 @@ SCHEMA = Path(__file__).with_name("report.schema.json")
 _TYPES = {str: "string", int: "integer", float: "number", bool: "boolean", NoneType: "null"}
 _SHARE = {"minimum": 0, "maximum": 1}
 _SIZE = {"minimum": 0}
+_DATE = {"pattern": r"^\d{4}(-\d{2}(-\d{2})?)?$"}
 # What the types do not say of the values.
 _LIMITS: dict[str, dict[str, Any]] = {
     "id": {"minimum": 1},
@@ -30,7 +31,7 @@ _LIMITS: dict[str, dict[str, Any]] = {
     "alternatives": {"maxItems": 4},
     **dict.fromkeys(("score", "change_probability"), _SHARE),
     **dict.fromkeys(("area_m2", "largest_m2", "median_m2", "changed_m2"), _SIZE),
-    **dict.fromkeys(("date_before", "date_after"), {"pattern": r"^\d{4}(-\d{2}(-\d{2})?)?$"}),
+    **dict.fromkeys(("date_before", "date_after"), _DATE),
     "direction": {"enum": [*DIRECTIONS, None]},
     "place": {
         "enum": [
@@ -51,6 +52,8 @@ _RECORD: dict[str, str | list[str]] = {
     "settings": "object",
     "settings_sha256": "string",
     "tiling": "object",
+    "probability": ["string", "null"],
+    "remade": _MAYBE,
     "bands": "object",
     "stretch": "object",
     "normalization": _MAYBE,
@@ -109,7 +112,7 @@ def schema() -> dict[str, Any]:
             "record": {
                 "title": "The run record",
                 "type": "object",
-                "required": list(_RECORD),
+                "required": [name for name in _RECORD if name != "remade"],
                 "properties": record,
             },
         },
