@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,10 +14,14 @@ from workflows.cli.options import (
     ProgressForm,
     ProgressOption,
     QuietOption,
+    extra,
     read_size,
     takes_options,
 )
 from workflows.options import SceneOptions, ServerOptions
+
+if TYPE_CHECKING:
+    from workflows.report.postgis import Database
 
 STDOUT = "-"
 
@@ -48,7 +52,7 @@ def convert(
         typer.Argument(
             metavar="OUT",
             help="The file to write: .geojson, .geojsonl, .gpkg, .fgb, .parquet or .html; - writes lines of "
-            "GeoJSON to stdout.",
+            "GeoJSON to stdout; postgresql://USER@HOST/DATABASE?table=NAME writes a table of PostGIS.",
         ),
     ],
     options: ConvertOptions,
@@ -68,7 +72,9 @@ def convert(
         typer.Option(metavar="FILE", help="Of a page: where AFTER is now; default: as the report says."),
     ] = None,
     html_size: HtmlSizeOption = "8MB",
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace an existing file or table.")
+    ] = False,
     progress: ProgressOption = ProgressForm.auto,
     quiet: QuietOption = False,
     debug: Debug = False,
@@ -78,6 +84,7 @@ def convert(
     A page shows both scenes, which are read again. With --threshold, --min-area or --group-distance the
     changes are made anew from the change probability that was kept.
     """
+    from workflows.addresses import is_database
     from workflows.cli.terminal import say, say_json, show_warnings, shown_progress
     from workflows.errors import OptionInvalid
     from workflows.files import check_output
@@ -89,6 +96,8 @@ def convert(
 
     if (before is None) != (after is None):
         raise OptionInvalid(f"{before or after}: give --before and --after, or neither")
+    if is_database(report):
+        raise OptionInvalid("REPORT: a database is what a report is written to; give REPORT first, then OUT")
     settings = {name: getattr(options, name) for name in MADE_BY}
     anew = any(value is not None for value in settings.values())
     if probability is not None and not anew:
@@ -96,24 +105,29 @@ def convert(
             "--probability is of use only with --threshold, --min-area or --group-distance; give one of them"
         )
     size = read_size(html_size, "--html-size")
-    as_page = Path(output).suffix.lower() == SUFFIX
+    database = _database(output, options) if is_database(output) else None
+    as_page = database is None and Path(output).suffix.lower() == SUFFIX
     if as_page and anew:
         raise OptionInvalid(f"{output}: make the changes anew as .geojson first, then its page")
+    target: Path | None = None
     if as_page:
-        target: Path | None = check_page(output, overwrite, (report,), size)
-    else:
-        target = None if output == STDOUT else check_output(output, overwrite, (report,))
+        target = check_page(output, overwrite, (report,), size)
+    elif database is None and output != STDOUT:
+        target = check_output(output, overwrite, (report,))
     read = read_report(report)
     if anew:
         read = remade(read, Path(report), settings, probability)
         show_warnings(read.run["remade"]["warnings"], progress)
-    if target is None:
+    if database is not None:
+        database.write(read.changes, read.run, overwrite=overwrite)
+    elif target is None:
         for change in read.changes:
             say_json(feature_of(change))
         return
-    if as_page:
+    elif as_page:
         if before is not None and after is not None:
-            scenes, servers = (before, after), options
+            scenes: tuple[str, str] = (before, after)
+            servers: ServerOptions = options
         else:
             scenes, servers = ReportedRun(Path(report), read.run).scenes(), options.for_others()
         with shown_progress(progress, quiet) as update:
@@ -131,4 +145,17 @@ def convert(
         read.write(target, overwrite)
     if not quiet:
         count = len(read.changes)
-        say(f"{target}: {count} change{'' if count == 1 else 's'}")
+        place = target if database is None else database.shown
+        say(f"{place}: {count} change{'' if count == 1 else 's'}")
+
+
+def _database(address: str, options: ServerOptions) -> Database:
+    """Return what an address names, if it may be opened."""
+    from workflows.errors import OptionInvalid
+
+    with extra("postgis"):
+        from workflows.report.postgis import Database
+    database = Database.of(address)
+    if options.offline:
+        raise OptionInvalid(f"{database.shown}: --offline opens no address; leave it out")
+    return database
