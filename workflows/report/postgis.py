@@ -17,7 +17,7 @@ import shapely
 from tiling import transformer
 from workflows.errors import OptionInvalid, OutputExists, OutputNotWritable
 from workflows.report.change import Change, feature_of
-from workflows.report.formats import Run, grid_crs
+from workflows.report.formats import Run, grid_crs, storable
 from workflows.report.parquet import CRS, GEOMETRY, REPORT_SCHEMA, change_row
 
 TABLE = "changes"
@@ -189,11 +189,4 @@ def _records(changes: Sequence[Change], crs: str, code: int) -> Iterator[tuple[A
     for change in changes:
         row: Mapping[str, Any] = change_row(feature_of(change))
         geometry = shapely.set_srid(shapely.transform(row[GEOMETRY], project, interleaved=False), code)
-        yield (*(_storable(row[name]) for name in _COLUMNS), shapely.to_wkb(geometry, include_srid=True))
-
-
-def _storable(value: Any) -> Any:
-    """Return a value as PostgreSQL takes it: its texts have no character 0."""
-    if isinstance(value, list):
-        return [_storable(one) for one in value]
-    return value.replace("\0", "\ufffd") if isinstance(value, str) else value
+        yield (*(storable(row[name]) for name in _COLUMNS), shapely.to_wkb(geometry, include_srid=True))

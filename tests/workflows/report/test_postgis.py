@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import json
 import subprocess
+from pathlib import Path
 
 import pytest
 import shapely
 from archive_rows import change, report
 from postgis_server import PASSWORD, PROGRAMS, WHY_NOT, running
+from qgis_check import qgis_is_there, run_script
 from shapely.geometry import MultiPolygon, box, mapping, shape
 
+from tiling import transformer
 from workflows.errors import OptionInvalid, OutputExists, OutputNotWritable
 
 pytest.importorskip("asyncpg", reason="the extra postgis is not installed")
 
 from workflows.report.postgis import Database
 
+READ = Path(__file__).resolve().parents[2] / "support" / "qgis_read.py"
 pytestmark = pytest.mark.slow
 
 HOSTILE = (
@@ -176,6 +180,24 @@ def test_gdal_reads_the_same(server, table):
         empty = {name: [] for name, value in feature["properties"].items() if value == []}
         assert {"id": back["id"], **empty, **back["properties"]} == feature["properties"]
         assert shapely.hausdorff_distance(shape(back["geometry"]), shape(feature["geometry"])) < 1e-6
+
+
+@pytest.mark.qgis
+@pytest.mark.skipif(not qgis_is_there(), reason="the system has no QGIS for Python (python3-qgis)")
+def test_qgis_reads_the_same(server, table, monkeypatch):
+    told = made(change(1, came=("building", "road"), reviewer_note=""), change(2, caption=HOSTILE[1]))
+    table(told)
+    monkeypatch.setenv("PGPASSWORD", PASSWORD)
+    source = f"host='{server.folder}' user='{server.user}' dbname='maps' key='id' table=changes (geometry)"
+    said = run_script(READ, source, "postgres")
+    assert said["valid"] and said["crs"] == "EPSG:32633"
+    wanted = told.to_geojson()["features"]
+    assert [row["properties"] for row in said["rows"]] == [one["properties"] for one in wanted]
+    for row, feature in zip(said["rows"], wanted, strict=True):
+        inside = shapely.transform(
+            shape(feature["geometry"]), transformer("EPSG:4326", "EPSG:32633").transform, interleaved=False
+        )
+        assert shapely.hausdorff_distance(shapely.from_wkb(bytes.fromhex(row["geometry"])), inside) < 1e-6
 
 
 def test_the_command(server, table, rscc_command, tmp_path):
