@@ -81,8 +81,9 @@ class Database:
                 f"OUT: no table can have the name {name[:80]!r}; give ?table=NAME, or SCHEMA.NAME"
             )
         database = unquote(parts.path.removeprefix("/"))
-        place = f"{parts.hostname or ''}{f':{parts.port}' if parts.port else ''}/{database}"
-        secrets = [unquote(parts.password or ""), *(v for key, v in query.items() if "password" in key)]
+        place = f"{parts.netloc.rpartition('@')[2]}/{database}"
+        word = parts.password or ""
+        secrets = [unquote(word), word, *(value for key, value in query.items() if "password" in key)]
         return cls(
             parts._replace(query=urlencode(query, quote_via=quote)).geturl(),
             f"postgresql://{place}, table {name}",

@@ -246,10 +246,10 @@ def test_no_password_is_in_any_message(server, rscc_command, tmp_path):
 @pytest.mark.parametrize(
     ("address", "shown"),
     [
-        ("postgresql://me:x@Host:54/maps?table=a.b&sslmode=require", "postgresql://host:54/maps, table a.b"),
+        ("postgresql://me:x@Host:54/maps?table=a.b&sslmode=require", "postgresql://Host:54/maps, table a.b"),
         ("postgres://host/maps", "postgresql://host/maps, table changes"),
         ("postgresql:///maps?host=/run&table=x", "postgresql:///maps, table x"),
-        ("postgresql://[::1]/maps", "postgresql://::1/maps, table changes"),
+        ("postgresql://[::1]/maps", "postgresql://[::1]/maps, table changes"),
     ],
 )
 def test_addresses(address, shown):
