@@ -14,6 +14,7 @@ from tiling.errors import (
     NotARaster,
     NothingValid,
     PixelTypeUnsupported,
+    ProbabilityNotWritable,
     ReprojectionFailed,
     ResolutionInvalid,
     ScaleInvalid,
@@ -38,6 +39,7 @@ from tiling.normalization import Normalization
 from tiling.pair import ScenePair
 from tiling.plain import is_odd, plain_only
 from tiling.polygons import ChangeRegion, Polygonizer, polygonize
+from tiling.probability import KeptProbability, open_probability, write_probability
 from tiling.radiometry import Stretch
 from tiling.reader import PairTile, read_tiles
 from tiling.registration import Registration
@@ -62,6 +64,7 @@ __all__ = [
     "ChangeRegion",
     "Frame",
     "Grid",
+    "KeptProbability",
     "Layer",
     "LocationUnsupported",
     "MissingCRS",
@@ -73,6 +76,7 @@ __all__ = [
     "PairTile",
     "PixelTypeUnsupported",
     "Polygonizer",
+    "ProbabilityNotWritable",
     "Registration",
     "ReprojectionFailed",
     "ResolutionInvalid",
@@ -106,6 +110,7 @@ __all__ = [
     "locate",
     "looks_like_vrt",
     "on_map",
+    "open_probability",
     "open_scene",
     "plain_only",
     "plan_frame",
@@ -117,4 +122,5 @@ __all__ = [
     "spectral_bands",
     "to_wgs84",
     "transformer",
+    "write_probability",
 ]

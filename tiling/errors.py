@@ -99,3 +99,9 @@ class ResolutionInvalid(TilingError):
 
 class ScaleInvalid(TilingError):
     """The scale is not two numbers in order, or a scene has no reflectances."""
+
+
+class ProbabilityNotWritable(TilingError):
+    """The raster of change probability cannot be written: no permission, a full disk."""
+
+    exit_code = 1

@@ -28,6 +28,11 @@ _SIGNING = re.compile(
 _AZURE = re.compile("s[eprtvis]|spr|sip|srt|sdd|skoid|sktid|skt|ske|sks|skv|saoid|suoid")
 
 
+def is_database(text: str) -> bool:
+    """Return whether a text is the address of a PostgreSQL database."""
+    return text.partition(":")[0].lower() in ("postgresql", "postgres")
+
+
 def public_path(path: str | Path) -> str:
     """Return ``path`` without the user, password and query of an address: signed addresses are passwords."""
     text = str(path)

@@ -46,6 +46,17 @@ def check_output(path: str | Path, overwrite: bool = False, inputs: Iterable[str
     return path
 
 
+def check_raster(path: Path, overwrite: bool, inputs: Iterable[str | Path]) -> None:
+    """Make sure that the change probability can be kept at ``path``, without leaving anything there.
+
+    Raises:
+        FormatUnsupported, OutputFolderMissing, OutputExists, OutputNotWritable: as :func:`check_output`.
+    """
+    if path.suffix.lower() not in (".tif", ".tiff"):
+        raise FormatUnsupported(f"{path}: the change probability is kept as GeoTIFF; name it .tif")
+    check_free((path,), overwrite, inputs)
+
+
 def check_free(targets: Sequence[Path], overwrite: bool, inputs: Iterable[str | Path] = ()) -> None:
     """Make sure that files, all in one folder, can be written without harm; ``inputs`` stay as they are.
 

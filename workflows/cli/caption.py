@@ -55,6 +55,15 @@ def caption(
     ] = None,
     html_size: HtmlSizeOption = "8MB",
     html_folder: HtmlFolderOption = None,
+    probability: Annotated[
+        Path | None,
+        typer.Option(
+            "--probability",
+            metavar="FILE",
+            help="Also keep the change probability, a Cloud Optimized GeoTIFF, .tif; rscc convert makes the "
+            "changes anew from it.",
+        ),
+    ] = None,
     model: ModelOption = "rscc-base",
     device: DeviceOption = "auto",
     isolate: Annotated[
@@ -74,7 +83,7 @@ def caption(
     from workflows import caption_scene
     from workflows.cli.terminal import show_result, show_warnings, shown_progress, summary
     from workflows.errors import OptionInvalid
-    from workflows.files import check_output, style_path
+    from workflows.files import check_output, check_raster, style_path
     from workflows.scene.opening import read_headers
 
     # What can be refused is refused before the model is loaded and the work starts.
@@ -93,6 +102,11 @@ def caption(
 
         outputs = [target, *([] if html is None else [html])]
         check_page_folder(html_folder, overwrite, (before, after, *outputs))
+    if probability is not None:
+        check_raster(probability, overwrite, (before, after))
+        if isolate or options.tile_cache is not None:
+            other = "--isolate" if isolate else "--tile-cache, which keeps only what changed"
+            raise OptionInvalid(f"--probability does not go with {other}; leave one of them out")
     if isolate:
         from workflows.engines.alone import caption_alone
         from workflows.engines.tasks import ModelSource
@@ -102,7 +116,7 @@ def caption(
         scenes = read_headers(before, after, options)
         captioner = context.obj.load_captioner(model, device)
         with shown_progress(progress, quiet) as update:
-            report = caption_scene(*scenes, captioner, options, update)
+            report = caption_scene(*scenes, captioner, options, update, probability=probability)
     warnings = list(report.run["warnings"])
     chips = None
     if target.suffix.lower() == ".gpkg" and not isolate:
@@ -131,6 +145,7 @@ def caption(
         "style": None if style is None else str(style),
         "html": None if html is None else str(html),
         "html_folder": None if html_folder is None else str(html_folder),
+        "probability": None if probability is None else str(probability),
         "changes": len(report.changes),
         "area_m2": round(report.area_m2, 2),
         "run": report.run,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -14,25 +15,55 @@ from workflows.cli.options import (
     ProgressForm,
     ProgressOption,
     QuietOption,
+    extra,
     read_size,
     takes_options,
 )
-from workflows.options import ServerOptions
+from workflows.options import SceneOptions, ServerOptions
+
+if TYPE_CHECKING:
+    from workflows.report.postgis import Database
 
 STDOUT = "-"
 
 
-@takes_options(ServerOptions, html_folder=("offline", "allow_hosts"))
+def _anew(name: str, meaning: str) -> Any:
+    help = f"Make the changes anew: {meaning}; default: as in the report."
+    return field(default=None, metadata={"option": replace(SceneOptions.option(name), help=help)})
+
+
+@dataclass(frozen=True)
+class ConvertOptions(ServerOptions):
+    """Which servers may be asked, and by what settings the changes are made anew; None keeps the report's."""
+
+    threshold: float | None = _anew("threshold", "probability from which a pixel is changed")
+    min_area: float | None = _anew("min_area", "without those smaller than this, in square metres")
+    group_distance: float | None = _anew("group_distance", "outlines at most so many metres apart are one")
+
+
+@takes_options(
+    ConvertOptions,
+    output=("threshold", "min_area", "group_distance"),
+    html_folder=("offline", "allow_hosts"),
+)
 def convert(
     report: Annotated[str, typer.Argument(metavar="REPORT", help="A .geojson report, of any run.")],
-    options: ServerOptions,
+    options: ConvertOptions,
     output: Annotated[
         str | None,
         typer.Argument(
             metavar="OUT",
             help="The file to write: .geojson, .geojsonl, .gpkg, .fgb, .parquet or .html; - writes lines of "
-            "GeoJSON to stdout. With --html-folder, none.",
+            "GeoJSON to stdout; postgresql://USER@HOST/DATABASE?table=NAME writes a table of PostGIS. With "
+            "--html-folder, none.",
             show_default=False,
+        ),
+    ] = None,
+    probability: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The change probability that rscc caption kept; default: as the report says, or beside it.",
         ),
     ] = None,
     before: Annotated[
@@ -48,60 +79,137 @@ def convert(
     ] = None,
     html_size: HtmlSizeOption = "8MB",
     html_folder: HtmlFolderOption = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace an existing file or table.")
+    ] = False,
     progress: ProgressOption = ProgressForm.auto,
     quiet: QuietOption = False,
     debug: Debug = False,
 ) -> None:
     """Write a report in another format, with the same changes and attributes; or as a page (.html, a folder).
 
-    A page shows both scenes, which are read again.
+    A page shows both scenes, which are read again. With --threshold, --min-area or --group-distance the
+    changes are made anew from the change probability that was kept.
     """
-    from workflows.cli.terminal import say, say_json, shown_progress
+    from workflows.addresses import is_database
+    from workflows.cli.terminal import say, say_json, show_warnings, shown_progress
     from workflows.errors import OptionInvalid
-    from workflows.files import check_output
     from workflows.inspection.event import ReportedRun, read_report
+    from workflows.inspection.remake import remade
     from workflows.page.chips import chips_of
-    from workflows.page.folder import check_page_folder, write_page_folder
-    from workflows.page.page import check_page, write_page
-    from workflows.page.template import SUFFIX
+    from workflows.page.folder import write_page_folder
+    from workflows.page.page import write_page
     from workflows.report.change import feature_of
 
     if (before is None) != (after is None):
         raise OptionInvalid(f"{before or after}: give --before and --after, or neither")
-    if (output is None) == (html_folder is None):
-        raise OptionInvalid("give OUT, or --html-folder: one of them")
+    if is_database(report):
+        raise OptionInvalid("REPORT: a database is what a report is written to; give REPORT first, then OUT")
+    settings = _settings(options, probability)
     size = read_size(html_size, "--html-size")
-    target = Path(output) if output is not None and output != STDOUT else None
-    as_page = target is not None and target.suffix.lower() == SUFFIX
-    if html_folder is not None:
-        check_page_folder(html_folder, overwrite, (report,))
-    elif target is not None:
-        if as_page:
-            check_page(target, overwrite, (report,), size)
-        else:
-            check_output(target, overwrite, (report,))
+    target = _target(output, html_folder, options)
+    if target.page and settings:
+        raise OptionInvalid(f"{target.path}: make the changes anew as .geojson first, then its page")
+    _check(target, report, overwrite, size)
     read = read_report(report)
-    if output == STDOUT:
+    if settings:
+        read = remade(read, Path(report), settings, probability)
+        show_warnings(read.run["remade"]["warnings"], progress)
+    shown = target.shown
+    given = None if before is None or after is None else (before, after)
+    if target.database is not None:
+        target.database.write(read.changes, read.run, overwrite=overwrite)
+    elif target.path is None:
         for change in read.changes:
             say_json(feature_of(change))
         return
-    if target is not None and not as_page:
+    elif target.page is None:
         chips = None
-        if target.suffix.lower() == ".gpkg" and before is not None and after is not None:
-            chips = chips_of(read, Path(report), (before, after), options)
-        read.write(target, overwrite, chips)
+        if given is not None and target.path.suffix.lower() == ".gpkg":
+            chips = chips_of(read, Path(report), given, options)
+        read.write(target.path, overwrite, chips)
     else:
-        if before is not None and after is not None:
-            scenes, servers = (before, after), options
-        else:
-            scenes, servers = ReportedRun(Path(report), read.run).scenes(), options.for_others()
-        given: dict[str, Any] = {"scenes": scenes, "servers": servers, "overwrite": overwrite}
+        scenes = given or ReportedRun(Path(report), read.run).scenes()
+        servers = options if given else options.for_others()
+        how: dict[str, Any] = {"scenes": scenes, "servers": servers, "overwrite": overwrite}
         with shown_progress(progress, quiet) as update:
-            if html_folder is not None:
-                target = write_page_folder(read, Path(report), html_folder, **given, progress=update)
-            elif target is not None:
-                write_page(read, Path(report), target, **given, size=size, progress=update)
+            if target.page == "folder":
+                shown = str(write_page_folder(read, Path(report), target.path, **how, progress=update))
+            else:
+                write_page(read, Path(report), target.path, **how, size=size, progress=update)
     if not quiet:
         count = len(read.changes)
-        say(f"{target}: {count} change{'' if count == 1 else 's'}")
+        say(f"{shown}: {count} change{'' if count == 1 else 's'}")
+
+
+@dataclass(frozen=True)
+class _Target:
+    """Where a report goes; without a path and a database to stdout."""
+
+    path: Path | None = None
+    database: Database | None = None
+    page: Literal["file", "folder"] | None = None
+
+    @property
+    def shown(self) -> str:
+        return self.database.shown if self.database else str(self.path)
+
+
+def _settings(options: ConvertOptions, probability: Path | None) -> dict[str, float | None]:
+    """Return the settings that make the changes anew; none where none was given."""
+    from workflows.errors import OptionInvalid
+    from workflows.inspection.remake import MADE_BY
+
+    settings = {name: getattr(options, name) for name in MADE_BY}
+    if any(value is not None for value in settings.values()):
+        return settings
+    if probability is not None:
+        raise OptionInvalid(
+            "--probability is of use only with --threshold, --min-area or --group-distance; give one of them"
+        )
+    return {}
+
+
+def _target(output: str | None, html_folder: Path | None, options: ServerOptions) -> _Target:
+    from workflows.addresses import is_database
+    from workflows.errors import OptionInvalid
+    from workflows.page.template import SUFFIX
+
+    if (output is None) == (html_folder is None):
+        raise OptionInvalid("give OUT, or --html-folder: one of them")
+    if output is None:
+        return _Target(html_folder, page="folder")
+    if output == STDOUT:
+        return _Target()
+    if is_database(output):
+        return _Target(database=_database(output, options))
+    path = Path(output)
+    return _Target(path, page="file" if path.suffix.lower() == SUFFIX else None)
+
+
+def _check(target: _Target, report: str, overwrite: bool, size: int) -> None:
+    """Refuse what cannot be written before anything is read."""
+    from workflows.files import check_output
+    from workflows.page.folder import check_page_folder
+    from workflows.page.page import check_page
+
+    if target.path is None:
+        return
+    if target.page == "folder":
+        check_page_folder(target.path, overwrite, (report,))
+    elif target.page == "file":
+        check_page(target.path, overwrite, (report,), size)
+    else:
+        check_output(target.path, overwrite, (report,))
+
+
+def _database(address: str, options: ServerOptions) -> Database:
+    """Return what an address names, if it may be opened."""
+    from workflows.errors import OptionInvalid
+
+    with extra("postgis"):
+        from workflows.report.postgis import Database
+    database = Database.of(address)
+    if options.offline:
+        raise OptionInvalid(f"{database.shown}: --offline opens no address; leave it out")
+    return database

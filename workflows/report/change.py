@@ -12,6 +12,11 @@ from shapely.geometry import MultiPolygon, Polygon
 
 from workflows.report.geojson import geometry_member, rounded
 
+SCHEMA_VERSION = "1.0"
+"""Of the attributes and of the run record, as ``docs/report.schema.json`` has them.
+
+The first number rises when one goes away or means something else, the second when one is new.
+"""
 LARGE_BUILDING = 450.0
 """Square metres of the median object from which buildings are no houses."""
 # No number of a report is larger, and no format takes larger whole ones.

@@ -141,6 +141,13 @@ def _footprint(run: Run) -> list[Row]:
     return [{**scenes, **dates, **model, geopackage.GEOMETRY: ground}]
 
 
+def storable(value: Any) -> Any:
+    """Return a value whose texts have U+FFFD for the character 0, at which many formats end a text."""
+    if isinstance(value, list):
+        return [storable(one) for one in value]
+    return value.replace("\0", "\ufffd") if isinstance(value, str) else value
+
+
 def grid_crs(changes: Sequence[Change], run: Run) -> str:
     """Return the CRS of the grid that was worked on; WGS84 where it is not known or has no such places."""
     crs = text_in(run, "tiling", "crs")
@@ -169,7 +176,8 @@ def _batches(
         geometry = MultiPolygon(parts_of(row[geopackage.GEOMETRY]))
         if project is not None:
             geometry = shapely.transform(geometry, project, interleaved=False)
-        waiting.append({**row, geopackage.GEOMETRY: shapely.to_wkb(geometry)})
+        values = {name: storable(value) for name, value in row.items()}
+        waiting.append({**values, geopackage.GEOMETRY: shapely.to_wkb(geometry)})
         if len(waiting) == GROUP:
             yield pa.RecordBatch.from_pylist(waiting, schema)
             waiting.clear()

@@ -49,6 +49,7 @@ class OpenRun:
         held: bytes that the process held before the scenes were opened; None takes what it holds when the
             memory is planned.
         land_cover: by what land cover was told, as the run record has it; None where it was not asked for.
+        probability: where the change probability is kept, as it was named; None where it is not.
         started: when the trip began.
         clock: the same in seconds of :func:`time.perf_counter`.
     """
@@ -60,6 +61,7 @@ class OpenRun:
     cache: TileCache | None = None
     held: int | None = None
     land_cover: dict[str, Any] | None = None
+    probability: str | None = None
     started: datetime = field(default_factory=lambda: datetime.now(UTC))
     clock: float = field(default_factory=time.perf_counter)
 

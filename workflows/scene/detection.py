@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import compress
 from typing import Any, NamedTuple
 
@@ -11,7 +11,8 @@ import numpy as np
 import shapely
 from shapely.geometry import MultiPolygon
 
-from tiling import ChangeRegion, Polygonizer, Window
+from tiling import Band, ChangeRegion, Grid, Polygonizer, Window
+from workflows.options import SceneOptions
 from workflows.scene.carrier import OpenRun
 from workflows.scene.probability import find_rows
 
@@ -36,23 +37,37 @@ class Detection(NamedTuple):
     counts: dict[str, int]
 
 
-def find_regions(run: OpenRun, area: Window | None = None) -> Detection:
+def find_regions(
+    run: OpenRun, area: Window | None = None, keep: Callable[[Band], None] | None = None
+) -> Detection:
     """Return the changed regions of an area, by default of all that is to be looked at.
 
     Blank tiles have no valid pixel and are not shown to the model. Without an area, progress is reported and
-    the rows that an earlier run finished are not computed again; the regions are the same.
+    the rows that an earlier run finished are not computed again; the regions are the same. ``keep`` is given
+    every band, from top to bottom.
     """
-    pair, options = run.pair, run.options
-    # Half the area here, all of it once the outline that is reported is known: simplifying moves edges.
-    smallest = 0.5 * options.min_area_for(pair.grid.gsd) / pair.grid.gsd**2
-    polygons = Polygonizer(options.threshold_for(run.card), min_area_px=smallest)
     counts = Counter(tiles=0, blank=0, changed=0)
-    for bands, row_counts in find_rows(run, area):
-        counts.update(row_counts)
-        for band in bands:
-            polygons.add(band)
-    regions = polygons.finish(simplify_px=options.simplify, transform=pair.grid.transform)
+
+    def bands() -> Iterator[Band]:
+        for several, row_counts in find_rows(run, area):
+            counts.update(row_counts)
+            for band in several:
+                if keep is not None:
+                    keep(band)
+                yield band
+
+    regions = traced(bands(), run.options.threshold_for(run.card), run.pair.grid, run.options)
     return Detection(regions, {name: counts[name] for name in ("blank", "changed")})
+
+
+def traced(bands: Iterable[Band], threshold: float, grid: Grid, options: SceneOptions) -> list[ChangeRegion]:
+    """Return the regions of at least ``threshold`` in bands of change probability, from top to bottom."""
+    # Half the area here, all of it once the outline that is reported is known: simplifying moves edges.
+    smallest = 0.5 * options.min_area_for(grid.gsd) / grid.gsd**2
+    polygons = Polygonizer(threshold, min_area_px=smallest)
+    for band in bands:
+        polygons.add(band)
+    return polygons.finish(simplify_px=options.simplify, transform=grid.transform)
 
 
 def find_changes(run: OpenRun) -> list[ChangeRegion]:

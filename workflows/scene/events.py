@@ -16,12 +16,22 @@ from shapely.affinity import affine_transform
 from shapely.geometry import MultiPolygon, Polygon
 
 from rscc.inference.objects import object_sizes
-from tiling import ChangeRegion, ScenePair, Window, geodesic_area_m2, group_regions, regularized, to_wgs84
+from tiling import (
+    ChangeRegion,
+    Frame,
+    ScenePair,
+    Window,
+    geodesic_area_m2,
+    group_regions,
+    regularized,
+    to_wgs84,
+)
+from workflows.options import SceneOptions
 from workflows.report.geojson import rounded
 from workflows.scene.carrier import OpenRun
 from workflows.scene.crops import burnt
 from workflows.scene.detection import Detection, find_regions, outline_of, touching
-from workflows.scene.layout import arrangement
+from workflows.scene.layout import arrangement, compass_words
 from workflows.scene.opening import grown
 
 # Pixels: what is smaller is straightened where outlines get right angles.
@@ -52,7 +62,7 @@ class Place:
         sizes = object_sizes(burnt([outline], window))
         return tuple((self.area_m2 * sizes / sizes.sum()).tolist())
 
-    def redrawn(self, region: ChangeRegion, pair: ScenePair, min_area: float) -> Place:
+    def redrawn(self, region: ChangeRegion, pair: ScenePair | Frame, min_area: float) -> Place:
         """Return the place with the outline of ``region``, or as it is where that is too small."""
         return (places_of([region], pair, min_area) or [self])[0]
 
@@ -119,6 +129,19 @@ class Event:
         """All its outlines in pixels."""
         return outline_of(self.regions)
 
+    def measured(self, ground: Polygon | MultiPolygon | None) -> dict[str, Any]:
+        """Return the attributes of a change that its outlines tell; ``ground`` is what was searched."""
+        return {
+            "geometry": self.geometry,
+            "change_probability": self.probability,
+            "area_m2": float(self.area_m2),
+            "count": self.count,
+            "largest_m2": self.largest_m2,
+            "median_m2": self.median_m2,
+            "place": compass_words(self.geometry, ground),
+            "arrangement": self.arrangement,
+        }
+
 
 @dataclass(frozen=True)
 class Events:
@@ -139,68 +162,78 @@ class Events:
     refinement: dict[str, Any] | None = None
 
 
-class Search:
+class Grouping:
+    """Turns regions into events; ``frame`` has the grid that they lie on, and the pixels asked for."""
+
+    def __init__(self, frame: ScenePair | Frame, options: SceneOptions) -> None:
+        self.frame, self.options = frame, options
+
+    def events_of(self, regions: Iterable[ChangeRegion]) -> tuple[list[Event], list[Event]]:
+        """Return what touches the pixels asked for, and what does not; nothing that is too small."""
+        grid = self.frame.grid
+        places = places_of(regions, self.frame, self.options.min_area_for(grid.gsd))
+        if not places:
+            return [], []
+        groups = [[number] for number in range(len(places))]
+        if self._metres > 0:
+            groups = group_regions([place.region for place in places], self._metres / grid.gsd)
+        events = [Event(tuple(places[number] for number in group)) for group in groups]
+        touches = touching([event.outline for event in events], self.frame.focus)
+        return list(compress(events, touches)), list(compress(events, ~touches))
+
+    def leaves(self, event: Event, area: Window) -> bool:
+        """Return whether an event continues, or may continue, beyond the pixels looked at."""
+        reached = grown(self.frame, window_around(event.outline), 1 + self.distance)
+        return reached != reached.intersection(area)
+
+    @property
+    def distance(self) -> int:
+        """Pixels up to which outlines are one change."""
+        return math.ceil(self._metres / self.frame.grid.gsd)
+
+    @property
+    def _metres(self) -> float:
+        return self.options.group_distance_for(self.frame.grid.gsd)
+
+
+class Search(Grouping):
     """Turns the regions of a run into events, and follows those that leave the pixels looked at."""
 
     def __init__(self, run: OpenRun) -> None:
-        self.run, self.pair, self.options = run, run.pair, run.options
+        super().__init__(run.pair, run.options)
+        self.run = run
 
     def events(self, detection: Detection) -> Events:
         """Return the changes among the regions of the run that touch what was asked for of the pair."""
         whole: list[Event] = []
         warnings: list[str] = []
         area = self.run.grid.area
-        requested, others = self._events_of(detection.regions)
+        requested, others = self.events_of(detection.regions)
         for event in requested:
             followed = event
-            if self._leaves(event, area):
+            if self.leaves(event, area):
                 followed, complete = self._followed(event)
                 if not complete:
-                    warnings.append(_cut_warning(followed))
+                    warnings.append(cut_warning(followed))
             # Two parts of one change may each have left the area: it is one change then.
             if followed is event or all(other.geometry != followed.geometry for other in whole):
                 whole.append(followed)
         return Events(whole, others, detection.counts, warnings)
-
-    def _events_of(self, regions: Iterable[ChangeRegion]) -> tuple[list[Event], list[Event]]:
-        """Return what touches the pixels asked for, and what does not; nothing that is too small."""
-        places = places_of(regions, self.pair, self.options.min_area_for(self.pair.grid.gsd))
-        if not places:
-            return [], []
-        groups = [[number] for number in range(len(places))]
-        if self._metres > 0:
-            groups = group_regions([place.region for place in places], self._metres / self.pair.grid.gsd)
-        events = [Event(tuple(places[number] for number in group)) for group in groups]
-        touches = touching([event.outline for event in events], self.pair.focus)
-        return list(compress(events, touches)), list(compress(events, ~touches))
-
-    def _leaves(self, event: Event, area: Window) -> bool:
-        """Return whether an event continues, or may continue, beyond the pixels looked at."""
-        reached = grown(self.pair, window_around(event.outline), 1 + self._distance)
-        return reached != reached.intersection(area)
 
     def _followed(self, event: Event) -> tuple[Event, bool]:
         """Return an event with all that belongs to it beyond the area, and whether its end was found.
 
         The pixels around it are searched anew. Tiles are fixed to the ground, so they are the same.
         """
-        halo = self.run.card.tile_size + self._distance
+        halo = self.run.card.tile_size + self.distance
         for step in range(MOST_STEPS):
-            area = grown(self.pair, window_around(event.outline), halo * 2**step)
+            area = grown(self.frame, window_around(event.outline), halo * 2**step)
             regions = find_regions(self.run, area).regions
             seed = event.outline
-            event = max(self._events_of(regions)[0], key=lambda other: other.outline.intersection(seed).area)
-            if not self._leaves(event, area):
+            event = max(self.events_of(regions)[0], key=lambda other: other.outline.intersection(seed).area)
+            if not self.leaves(event, area):
                 return event, True
         return event, False
-
-    @property
-    def _metres(self) -> float:
-        return self.options.group_distance_for(self.pair.grid.gsd)
-
-    @property
-    def _distance(self) -> int:
-        return math.ceil(self._metres / self.pair.grid.gsd)
 
 
 def in_order(events: Iterable[Event]) -> list[Event]:
@@ -208,7 +241,7 @@ def in_order(events: Iterable[Event]) -> list[Event]:
     return sorted(events, key=lambda event: (-event.geometry.bounds[3], event.geometry.bounds[0]))
 
 
-def right_angled(pair: ScenePair, events: Iterable[Event], min_area: float) -> list[Event]:
+def right_angled(pair: ScenePair | Frame, events: Iterable[Event], min_area: float) -> list[Event]:
     """Give outlines right angles where that hardly changes them, see :func:`tiling.regularized`.
 
     An outline that would fall below ``min_area`` square metres stays as it was.
@@ -226,7 +259,7 @@ def right_angled(pair: ScenePair, events: Iterable[Event], min_area: float) -> l
     return [Event(tuple(straightened(place) for place in event.places)) for event in events]
 
 
-def places_of(regions: Iterable[ChangeRegion], pair: ScenePair, min_area: float) -> list[Place]:
+def places_of(regions: Iterable[ChangeRegion], pair: ScenePair | Frame, min_area: float) -> list[Place]:
     """Return the regions whose outline, as it is written, has at least ``min_area`` square metres."""
     places = []
     for region in regions:
@@ -243,7 +276,8 @@ def window_around(outline: Polygon | MultiPolygon) -> Window:
     return Window(col, row, math.ceil(right) - col, math.ceil(bottom) - row)
 
 
-def _cut_warning(event: Event) -> str:
+def cut_warning(event: Event) -> str:
+    """Say that an event goes on beyond what was looked at."""
     west, south, east, north = event.geometry.bounds
     return (
         f"the change within {west:.5f},{south:.5f},{east:.5f},{north:.5f} reaches far beyond the box asked "

@@ -9,7 +9,7 @@ import shapely
 from scipy.spatial import KDTree
 from shapely.geometry import MultiPolygon, Polygon
 
-from tiling import ReprojectionFailed, ScenePair, on_map, pole_in, to_wgs84
+from tiling import Frame, ReprojectionFailed, ScenePair, on_map, pole_in, to_wgs84
 
 # Outlines with fewer others have no arrangement: two are always on a line.
 LEAST_OUTLINES = 4
@@ -19,7 +19,7 @@ STRAIGHT = 150.0
 IN_ROWS, SCATTERED = 0.8, 0.5
 
 
-def ground_of(pair: ScenePair) -> Polygon | MultiPolygon | None:
+def ground_of(pair: ScenePair | Frame) -> Polygon | MultiPolygon | None:
     """Return the ground that was asked for, in WGS84; None around a pole or where there are no degrees."""
     focus = pair.focus
     columns, rows = (focus.col_off, focus.col_end), (focus.row_off, focus.row_end)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
-from tiling import NothingValid
+from tiling import Band, Frame, NothingValid, write_probability
+from workflows.errors import OptionInvalid
 from workflows.options import SceneOptions
 from workflows.progress import Progress, device_of
-from workflows.report.change import Change
+from workflows.report.change import SCHEMA_VERSION, Change
 from workflows.report.record import (
     determination_record,
     grid_record,
@@ -32,7 +34,6 @@ from workflows.scene.detection import Detection, find_regions
 from workflows.scene.events import Event, Events, Search, in_order, right_angled
 from workflows.scene.facts import describe_by_facts, tells_facts
 from workflows.scene.land_cover import describe_by_cover, tells_cover
-from workflows.scene.layout import compass_words
 from workflows.scene.opening import Scene
 from workflows.scene.refinement import open_segmenter, refine_events
 from workflows.store.identity import SceneIdentities
@@ -56,11 +57,32 @@ class SceneRun(OpenRun):
         name = self.options.refine
         return None if name is None else open_segmenter(name, device_of(self.captioner))
 
-    def regions(self) -> Detection:
-        """Find where the pair changed."""
+    def regions(self, keep: Callable[[Band], None] | None = None) -> Detection:
+        """Find where the pair changed; ``keep`` is given the change probability, from top to bottom."""
         # Before the work: what cannot be loaded is said at once.
         _ = self.segmenter
-        return find_regions(self)
+        return find_regions(self, keep=keep)
+
+    @contextmanager
+    def keeping(self, path: Path | None) -> Iterator[Callable[[Band], None] | None]:
+        """Yield what keeps the change probability at ``path``, complete at the end; None without a path.
+
+        Raises:
+            OptionInvalid: finished tiles are kept too, which lack what is below the threshold.
+            ProbabilityNotWritable: the system refused.
+        """
+        if path is None:
+            yield None
+            return
+        if self.cache is not None:
+            raise OptionInvalid(
+                "a tile cache holds only what changed, and the change probability all of it; keep one of them"
+            )
+        frame, record = Frame(self.pair.grid, self.pair.focus), self._record_of_search()
+        self.probability = str(path)
+        software = f"rscc {record['versions']['rscc']}"
+        with write_probability(path, frame, self.grid.area, record, software) as keep:
+            yield keep
 
     def events(self, detection: Detection) -> Events:
         """Make the regions the changes of a report: grouped, whole, redrawn, in order.
@@ -102,21 +124,37 @@ class SceneRun(OpenRun):
         finished = self.cache.remove if self.cache else None
         return ChangeReport(changes, self._record(events, changes), finished=finished)
 
-    def _record(self, events: Events, changes: Sequence[Change]) -> dict[str, Any]:
-        scenes, settings = SceneIdentities({}, full=True), settings_record(self.options, self.card)
-        # A part of a scene may be a hundredth of its bytes: nothing reads the rest.
-        whole = self.options.bounds is None
+    def _record_of_search(self) -> dict[str, Any]:
+        """Return what is known of a run before it: what the probability of a pixel came from."""
         return {
-            "summary": summary_of(changes).as_dict(),
             "inputs": {
-                role: {**scene_record(info, taken), "identity": scenes.on_disk(info.path) if whole else None}
+                role: scene_record(info, taken)
                 for role, info, taken in zip(("before", "after"), self.infos, self.dates, strict=True)
             },
             **determination_record(self.dates[1]),
             "model": model_record(self.card),
-            "settings": settings,
-            "settings_sha256": hash_of(settings),
-            "tiling": {**grid_record(self.pair, self.grid), **events.counts},
+            "settings": settings_record(self.options, self.card),
+            "tiling": grid_record(self.pair, self.grid),
+            "versions": versions(),
+            "started": self.started.isoformat(timespec="seconds"),
+        }
+
+    def _record(self, events: Events, changes: Sequence[Change]) -> dict[str, Any]:
+        scenes, search = SceneIdentities({}, full=True), self._record_of_search()
+        # A part of a scene may be a hundredth of its bytes: nothing reads the rest.
+        whole = self.options.bounds is None
+        return {
+            "schema": SCHEMA_VERSION,
+            "summary": summary_of(changes).as_dict(),
+            "inputs": {
+                role: {**scene, "identity": scenes.on_disk(info.path) if whole else None}
+                for (role, scene), info in zip(search["inputs"].items(), self.infos, strict=True)
+            },
+            "model": search["model"],
+            "settings": search["settings"],
+            "settings_sha256": hash_of(search["settings"]),
+            "tiling": {**search["tiling"], **events.counts},
+            "probability": self.probability,
             "ground": ground_record(self.pair),
             **pair_record(self.pair),
             "refinement": events.refinement,
@@ -124,32 +162,25 @@ class SceneRun(OpenRun):
             "memory": self.memory.as_dict(),
             "resumed_tiles": self.cache.resumed_tiles if self.cache else 0,
             "warnings": [*self.warnings, *events.warnings, *self.sizes.warnings],
-            "versions": versions(),
-            "started": self.started.isoformat(timespec="seconds"),
+            "versions": search["versions"],
+            "started": search["started"],
             "seconds": round(time.perf_counter() - self.clock, 2),
         }
 
     def _change(self, number: int, event: Event, caption: Caption, alternatives: tuple[str, ...]) -> Change:
         before, after = (PurePath(info.path).name for info in self.infos)
         return Change(
-            geometry=event.geometry,
             id=number,
             caption=caption.text,
             alternatives=alternatives,
             score=float(caption.score),
-            change_probability=event.probability,
-            area_m2=float(event.area_m2),
             date_before=self.dates[0].value,
             date_after=self.dates[1].value,
             before=before,
             after=after,
             model=self.card.name,
             model_version=self.card.version,
-            count=event.count,
-            largest_m2=event.largest_m2,
-            median_m2=event.median_m2,
-            place=compass_words(event.geometry, self.ground),
-            arrangement=event.arrangement,
+            **event.measured(self.ground),
             **_stated(caption),
         )
 
@@ -175,6 +206,8 @@ def caption_scene(
     captioner: Captioner | None = None,
     options: SceneOptions | None = None,
     progress: Progress | None = None,
+    *,
+    probability: Path | None = None,
 ) -> ChangeReport:
     """Find what changed between two scenes and say it in words; memory does not grow with the scene.
 
@@ -182,8 +215,10 @@ def caption_scene(
     default model is loaded; whoever has many pairs loads one captioner for all.
 
     ``progress`` is called as ``progress(stage, done, total)`` with the stages ``tiles`` and ``captions``.
+    With ``probability`` the change probability is kept at that path, a Cloud Optimized GeoTIFF.
 
     Raises:
+        ProbabilityNotWritable: the change probability cannot be kept.
         TilingError: a scene cannot be read, or the two cannot be compared; the message names the file.
         TooCoarse: a scene is coarser than the model is meant for, and ``options.force`` is not set.
         RsccError: the model cannot run here.
@@ -192,7 +227,9 @@ def caption_scene(
         from rscc.captioner import Captioner
 
         captioner = Captioner.load()
-    with SceneRun.open(before, after, captioner, options, progress) as run:
-        regions = run.regions()
-        events = run.events(regions)
+    with (
+        SceneRun.open(before, after, captioner, options, progress) as run,
+        run.keeping(probability) as keep,
+    ):
+        events = run.events(run.regions(keep))
         return run.report(events, run.describe(events))

@@ -72,6 +72,14 @@ def test_every_format_says_what_the_geojson_says(made, tmp_path, suffix):
         assert shapely.hausdorff_distance(geometry, true) < CLOSE_M
 
 
+@pytest.mark.parametrize("suffix", [".gpkg", ".fgb", ".parquet"])
+def test_what_stands_behind_the_character_0_is_not_lost(tmp_path, suffix):
+    told = report(change(1, caption="a\0b", came=("x\0y",)), tiling={"crs": "EPSG:32633"})
+    (row,) = rows(layer(told.write(tmp_path / f"r{suffix}"))).values()
+    mark = "\0" if suffix == ".parquet" else "\ufffd"
+    assert (row["caption"], row["came"]) == (f"a{mark}b", ["x\0y"])
+
+
 def test_lines_are_features(made, tmp_path):
     lines = made.write(tmp_path / "r.geojsonl").read_text(encoding="utf-8").splitlines()
     assert [json.loads(line)["id"] for line in lines] == [1, 2]

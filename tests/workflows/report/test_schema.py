@@ -1,0 +1,76 @@
+"""The published JSON Schema of a report is that of the code, and fits what runs write."""
+
+from __future__ import annotations
+
+import importlib
+import json
+
+import pytest
+from archive_rows import change, report
+from captioned import captioned
+from jsonschema import Draft202012Validator
+from report_schema import SCHEMA, faults, published
+from scene_pairs import make_pair
+
+from workflows.report.change import SCHEMA_VERSION, attributes, feature_of
+
+FEATURE = feature_of(change(1))
+OWN = published()["$defs"]["feature"]["properties"]["properties"]["properties"]
+
+
+@pytest.fixture
+def make_schema(repository, monkeypatch):
+    monkeypatch.syspath_prepend(str(repository / "docs"))
+    return importlib.import_module("make_schema")
+
+
+def test_the_file_is_what_the_code_makes(make_schema):
+    assert SCHEMA.read_text(encoding="utf-8") == make_schema.text(), "run python docs/make_schema.py"
+    Draft202012Validator.check_schema(published())
+
+
+def test_the_page_lists_the_attributes_with_their_types_and_the_version(make_schema, repository):
+    page = (repository / "docs" / "report.md").read_text(encoding="utf-8")
+    listed = {name: kind for name, (kind, _) in make_schema.meanings(page).items() if name in OWN}
+    expected = {name: make_schema.words(kind) for name, kind in OWN.items()}
+    assert {name: kind.replace("lists", "list") for name, kind in listed.items()} == expected
+    assert list(OWN) == [each.name for each in attributes()]
+    assert f"change alone: version {SCHEMA_VERSION}." in page
+
+
+def test_a_report_of_a_run_has_all_of_it_and_nothing_else(tmp_path):
+    made = captioned(make_pair(tmp_path, [(40, 50, 30, 50, 240)]))
+    written = json.loads(made.write(tmp_path / "r.geojson").read_text(encoding="utf-8"))
+    assert written["features"] and faults(written) == []
+    assert written["rscc"]["schema"] == SCHEMA_VERSION
+    assert {*written["rscc"], "remade"} == set(published()["$defs"]["record"]["properties"])
+    assert list(written["features"][0]["properties"]) == list(OWN)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("id", 0), ("id", 1.5), ("caption", None), ("caption", ["a"]), ("alternatives", [1]),
+        ("alternatives", list("abcde")), ("score", 1.01), ("score", "0.5"), ("area_m2", -1),
+        ("date_before", "last year"), ("count", 0), ("direction", "moved"), ("came", "building"),
+        ("place", "above"), ("caption_confident", 1), ("review_status", "fine"), ("median_m2", False),
+    ],
+)  # fmt: skip
+def test_what_no_report_has_does_not_fit(name, value):
+    assert faults(FEATURE, "feature") == []
+    properties = {**FEATURE["properties"], name: value}
+    assert faults({**FEATURE, "properties": properties}, "feature") != []
+
+
+@pytest.mark.parametrize("name", list(OWN))
+def test_every_attribute_must_be_there(name):
+    properties = {each: value for each, value in FEATURE["properties"].items() if each != name}
+    assert faults({**FEATURE, "properties": properties}, "feature") != []
+
+
+def test_outlines_and_the_record_are_checked_too():
+    assert faults({**FEATURE, "geometry": {"type": "Point", "coordinates": [1, 2]}}, "feature") != []
+    assert (
+        faults({**FEATURE, "geometry": {"type": "Polygon", "coordinates": [[[1, 2], [3]]]}}, "feature") != []
+    )
+    assert any("'schema' is a required property" in line for line in faults(report(change(1)).to_geojson()))
