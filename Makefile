@@ -20,7 +20,7 @@ test quick fuzz: export PYTHONDONTWRITEBYTECODE =
 test quick fuzz: export OMP_NUM_THREADS = 1
 test quick fuzz: export OMP_WAIT_POLICY = PASSIVE
 
-.PHONY: help demo test quick fuzz lint format install plugin docs lock sbom audit clean
+.PHONY: help demo test quick fuzz lint linters format install plugin docs lock sbom audit clean
 
 help:
 	@echo "make demo     render a pair of scenes, caption what changed between them"
@@ -28,6 +28,7 @@ help:
 	@echo "make quick    the tests that take a few minutes: not the slow, real, qgis, chromium and kills ones"
 	@echo "make fuzz     damaged files and values for every parser, in about a minute"
 	@echo "make lint     ruff and mypy"
+	@echo "make linters  linters of GeoJSON from npm, which a test asks, in build/npm"
 	@echo "make install  everything for development, in $(VENV)"
 	@echo "make plugin   build/rscc_changes.zip: the QGIS plugin"
 	@echo "make docs     build/site: the pages of docs/ as a site, by MkDocs; open build/site/index.html"
@@ -96,6 +97,10 @@ build/docs-tools/.installed:
 	$(PYTHON) -m venv build/docs-tools
 	build/docs-tools/bin/python -m pip install --disable-pip-version-check --quiet 'mkdocs>=1.6,<2'
 	@touch $@
+
+# Linters of GeoJSON that are none of ours, for the tests.
+linters:
+	npm install --silent --no-save --prefix build/npm @placemarkio/check-geojson@0.1.14 geojsonhint@2.0.0
 
 # For all systems and Pythons; no address of an index gets into the file, and no private one is asked.
 lock: build/tools/.installed

@@ -19,6 +19,7 @@ from scipy.special import expit
 from torch import Tensor
 
 from rscc.data.pairs import PairRecord, truly_changed
+from rscc.evaluation.bootstrap import Resamples, percentile_interval
 from rscc.inference.fact_heads import (
     ANSWERS,
     AROUND,
@@ -75,6 +76,7 @@ def fit_facts(
     threshold: float,
     bf16: bool = True,
     seed: int = 1,
+    start: FactModel | None = None,
     report: Callable[[str], None] = lambda line: None,
 ) -> FactModel | None:
     """Learn facts from captioned pairs; the model stays as it is.
@@ -84,9 +86,10 @@ def fit_facts(
         records: pairs; those without captions are left out.
         size: side of the model's input in pixels.
         threshold: change probability from which a pixel is changed.
+        start: what a start on the same trunk knows; it stays unless these pairs surely teach better.
 
     Returns:
-        None where there are too few changed pairs to learn from, or all are of one place.
+        The start where there are too few changed pairs to learn from, or all are of one place.
 
     Raises:
         ExtraNotInstalled, WeightsNotFound: the parser that reads captions is not installed.
@@ -95,7 +98,7 @@ def fit_facts(
     changed = np.array([truly_changed(record) for record in records])
     folds = np.array([zlib.crc32((record.place or record.id).encode()) % FOLDS for record in records])
     if changed.sum() < FEWEST_PAIRS or len(set(folds.tolist())) < 2:
-        return None
+        return start
     labels = torch.from_numpy(fact_labels(records))
     torch.manual_seed(seed)
     channels = model.backbone.channels[-1]
@@ -104,16 +107,35 @@ def fit_facts(
     _whiten(heads, _maps(model, [records[i] for i in sample], size, bf16))
     seen = _look(model, heads, records, size, threshold, bf16)
     report(f"facts: {len(records)} pairs seen")
-    logits = np.zeros(labels.shape, np.float32)
+    logits, everything = np.zeros(labels.shape, np.float32), np.arange(len(records))
     for fold in range(FOLDS):
         held = np.flatnonzero(folds == fold)
         fitted = _fit(heads, seen, labels, np.flatnonzero(folds != fold), seed)
         logits[held] = _answers(fitted, seen, held)
         report(f"facts: fold {fold + 1} of {FOLDS} answered")
     rules = calibrated_rules(logits, labels.numpy(), changed)
+    if start is not None:
+        known = _answers(start.heads, _look(model, start.heads, records, size, threshold, bf16), everything)
+        fewer = errors(start.rules, known, labels.numpy()) - errors(rules, logits, labels.numpy())
+        gain = percentile_interval(Resamples(int(changed.sum())).means(fewer[changed]))
+        if gain is None or gain[0] <= 0:
+            report("facts: those of the start, for new ones are not surely better")
+            return start
     measured = np.stack([measurements(logits[i], *counted(seen.masks[i])) for i in np.flatnonzero(changed)])
     phrasing = fit_phrasing(measured, [records[i].captions for i in np.flatnonzero(changed)], grammar_words())
-    return FactModel(_fit(heads, seen, labels, np.arange(len(records)), seed), rules, phrasing)
+    return FactModel(_fit(heads, seen, labels, everything, seed), rules, phrasing)
+
+
+def errors(rules: FactRules, logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Return how many answers of each pair are stated and false, or true and not stated, (N,).
+
+    Args:
+        logits, labels: (N, len(ANSWERS)).
+    """
+    values = expit(np.array(rules.slopes) * logits + np.array(rules.offsets))
+    stated = (values >= np.array(rules.sure)) & (np.array(rules.slopes) != 0)
+    wrong: np.ndarray = (stated != (labels > 0)).sum(1).astype(np.float64)
+    return wrong
 
 
 def fact_labels(records: Sequence[PairRecord]) -> np.ndarray:

@@ -103,15 +103,17 @@ class Comparison:
     Attributes:
         table: CIDEr of all and of changed pairs, accuracy of the flag, BLEU-4.
         gain: 95 percent interval of what CIDEr of all pairs gains, by the bootstrap over pairs.
+        gain_changed: the same of the changed pairs.
     """
 
     table: str
     gain: Interval
+    gain_changed: Interval
 
     @property
     def surely_better(self) -> bool:
-        """Whether the second model is better than the first beyond chance."""
-        return self.gain[0] > 0
+        """Whether the second model is better beyond chance, and not surely worse of changes."""
+        return self.gain[0] > 0 and self.gain_changed[1] >= 0
 
 
 def keep_better(made: Path, start: Path, comparison: Comparison) -> str:
@@ -125,8 +127,8 @@ def keep_better(made: Path, start: Path, comparison: Comparison) -> str:
     Returns:
         The line that says which of the two it is.
     """
-    low, high = comparison.gain
-    told = f"CIDEr gains {low:+.1f} to {high:+.1f} (95 %)"
+    gains = [f"{low:+.1f} to {high:+.1f}" for low, high in (comparison.gain, comparison.gain_changed)]
+    told = f"CIDEr gains {gains[0]}, of changed pairs {gains[1]} (95 %)"
     if comparison.surely_better:
         return f"{made}: the tuned model; {told}"
     tuned = made.with_name("tuned")
@@ -168,10 +170,16 @@ def compare_scores(
         for title, shown, subset, key in scores
     ]
     drawn = table((f"{len(compared)} validation pairs", "before", "after"), rows)
-    ciders = [list(one["all"].captions.per_pair["cider"].values()) for one in (old, new)]
-    gain = percentile_interval(Resamples(len(compared)).means(np.subtract(ciders[1], ciders[0])))
-    assert gain is not None
-    return Comparison(drawn, gain)
+    return Comparison(drawn, _gain(old, new, "all"), _gain(old, new, changed))
+
+
+def _gain(old: dict[str, EvaluationRow], new: dict[str, EvaluationRow], subset: str) -> Interval:
+    if subset not in old:
+        return (0.0, 0.0)
+    before, after = (list(rows[subset].captions.per_pair["cider"].values()) for rows in (old, new))
+    interval = percentile_interval(Resamples(len(before)).means(np.subtract(after, before)))
+    assert interval is not None
+    return interval
 
 
 def _value(rows: dict[str, EvaluationRow], subset: str, key: str) -> float | None:

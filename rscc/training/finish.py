@@ -111,14 +111,14 @@ def finish(
     )
     facts = None
     if localiser == "change_head" and confidence.calibration is not None and config.data.name in OVERHEAD:
-        try:
-            facts = fit_facts(
-                model, captions, size=config.data.size, threshold=threshold, bf16=config.train.bf16
-            )
-        except (ExtraNotInstalled, WeightsNotFound) as error:
-            _log.warning("the model will tell no facts: %s", error)
-        if facts is None and origin is not None and "backbone" in config.train.frozen:
+        if origin is not None and "backbone" in config.train.frozen:
             facts = load_facts(origin)  # the same trunk, so they hold
+        size, bf16 = config.data.size, config.train.bf16
+        try:
+            facts = fit_facts(model, captions, size=size, threshold=threshold, bf16=bf16, start=facts)
+        except (ExtraNotInstalled, WeightsNotFound) as error:
+            kept = "keep the facts of the start" if facts else "tell no facts"
+            _log.warning("the model will %s: %s", kept, error)
     return save_model_folder(
         paths.output / "model",
         model,

@@ -1,5 +1,6 @@
 """Facts are learnt from references: labels, calibration, and heads on a small trunk."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -100,6 +101,24 @@ def test_learning_again_gives_the_same(fitted, records) -> None:
         patch.setattr(training, "EPOCHS", 40)
         again = fit_facts(tiny_model(seed=2), records, size=64, threshold=0.5, bf16=False)
     assert again is not None and again.rules == fitted[0].rules
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("knows", [True, False])
+def test_a_start_that_knows_as_much_stays_and_one_that_knows_nothing_goes(knows, fitted, records) -> None:
+    start = (
+        fitted[0] if knows else replace(fitted[0], rules=replace(fitted[0].rules, sure=(1.1,) * len(ANSWERS)))
+    )
+    said: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training, "FEWEST_PAIRS", 60)
+        patch.setattr(training, "EPOCHS", 40)
+        model = tiny_model(seed=2)
+        given = {"size": 64, "threshold": 0.5, "bf16": False, "report": said.append}
+        taken = fit_facts(model, records, start=start, **given)
+    assert taken is not None and (taken is start) is knows
+    assert ("those of the start" in said[-1]) is knows
+    assert knows or taken.rules == fitted[0].rules
 
 
 @pytest.mark.parametrize("places", ["few", "one"])

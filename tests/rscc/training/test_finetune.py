@@ -150,21 +150,28 @@ def test_a_user_is_told_pairs_and_scores_before_and_after(tmp_path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("gain", "is_kept"), [((-3.0, 9.0), True), ((0.5, 9.0), False), ((-9.0, -1.0), True)]
+    ("gain", "of_changed", "is_kept"),
+    [
+        ((-3.0, 9.0), (1.0, 2.0), True),
+        ((0.5, 9.0), (-4.0, 1.0), False),
+        ((0.5, 9.0), (-4.0, -1.0), True),
+        ((-9.0, -1.0), (1.0, 2.0), True),
+    ],
 )
 def test_the_start_stays_unless_the_tuned_model_is_surely_better(
-    gain, is_kept, tmp_path, monkeypatch
+    gain, of_changed, is_kept, tmp_path, monkeypatch
 ) -> None:
     pytest.importorskip("pycocoevalcap")
     data = write_levir_cc(tmp_path / "data", train=24, val=4, test=1)
-    monkeypatch.setattr(runs, "compare_scores", lambda *_, **__: Comparison("table", gain))
+    monkeypatch.setattr(runs, "compare_scores", lambda *_, **__: Comparison("table", gain, of_changed))
     folder, lines = tune(tmp_path, data, epochs=1, keep_start=True)
     start = (tmp_path / "start" / "model.safetensors").read_bytes()
     assert ((folder / "model.safetensors").read_bytes() == start) is is_kept
     tuned = tmp_path / "run" / "tuned" / "model.safetensors"
     assert tuned.is_file() is is_kept and (not is_kept or tuned.read_bytes() != start)
-    told = f"CIDEr gains {gain[0]:+.1f} to {gain[1]:+.1f} (95 %)"
-    assert told in lines[-1] and ("the start as it was" in lines[-1]) is is_kept
+    told = [f"{low:+.1f} to {high:+.1f}" for low, high in (gain, of_changed)]
+    assert f"CIDEr gains {told[0]}, of changed pairs {told[1]} (95 %)" in lines[-1]
+    assert ("the start as it was" in lines[-1]) is is_kept
 
 
 def test_a_model_is_not_surely_better_than_itself(tmp_path) -> None:
@@ -172,7 +179,7 @@ def test_a_model_is_not_surely_better_than_itself(tmp_path) -> None:
     data = write_levir_cc(tmp_path / "data", val=6)
     start = write_start(tmp_path / "start")
     comparison = compare_scores(start, start, LevirCC(data, "val").records, device="cpu")
-    assert comparison.gain == (0, 0) and not comparison.surely_better
+    assert comparison.gain == comparison.gain_changed == (0, 0) and not comparison.surely_better
 
 
 def test_pairs_of_one_kind_are_warned_of(tmp_path) -> None:

@@ -1,5 +1,5 @@
 """Every format read back by programs that share no library with what wrote it: GDAL's command line, QGIS,
-pyarrow alone. PostGIS is read in ``test_postgis.py``.
+pyarrow alone, linters of npm. PostGIS is read in ``test_postgis.py``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from qgis_check import qgis_is_there, run_script
 from rfc7946 import load_valid
 from shapely.geometry import MultiPolygon, Polygon, box, mapping, shape
 
-READ = Path(__file__).resolve().parents[2] / "support" / "qgis_read.py"
+SUPPORT = Path(__file__).resolve().parents[2] / "support"
+READ, LINT = SUPPORT / "qgis_read.py", SUPPORT / "lint_geojson.cjs"
+LINTERS = SUPPORT.parents[1] / "build" / "npm" / "node_modules"
 FORMATS = [".geojson", ".geojsonl", ".gpkg", ".fgb"]
 LISTS = ("alternatives", "came", "gone", "before_cover")
 TEXTS = (
@@ -159,3 +161,17 @@ def test_standard_json_reads_every_line(made, wanted, tmp_path):
     lines = made.write(tmp_path / "r.geojsonl").read_bytes().split(b"\n")
     assert lines.pop() == b""
     assert [json.loads(line) for line in lines] == list(wanted.values())
+
+
+@pytest.mark.skipif(not LINTERS.is_dir(), reason="the linters of npm are not installed: make linters")
+def test_linters_of_npm_find_nothing(made, tmp_path):
+    """A ring that is not closed is found, a report is not."""
+    path = made.write(tmp_path / "r.geojson")
+    content = json.loads(path.read_text(encoding="utf-8"))
+    content["features"][0]["geometry"]["coordinates"][0][0].pop()
+    damaged = tmp_path / "damaged.geojson"
+    damaged.write_text(json.dumps(content), encoding="utf-8")
+    command = ["node", str(LINT), str(LINTERS), str(path), str(damaged)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    found = json.loads(done.stdout)
+    assert found[str(path)] == [] and len(found[str(damaged)]) == 2
