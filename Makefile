@@ -13,7 +13,7 @@ endif
 
 # As many processes run tests; spinning OpenMP threads of torch would slow each other down.
 JOBS ?= 2
-# What damaged files bring to light is for who looks for it: make fuzz.
+# Damaged files have a run of their own: make fuzz.
 PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --ignore=tests/fuzz
 # Tests start many processes; where nothing may be kept, each of them compiles all modules anew.
 test quick fuzz: export PYTHONDONTWRITEBYTECODE =

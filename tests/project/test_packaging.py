@@ -54,8 +54,8 @@ def test_continuous_integration_lints_and_tests(repository):
     script = repository / ".ci" / "run"
     assert script.stat().st_mode & stat.S_IXUSR
     lines = [line.strip() for line in script.read_text(encoding="utf-8").splitlines()]
-    ending = ["make lint || status=$?", "make --no-print-directory test || status=$?", 'exit "$status"']
-    assert lines[-3:] == ending
+    steps = ("lint", "--no-print-directory test", "--no-print-directory fuzz")
+    assert lines[-4:] == [*(f"make {step} || status=$?" for step in steps), 'exit "$status"']
     assert "set -euo pipefail" in lines
 
 
