@@ -51,6 +51,8 @@ _RECORD: dict[str, str | list[str]] = {
     "model": "object",
     "settings": "object",
     "settings_sha256": "string",
+    "determination:method": "string",
+    "determination:datetime": ["string", "null"],
     "tiling": "object",
     "probability": ["string", "null"],
     "remade": _MAYBE,
@@ -136,7 +138,7 @@ def meanings(page: str) -> dict[str, tuple[str, str]]:
     found: dict[str, tuple[str, str]] = {}
     for line in page.splitlines():
         names, *cells = line.strip("| ").split(" | ") if line.startswith("| `") else [""]
-        for name in re.findall(r"`(\w+)(?:\.\w+)?`", names):
+        for name in re.findall(r"`([\w:]+)(?:\.\w+)?`", names):
             found.setdefault(name, (cells[0], _plain(cells[-1])))
     return found
 

@@ -203,9 +203,8 @@ def test_every_shipped_stage_has_a_config_and_its_sources(stage, monkeypatch) ->
 
 @pytest.mark.parametrize("size", ["base", "small"])
 def test_the_stages_of_a_model_have_one_size(size) -> None:
-    end = {"base": "_backwards", "small": "_cider"}[size]
-    captions, last = (load_config(f"rscc_{size}{stage}").model for stage in ("", end))
-    assert captions == last
+    captions = load_config(f"rscc_{size}").model
+    assert size == "small" or load_config("rscc_base_backwards").model == captions
     trunk = load_config("change_head" if size == "base" else "change_head_small").model
     assert (trunk.backbone, trunk.head_width) == (captions.backbone, captions.head_width)
     for name in ("width", "word_width", "heads", "decoder_layers", "max_words"):  # of the decoder

@@ -257,7 +257,7 @@ def test_every_error_is_one_of_ours_and_its_exit_code_says_whose_fault_it_is():
     assert all(issubclass(error, TilingError) and error.__doc__ for error in errors)
     codes = {error.__name__: error.exit_code for error in errors}
     # All others are of inputs that are wrong however often they are read.
-    assert codes == dict.fromkeys(codes, 2) | {"SceneUnreachable": 1}
+    assert codes == dict.fromkeys(codes, 2) | {"SceneUnreachable": 1, "ProbabilityNotWritable": 1}
 
 
 def test_the_path_is_kept_as_given(tmp_path, monkeypatch):

@@ -131,7 +131,6 @@ class SceneRun(OpenRun):
                 role: scene_record(info, taken)
                 for role, info, taken in zip(("before", "after"), self.infos, self.dates, strict=True)
             },
-            **determination_record(self.dates[1]),
             "model": model_record(self.card),
             "settings": settings_record(self.options, self.card),
             "tiling": grid_record(self.pair, self.grid),
@@ -150,6 +149,7 @@ class SceneRun(OpenRun):
                 role: {**scene, "identity": scenes.on_disk(info.path) if whole else None}
                 for (role, scene), info in zip(search["inputs"].items(), self.infos, strict=True)
             },
+            **determination_record(self.dates[1]),
             "model": search["model"],
             "settings": search["settings"],
             "settings_sha256": hash_of(search["settings"]),

@@ -99,7 +99,7 @@ def test_a_program_hears_how_far_the_archive_is(made, out, command, asked):
 
 def test_the_options_of_the_pairs_are_those_of_caption():
     alone = {"before", "after", "output", "tile_cache", "date_before", "date_after", "overwrite"}
-    alone |= {"html", "html_size"}
+    alone |= {"html", "html_size", "html_folder", "probability"}
     shared = inspect.signature(caption).parameters
     ours = inspect.signature(batch).parameters
     assert shared.keys() - ours.keys() == alone - {"output"}

@@ -29,7 +29,7 @@ NEEDED = {
     "explain": ["before.tif", "after.tif", "-o", "p.png"], "pairs": ["."],
     "batch": ["pairs.csv", "--out", "archive"], "status": ["archive"],
     "train": ["--data", ".", "-o", "run"], "evaluate": ["--data", "."],
-    "review": ["report.geojson"],
+    "review": ["report.geojson"], "convert": ["report.geojson", "other.geojson"],
     "synthesize": ["--data", ".", "-o", "made"], "synthesize-medium": ["--cities", ".", "-o", "made"],
 }  # fmt: skip
 

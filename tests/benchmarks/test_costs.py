@@ -1,0 +1,60 @@
+"""What benchmarks of cost and gain measure, on the smallest input; the figures are for who runs them."""
+
+import json
+from itertools import pairwise
+
+import finetuning_gain
+import page_start
+import pytest
+import words_cost
+from fakes import BrightnessCaptioner
+from levir_cc_fixture import write_levir_cc
+from scene_pairs import make_pair
+
+from rscc.data.benchmarks.levir_cc import LevirCC
+from workflows import SceneOptions
+
+SPOTS = [(20, 20, 20, 30, 240), (20, 120, 20, 30, 240), (200, 60, 20, 30, 240)]
+
+
+def test_the_cost_of_words_is_told_of_changes_and_crops(tmp_path):
+    pair = make_pair(tmp_path, SPOTS, size=(256, 256))
+    options = SceneOptions(group_distance=0)
+    seconds, changes, crops = words_cost.timed(pair.before, pair.after, BrightnessCaptioner(), options)
+    assert len(seconds) == 3 and min(seconds) > 0
+    assert changes == 3 and crops >= changes
+
+
+def test_invented_changes_lie_apart_on_the_common_ground(tmp_path):
+    pair = make_pair(tmp_path, SPOTS, size=(200, 300))
+    report = page_start.invented(pair.before, pair.after, 24)
+    assert [one.id for one in report.changes] == list(range(1, 25))
+    outlines = [one.geometry for one in report.changes]
+    assert all(outline.is_valid for outline in outlines)
+    assert not any(one.intersects(other) for one, other in pairwise(outlines))
+
+
+@pytest.mark.parametrize("surest", [range(0, 60, 3), range(60)])
+def test_no_place_is_both_learnt_from_and_tested_on(surest):
+    entries = [
+        {
+            "filename": f"{n}.png",
+            "levir_cd": {"image": f"tile{n // 10}"},
+            "trust": "pattern" if n in surest else "",
+        }
+        for n in range(60)
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(finetuning_gain, "FOR_TEST", 15)
+        patch.setattr(finetuning_gain, "FOR_TUNING", 25)
+        test, tuning = finetuning_gain.dealt(entries)
+    assert len(test) == 2 and len(tuning) == 3 and not test & tuning
+
+
+def test_a_folder_of_some_pairs_is_read_as_the_data(tmp_path):
+    data = write_levir_cc(tmp_path / "data", train=6, val=1, test=1)
+    entries = json.loads((data / finetuning_gain.ANNOTATIONS).read_text())["images"]
+    own = [entry for entry in entries if entry["split"] == "train"]
+    finetuning_gain.write_folder(data, tmp_path / "own", own[:4])
+    records = LevirCC(tmp_path / "own", "train").records
+    assert len(records) == 4 and all(record.before.is_file() for record in records)
