@@ -174,7 +174,8 @@ def compare_scores(
 
 
 def _gain(old: dict[str, EvaluationRow], new: dict[str, EvaluationRow], subset: str) -> Interval:
-    if subset not in old:
+    """Return what CIDEr gains, from and to 0 where the subset has none."""
+    if subset not in old or "cider" not in old[subset].captions.per_pair:
         return (0.0, 0.0)
     before, after = (list(rows[subset].captions.per_pair["cider"].values()) for rows in (old, new))
     interval = percentile_interval(Resamples(len(before)).means(np.subtract(after, before)))

@@ -204,11 +204,12 @@ class LocalEngine:
         return []
 
     def _lost_start(self, place: _Place, error: BaseException, final: bool) -> None:
-        """Go on without a place that cannot get a worker any more; where none ever worked there, raise."""
+        """Go on without a place that cannot get a worker any more; where none ever worked at all, raise."""
         place.lost += 1
         if place.lost < STARTS and not final:
             return
-        if final or not place.worked or len(self._places) == 1:
+        # A model that was loaded at another place is sound.
+        if final or not any(one.worked for one in self._places) or len(self._places) == 1:
             raise error
         self._places.remove(place)
         _log.warning(

@@ -48,6 +48,14 @@ def load_here_once(model, device):
     return load_fake(model, device)
 
 
+def load_or_be_killed(model, device):
+    """Is killed on cuda:1, when cuda:0 has long been at work."""
+    if device == "cuda:1":
+        time.sleep(2)
+        os.kill(os.getpid(), signal.SIGKILL)
+    return load_fake(model, device)
+
+
 def warm(engine, tasks):
     """Do tasks until all workers are there; return the outcomes and the other tasks."""
     found = drive(engine, tasks[: len(engine._places)])
@@ -203,6 +211,16 @@ def test_a_worker_that_cannot_start_again_is_given_up_while_others_work(tasks, t
         found |= drive(engine, rest[:1])
     assert {one.worker for one in found.values() if one.state == "done"} == {"local-1"}
     assert "worker local-2 cannot start again (the device fell off)" in caplog.text
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_killed_while_it_loads_ends_no_run_in_which_others_work(tasks, caplog):
+    source, rest, found = ModelSource("any", "cpu", load_or_be_killed), tasks(*["slow"] * 200), {}
+    with LocalEngine(source, 2, devices=["cuda:0", "cuda:1"]) as engine:
+        while engine.wanted() > 2:
+            found |= drive(engine, [rest.pop(0) for _ in range(5)])
+    assert {(one.state, one.worker) for one in found.values()} == {("done", "local-1")}
+    assert "worker local-2 cannot start again" in caplog.text and "SIGKILL" in caplog.text
 
 
 @pytest.mark.slow
