@@ -12,6 +12,7 @@ import geopandas
 import pyogrio
 import pytest
 from make_demo_scene import make_scene
+from PIL import Image
 from qgis_check import environment, look, qgis_is_there, run_script
 from scene_pairs import make_pair
 
@@ -24,6 +25,7 @@ pytestmark = [
 PROCESS = shutil.which("qgis_process.bin") or shutil.which("qgis_process")
 needs_process = pytest.mark.skipif(PROCESS is None, reason="the system has no qgis_process (package qgis)")
 PAUSE = 0.1
+SUPPORT = Path(__file__).parents[1] / "support"
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +138,7 @@ def test_qgis_process_says_what_to_do_where_the_command_is_missing(home, variabl
 
 
 def test_the_toolbox_loads_styled_layers_and_stops_where_asked(home, variables, repository):
-    script = Path(__file__).parents[1] / "support" / "qgis_plugin_run.py"
+    script = SUPPORT / "qgis_plugin_run.py"
     scenes = (home / "before.tif", home / "after.tif")
     (home / "pairs.csv").write_text("before,after\nbefore.tif,gone.tif\n")
     told = run_script(
@@ -156,3 +158,12 @@ def test_the_toolbox_loads_styled_layers_and_stops_where_asked(home, variables, 
     assert told["can"] == [True, ""]
     assert told["algorithms"] == ["rscc:batch", "rscc:caption", "rscc:check", "rscc:inspect"]
     assert told["unloaded"]
+
+
+def test_the_dialog_asks_for_both_scenes(repository, tmp_path):
+    picture = tmp_path / "dialog.png"
+    dialog = SUPPORT / "qgis_dialog.py"
+    shown = run_script(dialog, repository / "qgis_plugin", "before.tif", "after.tif", picture)
+    assert shown["title"] == "Caption changes"
+    with Image.open(picture) as drawn:
+        assert drawn.size == (900, 620) and len(drawn.convert("RGB").getcolors(2**20)) > 100

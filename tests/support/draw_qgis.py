@@ -1,4 +1,4 @@
-"""Draw the picture of the docs: the demo's report in the QGIS of the system, and a map tip beside it.
+"""Draw the pictures of the docs in QGIS: the demo's report with a map tip, the dialog of the plugin.
 
     python tests/support/draw_qgis.py FOLDER
 
@@ -12,12 +12,13 @@ from pathlib import Path
 from PIL import Image
 from qgis_check import SCRIPT, run_script
 
-TARGET = Path(__file__).parents[2] / "docs" / "images" / "qgis.webp"
-TIP = SCRIPT.with_name("qgis_tip.py")
+REPOSITORY = Path(__file__).parents[2]
+IMAGES = REPOSITORY / "docs" / "images"
+TIP, DIALOG = SCRIPT.with_name("qgis_tip.py"), SCRIPT.with_name("qgis_dialog.py")
 
 
 def main(folder: Path) -> None:
-    """Write the picture."""
+    """Write the pictures."""
     layer = f"{folder / 'changes.gpkg'}|layername=changes"
     run_script(SCRIPT, layer, folder / "map.png", folder / "after_2019.tif")
     run_script(TIP, layer, folder / "tip.png")
@@ -25,7 +26,10 @@ def main(folder: Path) -> None:
     picture = Image.new("RGB", (shown.width + tip.width, shown.height), "white")
     picture.paste(shown)
     picture.paste(tip, (shown.width, 0))
-    picture.save(TARGET, quality=80)
+    picture.save(IMAGES / "qgis.webp", quality=80)
+    names = ("before_2016.tif", "after_2019.tif")
+    run_script(DIALOG, REPOSITORY / "qgis_plugin", *names, folder / "dialog.png")
+    Image.open(folder / "dialog.png").convert("RGB").save(IMAGES / "qgis_dialog.webp", quality=80)
 
 
 if __name__ == "__main__":
