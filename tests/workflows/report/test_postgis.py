@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import shapely
 from archive_rows import change, report
+from hostile_texts import hostile_texts
 from postgis_server import PASSWORD, PROGRAMS, WHY_NOT, running
 from qgis_check import qgis_is_there, run_script
 from shapely.geometry import MultiPolygon, box, mapping, shape
@@ -99,6 +100,15 @@ def test_hostile_texts_come_back_as_they_are(table, text):
     wanted = made(own).to_geojson()["features"][0]["properties"]
     assert {name: rows[1][name] for name in wanted} == wanted
     assert len(rows) == 2
+
+
+def test_ten_thousand_hostile_texts_come_back_as_they_are(table):
+    texts = hostile_texts(10_000)
+    changes = [change(n, caption=text, reviewer_note=text) for n, text in enumerate(texts, start=1)]
+    rows = table(made(*changes))
+    stored = [text.replace("\0", "\ufffd") for text in texts]
+    assert [rows[n]["caption"] for n in sorted(rows)] == stored
+    assert [rows[n]["reviewer_note"] for n in sorted(rows)] == stored
 
 
 def test_the_one_sign_that_postgresql_has_no_place_for_is_marked(table):
