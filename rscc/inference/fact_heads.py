@@ -123,10 +123,14 @@ class FactRules:
     sure: tuple[float, ...] = (SURE,) * len(ANSWERS)
     scores: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
+    def calibrated(self, logits: np.ndarray) -> np.ndarray:
+        """Return the calibrated probability of each answer, of the same shape, (..., len(ANSWERS))."""
+        values: np.ndarray = expit(np.array(self.slopes) * logits + np.array(self.offsets))
+        return values
+
     def probabilities(self, logits: np.ndarray, *, known: bool = False) -> dict[str, float]:
-        """Return the calibrated probability of each answer; arguments as :meth:`facts`."""
-        values = expit(np.array(self.slopes) * logits + np.array(self.offsets))
-        answers = dict(zip(ANSWERS, values.tolist(), strict=True))
+        """Return the calibrated probability of each answer by name; arguments as :meth:`facts`."""
+        answers = dict(zip(ANSWERS, self.calibrated(logits).tolist(), strict=True))
         return answers | _either(answers) if known else answers
 
     def facts(self, logits: np.ndarray, *, known: bool = False) -> ChangeFacts:

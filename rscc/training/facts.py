@@ -132,8 +132,7 @@ def errors(rules: FactRules, logits: np.ndarray, labels: np.ndarray) -> np.ndarr
     Args:
         logits, labels: (N, len(ANSWERS)).
     """
-    values = expit(np.array(rules.slopes) * logits + np.array(rules.offsets))
-    stated = (values >= np.array(rules.sure)) & (np.array(rules.slopes) != 0)
+    stated = (rules.calibrated(logits) >= np.array(rules.sure)) & (np.array(rules.slopes) != 0)
     wrong: np.ndarray = (stated != (labels > 0)).sum(1).astype(np.float64)
     return wrong
 

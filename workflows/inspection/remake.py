@@ -69,12 +69,15 @@ def remade(
             )
         events, warnings = _events(kept, options)
         ground = ground_of(kept.frame)
-    before, about = {_key(one.geometry): one for one in report.changes}, _about(run, source)
+    before = {_key(one.geometry): one for one in report.changes}
+    blank = {**_wordless(), **_about(run, source)}
     changes = []
     for number, event in enumerate(events, 1):
         same = before.pop(_key(event.geometry), None)
-        wordless = {**_wordless(), **about, **event.measured(ground)}
-        changes.append(Change(id=number, **wordless) if same is None else replace(same, id=number))
+        if same is None:
+            changes.append(Change(id=number, **blank, **event.measured(ground)))
+        else:
+            changes.append(replace(same, id=number))
     kept_words = len(report.changes) - len(before)
     if kept_words < len(changes):
         warnings.append(

@@ -172,7 +172,7 @@ class TileCache:
             raise self._unusable(error) from error
 
     def _unusable(self, error: Exception) -> TileCacheUnusable:
-        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        reason = getattr(error, "strerror", None) or error
         return TileCacheUnusable(
             f"{self.folder}: finished tiles cannot be kept there ({reason}); give another"
         )

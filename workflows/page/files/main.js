@@ -39,6 +39,13 @@ function nameOf(path) {
   return (path ?? "").split(/[\\/]/).at(-1);
 }
 
+function addNotes(texts) {
+  const list = $("#notes ul");
+  list.append(...texts.map((one) => element("li", { dir: "auto", textContent: String(one) })));
+  $("#notes").hidden = list.children.length === 0;
+  $("#notes summary").textContent = counted(list.children.length, "warning");
+}
+
 function showSummary() {
   const [before, after] = DATES.map((date) => scenes[date].date);
   const dates = before && after ? `${before} to ${after}` : "";
@@ -49,9 +56,7 @@ function showSummary() {
   canvas.ariaLabel = `Both dates and the outlines of the changes. ${said}`;
   for (const date of DATES) $(`#date-${date} span`).textContent = scenes[date].date ?? nameOf(scenes[date].name);
   showTotals(summary);
-  $("#notes").hidden = report.warnings.length === 0;
-  $("#notes summary").textContent = counted(report.warnings.length, "warning");
-  $("#notes ul").append(...report.warnings.map((one) => element("li", { dir: "auto", textContent: String(one) })));
+  addNotes(report.warnings);
   $("#made dl").append(
     ...term("Before", [scenes.before.name, scenes.before.date].filter(Boolean).join(", ")),
     ...term("After", [scenes.after.name, scenes.after.date].filter(Boolean).join(", ")),
@@ -88,19 +93,17 @@ addEventListener("hashchange", followAddress);
 addEventListener("beforeprint", () => state.listed.slice(0, 300).forEach(drawChips));
 new ResizeObserver(resize).observe(map);
 
+// Of a page in a folder, pictures are files beside it.
+function tellMissing() {
+  addNotes(["The pictures of this page are not where they were: keep it together with the folder that it came with."]);
+  $("#notes").open = true;
+}
+
 showSummary();
 startList();
 showMarks();
 resize();
 followAddress();
-// Of a page in a folder, pictures are files beside it.
-function tellMissing() {
-  $("#notes").hidden = false;
-  $("#notes").open = true;
-  const text = "The pictures of this page are not where they were: keep it together with the folder that it came with.";
-  $("#notes ul").append(element("li", { textContent: text }));
-  $("#notes summary").textContent = counted($("#notes ul").children.length, "warning");
-}
 
 addEventListener("DOMContentLoaded", async () => {
   await loadImagery().then(showScale, tellMissing);
