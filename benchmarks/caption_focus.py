@@ -200,7 +200,7 @@ def ask(
             regions = find_changes(run)
             facts = [_fact(region, made) for region in regions]
             known = [n for n, (buildings, _) in enumerate(facts) if buildings]
-            planner = CropPlanner(run.scene_grid)
+            planner = run.crops
             mixed = [_mixed(n, regions, facts, planner) for n in known]
             for way, margin in [(way, margin) for way in ways for margin in margins]:
                 focus.SURROUNDINGS = margin

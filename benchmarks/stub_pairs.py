@@ -21,7 +21,7 @@ import rasterio
 from affine import Affine
 
 from rscc.model_folder import ModelCard
-from rscc.structures import Caption, ChangePrediction
+from rscc.structures import Caption
 from tiling import NoOverlap
 from workflows.errors import MemoryExhausted
 from workflows.options import SceneOptions
@@ -73,10 +73,9 @@ class StubCaptioner:
     def __init__(self) -> None:
         self.card = stub_card()
 
-    def predict_change(self, before: np.ndarray, after: np.ndarray) -> ChangePrediction:
+    def search(self, before: np.ndarray, after: np.ndarray) -> np.ndarray:
         """Take pixels that got brighter for changed: (N, 3, H, W) uint8 twice."""
-        changed = (after.astype(np.int16).mean(1) - before.mean(1) > 50).astype(np.float32)
-        return ChangePrediction(changed, changed.max((1, 2)))
+        return (after.astype(np.int16).mean(1) - before.mean(1) > 50).astype(np.float32)
 
     def caption(self, before: np.ndarray, after: np.ndarray, **_: Any) -> list[Caption]:
         """Say the same of every crop."""

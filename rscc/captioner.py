@@ -13,7 +13,7 @@ from rscc.devices import pick_device
 from rscc.errors import NonFiniteOutput
 from rscc.inference.calibration import FlagCalibration, changed_probability
 from rscc.inference.explanations import Explanation, explain_features
-from rscc.inference.localisers import Localiser, build_localiser
+from rscc.inference.localisers import ChangeHeadLocaliser, Localiser, build_localiser
 from rscc.model_folder import (
     DEFAULT_MODEL,
     ModelCard,
@@ -23,10 +23,13 @@ from rscc.model_folder import (
     load_model,
     open_model_folder,
 )
+from rscc.models.shared.blocks import enlarge_maps
 from rscc.models.shared.captioner import ChangeCaptioner
 from rscc.structures import NO_CHANGE_CAPTION, Caption, ChangePrediction, DifferenceFeatures
 from rscc.text.no_change import is_no_change
 
+# The trunk's last maps of both dates, (B, C, h, w) each.
+Maps = tuple[torch.Tensor, torch.Tensor]
 PLACE_WORDS = frozenset(
     {
         *("corner", "edge", "side", "left", "right", "top", "bottom"),
@@ -81,6 +84,18 @@ class Captioner:
         """
         folder = open_model_folder(find_model(model), check_hashes=True)
         return cls(load_model(folder), folder, device=device, ground=ground)
+
+    def search(self, before: np.ndarray, after: np.ndarray) -> np.ndarray:
+        """Find changed pixels by as little of the network as does: the trunk and the change head, if trained.
+
+        Args:
+            before, after: (B, 3, H, W) uint8 RGB, H and W multiples of 16.
+
+        Returns:
+            (B, H, W) float32 in 0..1, the ``change_probability`` of :meth:`predict_change`.
+        """
+        with self._inference():
+            return self._maps(before, after)[1]
 
     def predict_change(self, before: np.ndarray, after: np.ndarray) -> ChangePrediction:
         """Find changed pixels.
@@ -157,9 +172,9 @@ class Captioner:
             regions: (B, H, W) in 0..1, the pixels that are asked about; without any, all of them.
         """
         with self._inference():
-            features = self._encode(before, after)
-            change = torch.from_numpy(self._find(features).change_probability).to(self.device)
-            return self._logits(features, change, self._tensor(regions.astype(np.float32)))
+            maps, probability = self._maps(before, after)
+            change = torch.from_numpy(probability).to(self.device)
+            return self._logits(maps, change, self._tensor(regions.astype(np.float32)))
 
     def say(
         self, features: DifferenceFeatures, *, beams: int = 3, assume_changed: bool = False
@@ -205,6 +220,19 @@ class Captioner:
         self._check_finite(features.tokens, features.changed_logits, features.change_logits)
         return features
 
+    def _maps(self, before: np.ndarray, after: np.ndarray) -> tuple[Maps, np.ndarray]:
+        """Return the trunk's last maps of both dates and the change probability, as :meth:`search` does."""
+        if not isinstance(self._localiser, ChangeHeadLocaliser):
+            features = self._encode(before, after)
+            pair = features.pair
+            return (pair.maps_before, pair.maps_after), self._find(features).change_probability
+        trunk = self._model.trunk(self._tensor(before), self._tensor(after))
+        logits = self._model.change_head(*trunk)
+        self._check_finite(logits)
+        change = enlarge_maps(logits, before.shape[-2:]).sigmoid()
+        first, second = (self._model.pooled(maps[-1]) for maps in trunk)
+        return (first, second), change.cpu().numpy()
+
     def _find(self, features: DifferenceFeatures) -> ChangePrediction:
         images = features.pair.images
         assert images is not None
@@ -215,11 +243,8 @@ class Captioner:
             change_probability=maps.cpu().numpy(), changed_probability=changed.cpu().numpy()
         )
 
-    def _logits(
-        self, features: DifferenceFeatures, change: torch.Tensor, regions: torch.Tensor
-    ) -> np.ndarray:
+    def _logits(self, maps: Maps, change: torch.Tensor, regions: torch.Tensor) -> np.ndarray:
         assert self.facts is not None, "the model tells no facts"
-        maps = (features.pair.maps_before, features.pair.maps_after)
         with torch.autocast(self.device.type, enabled=False):
             logits = self.facts.heads(*(one.float() for one in maps), change, regions)
         self._check_finite(logits)
@@ -232,8 +257,9 @@ class Captioner:
         """Describe pairs by facts; one that is not changed gets the fixed sentence."""
         assert self.facts is not None, "the model tells no facts"
         change = torch.from_numpy(prediction.change_probability).to(self.device)
-        logits = self._logits(features, change, torch.ones_like(change))
-        closer = self._logits(features, change, (change >= self.card.threshold).float())
+        maps = (features.pair.maps_before, features.pair.maps_after)
+        logits = self._logits(maps, change, torch.ones_like(change))
+        closer = self._logits(maps, change, (change >= self.card.threshold).float())
         captions: list[Caption] = []
         for number, probability in enumerate(prediction.changed_probability.tolist()):
             if not assume_changed and probability < self.card.changed_threshold:

@@ -276,6 +276,7 @@ class CardConfig:
         draws, support: see :class:`Choice`.
         cost: time and energy that the model takes, with the machine they were measured on.
         sentences: what they are made of without fact heads, a key of :data:`SENTENCES`.
+        search_size: see :class:`~rscc.model_folder.ModelCard`.
     """
 
     version: str = "1"
@@ -288,6 +289,7 @@ class CardConfig:
     support: int = 0
     cost: str = ""
     sentences: str = "decoder"
+    search_size: int = 0
 
     def __post_init__(self) -> None:
         _check(self.sentences in SENTENCES, f"card.sentences {self.sentences!r}: use {', '.join(SENTENCES)}")

@@ -71,6 +71,8 @@ class ModelCard:
         kinds: validation scores by kind of change, see :func:`rscc.evaluation.scoring.score_kinds`.
         cost: time and energy that it takes.
         sentences: what they are made of where it has no fact heads, a key of :data:`rscc.config.SENTENCES`.
+        search_size: side in pixels of the tiles that a scene is searched in, where its change map was found
+            to be as good in them; 0 is ``tile_size``. Larger tiles overlap less.
     """
 
     name: str
@@ -98,6 +100,7 @@ class ModelCard:
     cost: str = ""
     facts_sha256: str = ""
     sentences: str = "decoder"
+    search_size: int = 0
 
     def __post_init__(self) -> None:
         if self.localiser not in LOCALISATIONS:
@@ -107,6 +110,10 @@ class ModelCard:
         Choice(self.draws, self.support)  # refuses what is none
         if not 16 <= self.tile_size <= MOST_TILE:
             raise ConfigInvalid(f"card.tile_size is {self.tile_size}; it must be 16 to {MOST_TILE} pixels")
+        if self.search_size and not self.tile_size <= self.search_size <= MOST_TILE:
+            raise ConfigInvalid(
+                f"card.search_size is {self.search_size}; it must be {self.tile_size} to {MOST_TILE} pixels"
+            )
         low_high = len(self.gsd_range) == 2 and 0 < self.gsd_range[0] <= self.gsd_range[1] < math.inf
         if not (0 < self.gsd < math.inf and low_high):
             raise ConfigInvalid("card.gsd and card.gsd_range must be metres above 0, the finer first")

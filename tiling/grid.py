@@ -10,7 +10,9 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+
+# Pixels that the sides of cut tiles are a multiple of: the stride of most networks.
+MULTIPLE = 16
 
 
 @dataclass(frozen=True)
@@ -85,35 +87,52 @@ class Axis:
 
     Attributes:
         starts: where the tiles begin that see the area.
+        stops: where they end.
         edges: the edges of their cores, one more than tiles, from the first to the last pixel of the area.
     """
 
     starts: tuple[int, ...]
+    stops: tuple[int, ...]
     edges: tuple[int, ...]
 
     @classmethod
-    def cut(cls, size: int, tile: int, overlap: int, anchor: int, low: int, high: int) -> Axis:
-        """Cut ``size`` pixels into tiles, of which those are kept that see ``low`` to ``high``."""
-        last, step = max(0, size - tile), tile - overlap
-        # From the first start above 0 that lies on the lattice.
-        inner = range(-anchor % step or step, last, step)
-        starts = (0, *inner, last) if last else (0,)
+    def cut(cls, size: int, tile: int, overlap: int, anchor: int, area: tuple[int, int], least: int) -> Axis:
+        """Cut ``size`` pixels into tiles, of which those are kept that see the area (first pixel, end).
+
+        A tile that leaves the scene is cut there, to ``least`` pixels or more and a multiple of
+        :data:`MULTIPLE`; one whose pixels its neighbour sees as well is left out.
+        """
+
+        def length(start: int, stop: int) -> int:
+            return min(tile, max(least, -(-(stop - start) // MULTIPLE) * MULTIPLE))
+
+        step = tile - overlap
+        # From the first start above 0 on the lattice to the last whose tile sees what no other does.
+        inner = [*range(-anchor % step or step, size - overlap, step)] if size > tile else []
+        spans = [(start, start + tile) for start in inner]
+        spans.insert(0, (0, length(0, inner[0] + overlap if inner else size)))
+        if inner:
+            spans[-1] = size - length(inner[-1], size), size
+        starts, stops = zip(*spans, strict=True)
         # A core ends in the middle of what a tile shares with the next.
-        edges = (0, *((before + tile + after) // 2 for before, after in pairwise(starts)), size)
-        first, end = bisect_right(starts, low - tile), bisect_left(starts, high)
+        edges = (0, *((stop + start) // 2 for stop, start in zip(stops, starts[1:], strict=False)), size)
+        low, high = area
+        first, end = bisect_right(stops, low), bisect_left(starts, high)
         clipped = tuple(min(max(edge, low), high) for edge in edges[first : end + 1])
-        return cls(starts[first:end], clipped)
+        return cls(starts[first:end], stops[first:end], clipped)
 
 
 class TileGrid:
     """Square tiles of ``tile`` pixels with at least ``overlap`` shared pixels, in row-major order.
 
     Where tiles begin is fixed to the ground and not to where the scene begins. The first and the last tile of
-    a row or column lie at the edges of the scene instead, so they share more with their neighbours.
+    a row or column end at the edges of the scene: they are cut there, down to ``least`` pixels, and what is
+    still missing they share with their neighbours.
 
     Args:
         width, height: of the scene in pixels.
         tile: side of a tile in pixels.
+        least: pixels that a tile is wide and high at least; by default ``tile``, so that all are square.
         overlap: least number of pixels that neighbours share.
         anchor: column and row of the scene's first pixel on an endless lattice of pixels. Tiles begin where
             columns and rows of the lattice are multiples of ``tile - overlap``.
@@ -133,6 +152,7 @@ class TileGrid:
         *,
         anchor: tuple[int, int] = (0, 0),
         area: Window | None = None,
+        least: int | None = None,
     ) -> None:
         if min(width, height, tile) < 1:
             raise ValueError(f"sizes must be positive, got {width} x {height} with tiles of {tile}")
@@ -140,12 +160,16 @@ class TileGrid:
             raise ValueError(f"overlap must be in 0..{tile - 1}, got {overlap}")
         scene = Window(0, 0, width, height)
         self.width, self.height, self.tile, self.overlap, self.anchor = width, height, tile, overlap, anchor
+        self.least = tile if least is None else least
+        if not overlap < self.least <= tile:
+            raise ValueError(f"least must be in {overlap + 1}..{tile}, got {self.least}")
         self.area = scene if area is None else area.intersection(scene)
         if not self.area:
             raise ValueError(f"{area} has no pixel of a scene of {width} x {height}")
         col, row = anchor
-        self.columns = Axis.cut(width, tile, overlap, col, self.area.col_off, self.area.col_end)
-        self.rows = Axis.cut(height, tile, overlap, row, self.area.row_off, self.area.row_end)
+        across, down = (self.area.col_off, self.area.col_end), (self.area.row_off, self.area.row_end)
+        self.columns = Axis.cut(width, tile, overlap, col, across, self.least)
+        self.rows = Axis.cut(height, tile, overlap, row, down, self.least)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -162,11 +186,12 @@ class TileGrid:
         row, col = divmod(index, self.shape[1])
         top, bottom = self.rows.edges[row : row + 2]
         left, right = self.columns.edges[col : col + 2]
+        start, above = self.columns.starts[col], self.rows.starts[row]
         return Tile(
             index,
             row,
             col,
-            Window(self.columns.starts[col], self.rows.starts[row], self.tile, self.tile),
+            Window(start, above, self.columns.stops[col] - start, self.rows.stops[row] - above),
             Window(left, top, right - left, bottom - top),
         )
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tiling.grid import Tile, TileGrid, Window
+from tiling.grid import Axis, Tile, TileGrid, Window
 
 # The outermost pixels of a tile still count: at the edge of a scene no other tile sees them.
 LEAST_WEIGHT = 1e-3
@@ -43,8 +43,8 @@ class ChangeMosaic:
 
     def __init__(self, grid: TileGrid) -> None:
         self.grid = grid
-        self._row_weights = _weights(grid.rows.starts, grid.tile)
-        self._column_weights = _weights(grid.columns.starts, grid.tile)
+        self._row_weights = _weights(grid.rows)
+        self._column_weights = _weights(grid.columns)
         # Sums in float64: then a mean over any number of tiles is right to the last bit of float32.
         # A sum with an invalid pixel in it is NaN.
         self._sum = np.zeros((grid.tile, grid.area.width))
@@ -52,7 +52,7 @@ class ChangeMosaic:
         self._next = 0
 
     def add(self, tile: Tile, probability: np.ndarray, valid: np.ndarray) -> Iterator[Band]:
-        """Take the next tile, (T, T) float32 in 0..1 with (T, T) bool; return the bands that it finishes.
+        """Take the next tile, (h, w) float32 in 0..1 with (h, w) bool; return the bands that it finishes.
 
         A pixel that any tile calls invalid is invalid; its probability is ignored. All bands must be taken
         before the next tile.
@@ -61,17 +61,17 @@ class ChangeMosaic:
             ValueError: the tile is not the next one of the grid, an array has another shape, or bands were
                 not taken.
         """
-        size = self.grid.tile
+        shape = (tile.window.height, tile.window.width)
         if tile.index != self._next:
             raise ValueError(f"tiles come in order: expected {self._next}, got {tile.index}")
-        if probability.shape != (size, size) or valid.shape != (size, size):
-            raise ValueError(f"expected ({size}, {size}), got {probability.shape} and {valid.shape}")
+        if probability.shape != shape or valid.shape != shape:
+            raise ValueError(f"expected {shape}, got {probability.shape} and {valid.shape}")
         self._check_taken()
         self._next += 1
         area = self.grid.area
         visible = tile.window.intersection(area)
         # The buffer starts at the first row that is not finished, which is never below the tile's first.
-        place = visible.slices(Window(area.col_off, self._row_off, area.width, size))
+        place = visible.slices(Window(area.col_off, self._row_off, area.width, self.grid.tile))
         part = visible.slices(tile.window)
         weight = self._row_weights[tile.row][part[0], None] * self._column_weights[tile.col][None, part[1]]
         self._sum[place] += weight * np.where(valid[part], probability[part], np.nan)
@@ -117,15 +117,20 @@ class ChangeMosaic:
         self._row_off = self._due
 
 
-def _weights(starts: tuple[int, ...], tile: int) -> list[np.ndarray]:
-    """Return (tile,) weights for every tile along one axis that add up to one at each pixel of the area.
+def _weights(axis: Axis) -> list[np.ndarray]:
+    """Return weights for every tile along one axis that add up to one at each pixel of the area.
 
     All tiles that see a pixel of the area are among those of the grid, so no other counts there.
     """
-    position = (np.arange(tile) + 0.5) / tile
-    window = LEAST_WEIGHT + np.sin(np.pi * position) ** 2
-    first = starts[0]
-    total = np.zeros(starts[-1] + tile - first)
-    for start in starts:
-        total[start - first : start - first + tile] += window
-    return [window / total[start - first : start - first + tile] for start in starts]
+    first = axis.starts[0]
+    spans = [slice(start - first, stop - first) for start, stop in zip(axis.starts, axis.stops, strict=True)]
+    windows = [_window(span.stop - span.start) for span in spans]
+    total = np.zeros(spans[-1].stop)
+    for span, window in zip(spans, windows, strict=True):
+        total[span] += window
+    return [window / total[span] for span, window in zip(spans, windows, strict=True)]
+
+
+def _window(size: int) -> np.ndarray:
+    position = (np.arange(size) + 0.5) / size
+    return LEAST_WEIGHT + np.sin(np.pi * position) ** 2

@@ -19,8 +19,8 @@ class PairTile:
     """One tile of both dates.
 
     Attributes:
-        before, after: (3, T, T) uint8; 0 where not valid.
-        valid: (T, T) bool.
+        before, after: (3, h, w) uint8; 0 where not valid.
+        valid: (h, w) bool.
         tile: where it lies.
     """
 

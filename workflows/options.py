@@ -195,6 +195,7 @@ class SceneOptions(ServerOptions):
             :data:`workflows.options.FOCUS_WAYS`.
         ground: make sentences of measured facts where the model tells them; without, its decoder speaks for
             itself.
+        fast: let a small model look first, and the model asked for only at tiles that it does not rule out.
         memory: bytes that the run may hold; None sets no cap.
         tile_cache: folder that finished tiles are kept in, so that a killed run goes on; None keeps none.
         offline, allow_hosts: see :class:`ServerOptions`.
@@ -315,6 +316,9 @@ class SceneOptions(ServerOptions):
     ground: bool = option(
         True,
         "Make sentences of measured facts, or let the model's decoder speak for itself.",
+    )
+    fast: bool = option(
+        False, "Let rscc-small look first, and the model only at tiles that it does not rule out."
     )
     memory: int | None = option(
         None,

@@ -48,7 +48,7 @@ def make_card(
     """
     card = config.card
     stated: dict[str, Any] = {
-        name: getattr(card, name) for name in ("version", "licence", "limits", "sentences")
+        name: getattr(card, name) for name in ("version", "licence", "limits", "sentences", "search_size")
     }
     return ModelCard(
         name=name,

@@ -178,8 +178,8 @@ def finetuning_config(defaults: Config, start: Start) -> Config:
 
     Args:
         defaults: the loop, the data settings and the loss weights.
-        start: gives the model's sizes, tile size and GSD, how it chooses what it says, and what its card says
-            of limits and licence.
+        start: gives the model's sizes, tile sizes and GSD, how it chooses what it says, and what its card
+            says of limits and licence.
 
     Raises:
         ConfigInvalid: the start is a part of a model only.
@@ -204,5 +204,6 @@ def finetuning_config(defaults: Config, start: Start) -> Config:
             draws=card.draws,
             support=card.support,
             sentences=card.sentences,
+            search_size=card.search_size,
         ),
     )

@@ -16,6 +16,6 @@ def grids(draw, *, areas=True):
             col, row, draw(st.integers(max(1, 1 - col), 80)), draw(st.integers(max(1, 1 - row), 80))
         )
     anchor = (draw(st.integers(-500, 500)), draw(st.integers(-500, 500)))
-    return TileGrid(
-        width, height, tile=tile, overlap=draw(st.integers(0, tile - 1)), anchor=anchor, area=area
-    )
+    overlap = draw(st.integers(0, tile - 1))
+    least = draw(st.integers(overlap + 1, tile))
+    return TileGrid(width, height, tile=tile, overlap=overlap, anchor=anchor, area=area, least=least)

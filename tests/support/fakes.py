@@ -51,6 +51,9 @@ class BrightnessCaptioner:
         probability = np.minimum(difference / 100, 1)
         return ChangePrediction(probability, probability.max((1, 2)))
 
+    def search(self, before: np.ndarray, after: np.ndarray) -> np.ndarray:
+        return self.predict_change(before, after).change_probability
+
     def caption(
         self,
         before: np.ndarray,

@@ -40,7 +40,8 @@ def make_pair(
     """Write two GeoTIFFs of ``size`` (height, width); the top ``nodata_rows`` of the second are nodata 0."""
     transform = north_up(*origin, gsd)
     noise = np.random.default_rng(5).integers(-8, 9, (3, *size))
-    images = [(GROUND + noise).astype(np.uint8) for _ in range(2)]
+    # Two dates are never the same to the last bit: then nothing would be searched.
+    images = [(GROUND + noise + lighter).astype(np.uint8) for lighter in (0, 1)]
     truth = []
     for row, col, height, width, brightness in rectangles:
         images[1][:, row : row + height, col : col + width] = brightness

@@ -23,7 +23,7 @@ def test_every_pixel_of_the_area_is_in_exactly_one_core_and_every_core_in_its_wi
 
 @given(grids())
 def test_an_area_has_the_tiles_of_the_whole_that_see_it(grid):
-    whole = TileGrid(grid.width, grid.height, grid.tile, grid.overlap, anchor=grid.anchor)
+    whole = TileGrid(grid.width, grid.height, grid.tile, grid.overlap, anchor=grid.anchor, least=grid.least)
     seeing = [tile for tile in whole if tile.window.intersection(grid.area)]
     assert [tile.window for tile in grid] == [tile.window for tile in seeing]
     for tile, same in zip(grid, seeing, strict=True):
@@ -43,7 +43,7 @@ def test_tiles_begin_on_the_lattice_but_for_the_first_and_the_last(grid):
     for axis, size, anchor in zip(
         (grid.columns, grid.rows), (grid.width, grid.height), grid.anchor, strict=True
     ):
-        assert axis.starts[0] == 0 and axis.starts[-1] == max(0, size - grid.tile)
+        assert axis.starts[0] == 0 and max(axis.stops) == axis.stops[-1] >= size
         assert all((start + anchor) % step == 0 for start in axis.starts[1:-1])
 
 
@@ -53,7 +53,12 @@ def test_a_cut_scene_has_the_same_tiles_away_from_the_cut(grid, data):
     west = data.draw(st.integers(0, grid.width - 1))
     width = data.draw(st.integers(1, grid.width - west))
     part = TileGrid(
-        width, grid.height, grid.tile, grid.overlap, anchor=(grid.anchor[0] + west, grid.anchor[1])
+        width,
+        grid.height,
+        grid.tile,
+        grid.overlap,
+        anchor=(grid.anchor[0] + west, grid.anchor[1]),
+        least=grid.least,
     )
     inner = {start + west for start in part.columns.starts[1:-1]}
     assert inner <= set(grid.columns.starts)
@@ -62,22 +67,38 @@ def test_a_cut_scene_has_the_same_tiles_away_from_the_cut(grid, data):
 
 
 @given(grids())
-def test_tiles_are_whole_in_row_major_order_and_share_at_least_the_overlap(grid):
+def test_tiles_come_in_row_major_order_and_share_at_least_the_overlap(grid):
     for tile in grid:  # they stick out only of a small scene
-        assert (tile.window.width, tile.window.height) == (grid.tile, grid.tile)
-        assert tile.window.col_off >= 0 and tile.window.row_off >= 0
-        assert tile.window.col_end <= max(grid.width, grid.tile)
-        assert tile.window.row_end <= max(grid.height, grid.tile)
+        window = tile.window
+        assert all(grid.least <= side <= grid.tile for side in (window.width, window.height))
+        assert window.col_off >= 0 and window.row_off >= 0
+        assert window.col_end <= grid.width or (window.col_off == 0 and grid.width < grid.tile)
+        assert window.row_end <= grid.height or (window.row_off == 0 and grid.height < grid.tile)
 
     for axis in (grid.rows, grid.columns):
-        gaps = np.diff(axis.starts)
-        assert (gaps >= 1).all() and (grid.tile - gaps >= grid.overlap).all()
+        starts, stops = np.array(axis.starts), np.array(axis.stops)
+        assert (np.diff(starts) >= 1).all() and (np.diff(stops) >= 0).all()
+        assert (stops[:-1] - starts[1:] >= grid.overlap).all()
+        # Only the first and the last are smaller than a tile.
+        assert (stops[1:-1] - starts[1:-1] == grid.tile).all()
 
     tiles = list(grid)
     assert len(tiles) == len(grid) == grid.shape[0] * grid.shape[1]
     assert [tile.index for tile in tiles] == list(range(len(grid)))
     assert [(tile.row, tile.col) for tile in tiles] == sorted((tile.row, tile.col) for tile in tiles)
     assert tiles == [grid[index] for index in range(len(grid))]
+
+
+def test_tiles_at_the_edges_are_cut_to_what_no_other_sees_but_not_below_the_least():
+    grid = TileGrid(1000, 400, tile=512, overlap=64, anchor=(100, 0), least=256)
+    # The second begins at 348, where a column of the lattice is a multiple of 448; 412 is no multiple of 16.
+    assert (grid.columns.starts, grid.columns.stops) == ((0, 348, 744), (416, 860, 1000))
+    assert (grid.rows.starts, grid.rows.stops) == ((0,), (400,))
+    narrow = TileGrid(1000, 100, tile=512, overlap=64, anchor=(440, 0), least=256)
+    assert narrow.columns.starts[0] == 0 and narrow.columns.stops[0] == 256 and narrow.rows.stops == (256,)
+    assert TileGrid(500, 500, 64, 16).columns == TileGrid(500, 500, 64, 16, least=64).columns
+    with pytest.raises(ValueError, match=r"least must be in 17\.\.64, got 16"):
+        TileGrid(500, 500, 64, 16, least=16)
 
 
 def test_rows_and_columns_are_not_swapped():

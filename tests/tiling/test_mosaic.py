@@ -86,7 +86,9 @@ def test_an_area_has_the_values_of_the_whole_to_the_last_bit(grid, seed):
     rng = np.random.default_rng(seed)
     scene = rng.random((grid.height, grid.width)).astype(np.float32)
     valid = rng.random(scene.shape) < 0.9
-    everything = TileGrid(grid.width, grid.height, grid.tile, grid.overlap, anchor=grid.anchor)
+    everything = TileGrid(
+        grid.width, grid.height, grid.tile, grid.overlap, anchor=grid.anchor, least=grid.least
+    )
     inside = grid.area.slices(everything.area)
     for part, all_of_it in zip(
         blend_predicted(grid, scene, valid), blend_predicted(everything, scene, valid), strict=True

@@ -191,7 +191,7 @@ DATES = ("date_before", "date_after")
 # What counts as a change, how it is drawn and described, and how the work is done.
 FINDING = (
     "threshold", "min_area", "group_distance", "regularize", "refine", "ground", "focus_captions", "beams",
-    "batch_size", "memory",
+    "fast", "batch_size", "memory",
 )  # fmt: skip
 # Fields whose value is read from a text.
 _READERS: dict[str, Callable[[Any], Any]] = {

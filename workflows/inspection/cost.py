@@ -11,7 +11,7 @@ import numpy as np
 
 from tiling import Tile
 from workflows.progress import cores, device_of
-from workflows.scene.memory import MemoryPlan
+from workflows.scene.memory import MemoryPlan, tiles_at_once
 
 if TYPE_CHECKING:
     from rscc.model_folder import ModelCard
@@ -62,13 +62,14 @@ def measured_rate(run: SceneRun) -> Rate:
 
     Tiles without data are as good as any: the model does not look at what it is shown.
     """
-    pair, grid, captioner, batch_size = run.pair, run.grid, run.captioner, run.memory.batch_size
+    pair, grid, captioner = run.pair, run.grid, run.captioner
+    batch_size = tiles_at_once(run.memory.batch_size, grid, run.card)
     step = max(1, len(grid) // TRIED)
     tiles = [grid[number] for number in range(0, len(grid), step)][:TRIED]
     batches = [tiles[start : start + batch_size] for start in range(0, len(tiles), batch_size)]
 
     def find(batch: Sequence[Tile]) -> None:
-        captioner.predict_change(*_read(pair, batch))
+        captioner.search(*_read(pair, batch))
 
     def describe(batch: Sequence[Tile]) -> None:
         captioner.caption(*_read(pair, batch), beams=run.options.beams, assume_changed=True, placeless=True)

@@ -33,7 +33,7 @@ from workflows.options import ExplainOptions
 from workflows.progress import Progress
 from workflows.report.geojson import rounded
 from workflows.report.record import model_record
-from workflows.scene.crops import CropPlanner, centred
+from workflows.scene.crops import centred
 from workflows.scene.detection import find_changes
 from workflows.scene.opening import Scene, read_headers
 from workflows.scene.run import SceneRun
@@ -187,7 +187,7 @@ def _largest_change(run: SceneRun) -> tuple[Window, bool]:
         col, row = focus.col_off + focus.width / 2, focus.row_off + focus.height / 2
         return _around(run.pair, col, row, run.card.tile_size), False
     largest = max(regions, key=lambda region: region.pixel_polygon.area)
-    return CropPlanner(run.scene_grid).crops(largest.pixel_polygon)[0][0], True
+    return run.crops.crops(largest.pixel_polygon)[0][0], True
 
 
 def _given_window(pair: ScenePair, side: int, options: ExplainOptions) -> tuple[Window, str]:

@@ -158,6 +158,7 @@ def identity(pair: ScenePair, grid: TileGrid, captioner: Captioner, options: Sce
         "anchor": list(grid.anchor),
         "area": [area.col_off, area.row_off, area.width, area.height],
         "model": model_record(captioner.card),
+        "fast": options.fast,
         # Its kind, not its number: a part of the scene may be done on any of several.
         "device": device_of(captioner).partition(":")[0],
         # As asked for, not as planned: what a process holds differs a little from run to run.

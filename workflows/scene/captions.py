@@ -10,10 +10,10 @@ import numpy as np
 import shapely
 from shapely.geometry import MultiPolygon, box
 
-from tiling import ChangeRegion, ScenePair, TileGrid, Window
+from tiling import ChangeRegion, ScenePair, Window
 from workflows.progress import tell
 from workflows.scene.carrier import OpenRun
-from workflows.scene.crops import CropPlanner, View, best_caption, burnt, crop_around, view_of, zoom_side
+from workflows.scene.crops import CropPlanner, View, best_caption, burnt, view_of, zoom_side
 from workflows.scene.detection import outline_of
 from workflows.scene.failures import naming_windows
 
@@ -39,7 +39,7 @@ def describe_regions(
     """
     outlines = [outline_of(event) for event in events]
     neighbours = Neighbours([*outlines, *(outline_of(event) for event in others)])
-    jobs = jobs_of(outlines, run.scene_grid)
+    jobs = jobs_of(outlines, run.crops)
     captions_of: list[list[tuple[Caption, float]]] = [[] for _ in events]
 
     def say(batch: Sequence[Job]) -> list[Caption]:
@@ -64,9 +64,8 @@ def describe_regions(
     return [best_caption(candidates) for candidates in captions_of]
 
 
-def jobs_of(outlines: Sequence[MultiPolygon], grid: TileGrid) -> list[Job]:
+def jobs_of(outlines: Sequence[MultiPolygon], planner: CropPlanner) -> list[Job]:
     """Return the crops to look at for events, from top to bottom: what is read next lies close."""
-    planner = CropPlanner(grid)
     jobs = [
         Job(number, window, weight)
         for number, outline in enumerate(outlines)
@@ -106,11 +105,11 @@ def _view(run: OpenRun, job: Job, neighbours: Neighbours) -> View:
     if own is None or others is None or not others.any():
         return View(*pair.read(job.window)[:2])
     if way == "zoom":
-        return _zoomed(pair, run.scene_grid, own, job.window)
+        return _zoomed(pair, run.crops, own, job.window)
     return view_of(way, *pair.read(job.window)[:2], own, others)
 
 
-def _zoomed(pair: ScenePair, grid: TileGrid, own: np.ndarray, window: Window) -> View:
+def _zoomed(pair: ScenePair, crops: CropPlanner, own: np.ndarray, window: Window) -> View:
     """Return the tighter crop around the pixels of a change in a window, enlarged to the window's size."""
     # It brings torch with it, which those who only read reports do without.
     from rscc.images import resize
@@ -118,9 +117,9 @@ def _zoomed(pair: ScenePair, grid: TileGrid, own: np.ndarray, window: Window) ->
     rows, cols = np.flatnonzero(own.any(1)), np.flatnonzero(own.any(0))
     left, right = window.col_off + cols[0], window.col_off + cols[-1] + 1
     top, bottom = window.row_off + rows[0], window.row_off + rows[-1] + 1
-    side = zoom_side(right - left, bottom - top, grid.tile)
-    closer = crop_around((left, top, right, bottom), side, grid)
-    before, after = (resize(date, (grid.tile, grid.tile)) for date in pair.read(closer)[:2])
+    side = zoom_side(right - left, bottom - top, crops.size)
+    closer = crops.around((left, top, right, bottom), side)
+    before, after = (resize(date, (crops.size, crops.size)) for date in pair.read(closer)[:2])
     return View(before, after)
 
 

@@ -16,6 +16,8 @@ from tiling import ScenePair, TileGrid
 from workflows.options import SceneOptions
 from workflows.progress import Progress, device_of
 from workflows.report.record import identity
+from workflows.scene.cascade import open_scout
+from workflows.scene.crops import CropPlanner
 from workflows.scene.layout import ground_of
 from workflows.scene.memory import CACHES, LOADED, Batches, MemoryPlan, bounded_cache, plan, resident_bytes
 from workflows.scene.opening import (
@@ -126,13 +128,22 @@ class OpenRun:
         return scene_dates(self.infos, self.options)
 
     @cached_property
-    def scene_grid(self) -> TileGrid:
-        """All tiles of the pair."""
-        return tile_grid(self.pair, self.card, self.options)
+    def scout(self) -> Captioner | None:
+        """The model that looks before :attr:`captioner`; None where that looks at every tile.
+
+        Raises:
+            OptionInvalid: there is none for this model.
+        """
+        return open_scout(self.captioner) if self.options.fast else None
+
+    @cached_property
+    def crops(self) -> CropPlanner:
+        """Where the model looks to describe a change."""
+        return CropPlanner(self.pair.grid.width, self.pair.grid.height, self.card.tile_size)
 
     @property
     def grid(self) -> TileGrid:
-        """The tiles to look at: those of :func:`workflows.scene.opening.search_area`."""
+        """The tiles to search: those of :func:`workflows.scene.opening.search_area`."""
         return tile_grid(self.pair, self.card, self.options, search_area(self.pair, self.card, self.options))
 
     @cached_property

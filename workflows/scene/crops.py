@@ -14,7 +14,7 @@ from rasterio.features import rasterize
 from scipy import ndimage
 from shapely.geometry import MultiPolygon
 
-from tiling import TileGrid, Window
+from tiling import Window
 
 if TYPE_CHECKING:
     from shapely.geometry import Polygon
@@ -27,11 +27,13 @@ MOST_CROPS = 16
 MOST_ALTERNATIVES = 4
 
 
+@dataclass(frozen=True)
 class CropPlanner:
-    """Chooses crops of one tile's size, in pixels of the working grid; knows no image."""
+    """Chooses crops of ``size`` pixels a side on a working grid; knows no image."""
 
-    def __init__(self, grid: TileGrid) -> None:
-        self.grid = grid
+    width: int
+    height: int
+    size: int
 
     def crops(self, pixel_polygon: Polygon | MultiPolygon) -> list[tuple[Window, float]]:
         """Return the windows to describe ``pixel_polygon`` by, each with the pixels of it that it stands for.
@@ -40,15 +42,15 @@ class CropPlanner:
         stick out. A larger one is halved until its parts fit, and each part gets one, the largest first, 16
         at most. Nothing here depends on where the tiles lie.
         """
-        size = self.grid.tile
-        parts = sorted(_fitting(pixel_polygon, size), key=lambda part: -part.area)[:MOST_CROPS]
-        return [(crop_around(part.bounds, size, self.grid), float(part.area)) for part in parts]
+        parts = sorted(_fitting(pixel_polygon, self.size), key=lambda part: -part.area)[:MOST_CROPS]
+        return [(self.around(part.bounds), float(part.area)) for part in parts]
 
-
-def crop_around(bounds: tuple[float, float, float, float], size: int, grid: TileGrid) -> Window:
-    """Return the square window centred on left, top, right, bottom, moved inside the scene."""
-    left, top, right, bottom = bounds
-    return Window(centred(left, right, size, grid.width), centred(top, bottom, size, grid.height), size, size)
+    def around(self, bounds: tuple[float, float, float, float], size: int | None = None) -> Window:
+        """Return the square window centred on left, top, right, bottom, moved inside the scene."""
+        side = size or self.size
+        left, top, right, bottom = bounds
+        col, row = centred(left, right, side, self.width), centred(top, bottom, side, self.height)
+        return Window(col, row, side, side)
 
 
 def _fitting(shape: Polygon | MultiPolygon, size: int) -> list[Polygon | MultiPolygon]:

@@ -14,7 +14,7 @@ from shapely.geometry import MultiPolygon
 from tiling import Band, ChangeRegion, Grid, Polygonizer, Window
 from workflows.options import SceneOptions
 from workflows.scene.carrier import OpenRun
-from workflows.scene.probability import find_rows
+from workflows.scene.probability import NOTHING, find_rows
 
 
 def touching(outlines: Sequence[Any], window: Window) -> np.ndarray:
@@ -31,7 +31,7 @@ def outline_of(regions: Iterable[ChangeRegion]) -> MultiPolygon:
 
 
 class Detection(NamedTuple):
-    """The changed regions of an area, and how many of its tiles were ``blank`` and ``changed``."""
+    """The changed regions of an area, and the counts of its tiles, see :func:`find_rows`."""
 
     regions: list[ChangeRegion]
     counts: dict[str, int]
@@ -42,11 +42,11 @@ def find_regions(
 ) -> Detection:
     """Return the changed regions of an area, by default of all that is to be looked at.
 
-    Blank tiles have no valid pixel and are not shown to the model. Without an area, progress is reported and
+    Without an area, progress is reported and
     the rows that an earlier run finished are not computed again; the regions are the same. ``keep`` is given
     every band, from top to bottom.
     """
-    counts = Counter(tiles=0, blank=0, changed=0)
+    counts = Counter(NOTHING)
 
     def bands() -> Iterator[Band]:
         for several, row_counts in find_rows(run, area):
@@ -57,7 +57,7 @@ def find_regions(
                 yield band
 
     regions = traced(bands(), run.options.threshold_for(run.card), run.pair.grid, run.options)
-    return Detection(regions, {name: counts[name] for name in ("blank", "changed")})
+    return Detection(regions, {name: counts[name] for name in ("blank", "identical", "ruled_out", "changed")})
 
 
 def traced(bands: Iterable[Band], threshold: float, grid: Grid, options: SceneOptions) -> list[ChangeRegion]:

@@ -150,7 +150,7 @@ class Events:
     Attributes:
         events: the changes that touch what was asked for.
         others: what lies near those but not in what was asked for.
-        counts: how many of the tiles were ``blank`` and how many the model calls ``changed``.
+        counts: as :class:`~workflows.scene.detection.Detection` has them.
         warnings: what is not as it should be, one line each.
         refinement: what became of the outlines, as the run record has it; None where none were redrawn.
     """

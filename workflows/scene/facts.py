@@ -64,7 +64,7 @@ def fact_logits(
     from rscc.inference.fact_heads import joined_logits
 
     neighbours = Neighbours([*outlines, *others])
-    jobs = jobs_of(outlines, run.scene_grid)
+    jobs = jobs_of(outlines, run.crops)
 
     def measure(batch: Sequence[Job]) -> np.ndarray:
         pairs = [run.pair.read(job.window)[:2] for job in batch]

@@ -48,7 +48,7 @@ class MemoryPlan:
 
     Attributes:
         limit: bytes that the run may hold; None without a cap.
-        batch_size: tiles or crops that the model gets at once.
+        batch_size: crops that the model gets at once, and as many pixels of tiles.
         ahead: tiles read in advance.
         gdal_cache: bytes of GDAL's block cache.
         expected: bytes that the whole process is expected to hold at most.
@@ -74,13 +74,13 @@ def plan(
     held: int | None = None,
     on_cpu: bool = True,
 ) -> MemoryPlan:
-    """Choose the largest parts, up to ``batch_size`` tiles at once, with which a run keeps a cap.
+    """Choose the largest parts, up to ``batch_size`` crops at once, with which a run keeps a cap.
 
     Args:
         limit: bytes that the process may hold; None sets no cap.
         grid: tiles of the scene.
         card: of the model.
-        batch_size: most tiles at once.
+        batch_size: most crops at once.
         held: bytes that the process holds with the model loaded; None takes what it holds now, or what it
             holds with the default model if that is more.
         on_cpu: whether the model computes in the same memory.
@@ -95,9 +95,11 @@ def plan(
     tried = [(size, AHEAD, cache) for size in sizes for cache in CACHES]
     tried.append((1, 1, CACHES[-1]))
     for size, ahead, cache in tried:
-        expected = base + cache + TILE_BYTES * (size + ahead) * grid.tile**2
+        tiles = tiles_at_once(size, grid, card)
+        expected = base + cache + TILE_BYTES * (tiles + ahead) * grid.tile**2
         if on_cpu:
-            expected += max(MODEL_LEAST, MODEL_BYTES * size * card.tile_size**2)
+            pixels = max(size * card.tile_size**2, tiles * grid.tile**2)
+            expected += max(MODEL_LEAST, MODEL_BYTES * pixels)
         if limit is None or expected <= limit:
             return MemoryPlan(limit, size, ahead, cache, expected)
     assert limit is not None
@@ -105,6 +107,11 @@ def plan(
         f"memory is {limit / MB:.0f} MB; {card.name} on a scene of {grid.width} x {grid.height} pixels "
         f"needs at least {-(-expected // MB)} MB; give as much, or cut the scene with --bbox"
     )
+
+
+def tiles_at_once(batch_size: int, grid: TileGrid, card: ModelCard) -> int:
+    """Return how many tiles of a grid have the pixels of so many crops; one at least."""
+    return max(1, batch_size * card.tile_size**2 // grid.tile**2)
 
 
 def resident_bytes() -> int:
@@ -133,15 +140,17 @@ class Batches:
         self.size = size
         self.asked = size
 
-    def run(self, items: Sequence[T], call: Callable[[Sequence[T]], R]) -> Iterator[tuple[Sequence[T], R]]:
-        """Yield parts of ``items`` in order, each with what ``call`` made of it.
+    def run(
+        self, items: Sequence[T], call: Callable[[Sequence[T]], R], weight: int = 1
+    ) -> Iterator[tuple[Sequence[T], R]]:
+        """Yield parts of ``items`` in order, with what ``call`` made of each; an item is ``weight`` crops.
 
         Raises:
             MemoryExhausted: there is not enough memory for a single item.
         """
         done = 0
         while done < len(items):
-            part = items[done : done + self.size]
+            part = items[done : done + max(1, self.size // weight)]
             try:
                 result = call(part)
             except Exception as error:
@@ -158,7 +167,7 @@ class Batches:
                     "the model ran out of memory with one tile at a time; close other programs, or take "
                     f"another --device ({' '.join(reason.split())[:120]})"
                 )
-            self.size = len(part) // 2
+            self.size = len(part) * weight // 2
             import torch
 
             if torch.cuda.is_available():

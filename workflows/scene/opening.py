@@ -92,7 +92,9 @@ def _named(info: SceneInfo, names: Sequence[str] | None) -> SceneInfo:
 def tile_grid(
     pair: ScenePair | Frame, card: ModelCard, options: SceneOptions, area: Window | None = None
 ) -> TileGrid:
-    """Return the tiles of a pair that touch ``area``, by default all; they are fixed to the ground.
+    """Return the tiles that a pair is searched in and that touch ``area``, by default all.
+
+    They are fixed to the ground.
 
     Raises:
         OptionInvalid: the overlap that was asked for is too large.
@@ -100,7 +102,8 @@ def tile_grid(
     return TileGrid(
         pair.grid.width,
         pair.grid.height,
-        tile=card.tile_size,
+        tile=max(card.search_size, card.tile_size),
+        least=card.tile_size,
         overlap=options.overlap_for(card),
         anchor=pair.grid.anchor,
         area=area,

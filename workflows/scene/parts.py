@@ -18,7 +18,7 @@ from workflows.errors import OptionInvalid
 from workflows.options import SceneOptions
 from workflows.progress import Progress
 from workflows.scene.opening import Scene, plan_pair, read_headers, search_area, tile_grid
-from workflows.scene.probability import find_rows, row_edges
+from workflows.scene.probability import NOTHING, find_rows, row_edges
 from workflows.scene.run import SceneRun, caption_scene
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def find_part(
     """Do one part: fill ``options.tile_cache`` with its rows, and return the counts of its tiles.
 
     Other parts of the pair may be done at the same time in other processes. What an earlier try finished is
-    not repeated. The counts ``tiles``, ``blank`` and ``changed`` of all parts add up to those of the scene.
+    not repeated. The counts of all parts add up to those of the scene.
 
     Args:
         before, after, captioner, options: as for :func:`workflows.caption_scene`, the same for all parts.
@@ -95,7 +95,7 @@ def find_part(
     """
     if options.tile_cache is None:
         raise OptionInvalid("a part of a scene needs a tile cache to be kept in; give its folder")
-    counts = Counter(tiles=0, blank=0, changed=0)
+    counts = Counter(NOTHING)
     with SceneRun.open(before, after, captioner, options, progress, shared=True) as run:
         top, end = rows
         edges = row_edges(run.grid)

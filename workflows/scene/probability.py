@@ -19,11 +19,16 @@ from rscc.sequences import batches
 from tiling import Band, ChangeMosaic, PairTile, TileGrid, Window, read_tiles
 from workflows.progress import tell
 from workflows.scene.carrier import OpenRun
+from workflows.scene.cascade import is_ruled_out
 from workflows.scene.failures import naming_windows
+from workflows.scene.memory import tiles_at_once
 from workflows.scene.opening import tile_grid
 
 if TYPE_CHECKING:
-    from rscc.structures import ChangePrediction
+    from rscc.captioner import Captioner
+
+NOTHING = {"tiles": 0, "blank": 0, "identical": 0, "ruled_out": 0, "changed": 0}
+"""The counts of no tiles."""
 
 
 def row_edges(grid: TileGrid) -> list[int]:
@@ -40,8 +45,10 @@ def find_rows(
 ) -> Iterator[tuple[Iterator[Band], dict[str, int]]]:
     """Yield for each row of tiles the bands it finishes, to be taken at once, and the counts of its tiles.
 
-    Counts are of all ``tiles``, of the ``blank`` ones, which have no valid pixel and are not shown to the
-    model, and of those that it calls ``changed``.
+    Counts are of all ``tiles``, of the ``blank`` ones, which have no valid pixel, of the ``identical`` ones,
+    whose dates do not differ in any pixel, of those that the scout ``ruled_out``, and of the ``changed``
+    ones, with a pixel from the threshold on. Only tiles that are none of the first three are shown to the
+    model.
 
     Args:
         run: what is searched. Its progress hears of the stage ``tiles``, its cache keeps the finished rows,
@@ -93,6 +100,7 @@ class _Stretch:
     """Rows of a grid that are computed in one go.
 
     Attributes:
+        weight: how many of the model's crops a tile weighs.
         tiles: numbers of the tiles that are shown to the model. Batches begin and end where they do when all
             of the grid is computed: what a network computes for a tile may depend, in its last bits, on what
             is in the batch beside it.
@@ -100,7 +108,8 @@ class _Stretch:
 
     def __init__(self, run: OpenRun, grid: TileGrid, rows: tuple[int, int]) -> None:
         self.run, self.grid = run, grid
-        self.batch = batch = run.sizes.asked
+        self.weight = -(-(grid.tile**2) // run.card.tile_size**2)
+        self.batch = batch = tiles_at_once(run.sizes.asked, grid, run.card)
         area, (top, end) = grid.area, rows
         self.part = TileGrid(
             grid.width,
@@ -109,6 +118,7 @@ class _Stretch:
             grid.overlap,
             anchor=grid.anchor,
             area=Window(area.col_off, top, area.width, end - top),
+            least=grid.least,
         )
         # The number in the grid of the part's first tile.
         self.offset = _tiles_above(grid, self.part.rows.starts[0])
@@ -126,42 +136,75 @@ class _Stretch:
             first=self.tiles.start,
             end=self.tiles.stop,
         )
-        mosaic, part, counts = ChangeMosaic(self.part), self.part, Counter(tiles=0, blank=0, changed=0)
+        mosaic, part, counts = ChangeMosaic(self.part), self.part, Counter(NOTHING)
+        threshold = self.run.options.threshold_for(self.run.card)
         # Closed also when the model fails, so that the reader threads end.
         with closing(reader) as tiles:
             for batch in batches(tiles, self.batch):
-                predictions = _predict(self.run, [tile for tile in batch if tile.valid.any()])
+                shown = [tile for tile in batch if not (_blank(tile) or _identical(tile))]
+                predictions, ruled_out = _predict(self.run, shown, self.weight)
                 for tile in batch:
                     number = tile.tile.index - self.offset
                     if not 0 <= number < len(part):
                         continue
-                    blank = tile.tile.index not in predictions
-                    nothing = np.zeros(tile.valid.shape, np.float32), False
-                    probability, changed = predictions.get(tile.tile.index, nothing)
+                    probability = predictions.get(tile.tile.index, np.zeros(tile.valid.shape, np.float32))
                     if number >= self.counted:
-                        counts.update(tiles=1, blank=blank, changed=changed)
+                        counts.update(_counted(tile, probability, threshold))
+                        counts["ruled_out"] += tile.tile.index in ruled_out
                     bands = mosaic.add(part[number], probability, tile.valid)
                     if number == len(part) - 1:
                         bands = chain(bands, mosaic.finish())
                     band = next(bands, None)
                     if band is not None:
                         yield chain([band], bands), dict(counts)
-                        counts = Counter(tiles=0, blank=0, changed=0)
+                        counts = Counter(NOTHING)
                 tell_done(batch[-1].tile.index + 1)
 
 
-def _predict(run: OpenRun, tiles: Sequence[PairTile]) -> dict[int, tuple[np.ndarray, bool]]:
-    """Return by tile index the change probability, and whether the model calls the tile changed."""
+def _blank(tile: PairTile) -> bool:
+    return not tile.valid.any()
 
-    def call(part: Sequence[PairTile]) -> ChangePrediction:
+
+def _identical(tile: PairTile) -> bool:
+    return not _blank(tile) and np.array_equal(tile.before, tile.after)
+
+
+def _counted(tile: PairTile, probability: np.ndarray, threshold: float) -> dict[str, int]:
+    """Return what one tile adds to the counts."""
+    changed = bool((tile.valid & (probability >= threshold)).any())
+    return {"tiles": 1, "blank": _blank(tile), "identical": _identical(tile), "changed": changed}
+
+
+def _predict(
+    run: OpenRun, tiles: Sequence[PairTile], weight: int
+) -> tuple[dict[int, np.ndarray], frozenset[int]]:
+    """Return the change probability by tile index, and the tiles for which it is only the scout's."""
+    if run.scout is None:
+        return _searched(run, run.captioner, tiles, weight), frozenset()
+    scouted = _searched(run, run.scout, tiles, weight)
+    threshold = run.options.threshold_for(run.card)
+    kept = [tile for tile in tiles if not is_ruled_out(tile, scouted[tile.tile.index], threshold)]
+    searched = _searched(run, run.captioner, kept, weight)
+    return scouted | searched, frozenset(scouted.keys() - searched.keys())
+
+
+def _searched(
+    run: OpenRun, model: Captioner, tiles: Sequence[PairTile], weight: int
+) -> dict[int, np.ndarray]:
+    """Return the change probability by tile index; tiles of one size go through the model together."""
+
+    def call(part: Sequence[PairTile]) -> np.ndarray:
         with naming_windows(run, [tile.tile.window for tile in part]):
-            return run.captioner.predict_change(
+            return model.search(
                 np.stack([tile.before for tile in part]), np.stack([tile.after for tile in part])
             )
 
-    predictions = {}
-    for part, prediction in run.sizes.run(tiles, call):
-        changed = prediction.changed_probability >= run.card.changed_threshold
-        for tile, probability, flag in zip(part, prediction.change_probability, changed, strict=True):
-            predictions[tile.tile.index] = probability, bool(flag)
-    return predictions
+    sizes: dict[tuple[int, ...], list[PairTile]] = {}
+    for tile in tiles:
+        sizes.setdefault(tile.valid.shape, []).append(tile)
+    return {
+        tile.tile.index: probability
+        for same in sizes.values()
+        for part, probabilities in run.sizes.run(same, call, weight)
+        for tile, probability in zip(part, probabilities, strict=True)
+    }

@@ -11,11 +11,11 @@ import shapely
 from shapely.geometry import box
 
 from rscc.inference.refinement import LEAST_AGREEMENT, refine_masks
-from tiling import Band, ChangeRegion, ScenePair, TileGrid, Window, polygonize
+from tiling import Band, ChangeRegion, ScenePair, Window, polygonize
 from workflows.errors import OptionInvalid
 from workflows.progress import tell
 from workflows.scene.carrier import OpenRun
-from workflows.scene.crops import burnt, crop_around
+from workflows.scene.crops import CropPlanner, burnt
 from workflows.scene.events import Event, Events
 
 if TYPE_CHECKING:
@@ -87,13 +87,13 @@ def refine_regions(
         others: regions that are known but stay as they are.
         least: intersection over union with the model's mask from which an outline is taken.
     """
-    pair, grid = run.pair, run.scene_grid
+    pair, crops = run.pair, run.crops
     refined, redrawn, tried = list(regions), 0, 0
     boxes = np.array([region.pixel_polygon.bounds for region in regions]).reshape(-1, 4)
     outlines = [region.pixel_polygon for region in (*regions, *others)]
     tree = shapely.STRtree(outlines)
-    fit = np.flatnonzero((boxes[:, 2:] - boxes[:, :2] <= grid.tile - 2 * ROOM).all(1))
-    for window, members in _shared_crops(boxes, fit, grid):
+    fit = np.flatnonzero((boxes[:, 2:] - boxes[:, :2] <= crops.size - 2 * ROOM).all(1))
+    for window, members in _shared_crops(boxes, fit, crops):
         before, after, valid = pair.read(window)
         near = tree.query(box(window.col_off, window.row_off, window.col_end, window.row_end))
         masks = {
@@ -132,7 +132,7 @@ def refine_events(run: OpenRun, events: Events, segmenter: Segmenter) -> tuple[E
 
 
 def _shared_crops(
-    boxes: np.ndarray, members: np.ndarray, grid: TileGrid
+    boxes: np.ndarray, members: np.ndarray, crops: CropPlanner
 ) -> Iterator[tuple[Window, list[int]]]:
     """Yield crops with the numbers of the regions to be redrawn in them, every member once.
 
@@ -140,11 +140,11 @@ def _shared_crops(
     """
     waiting = sorted(members.tolist(), key=lambda number: (boxes[number, 1], boxes[number, 0]))
     while waiting:
-        window = crop_around(tuple(boxes[waiting[0]]), grid.tile, grid)
+        window = crops.around(tuple(boxes[waiting[0]]))
         low = np.array([window.col_off, window.row_off])
         high = np.array([window.col_end, window.row_end])
         # At the edge of the scene there is no more room to be had.
-        low, high = low + ROOM * (low > 0), high - ROOM * (high < (grid.width, grid.height))
+        low, high = low + ROOM * (low > 0), high - ROOM * (high < (crops.width, crops.height))
         inside = (boxes[waiting, :2] >= low).all(1) & (boxes[waiting, 2:] <= high).all(1)
         inside[0] = True
         yield window, [number for number, there in zip(waiting, inside, strict=True) if there]

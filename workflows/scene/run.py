@@ -60,7 +60,7 @@ class SceneRun(OpenRun):
     def regions(self, keep: Callable[[Band], None] | None = None) -> Detection:
         """Find where the pair changed; ``keep`` is given the change probability, from top to bottom."""
         # Before the work: what cannot be loaded is said at once.
-        _ = self.segmenter
+        _ = self.segmenter, self.scout
         return find_regions(self, keep=keep)
 
     @contextmanager

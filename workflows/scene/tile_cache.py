@@ -32,7 +32,7 @@ NUMBERS = "numbers.json"
 # Held for a moment only: seconds after which who holds it must hang.
 SETUP_LOCK, PATIENCE = "setup", 60
 # To be raised when what the files hold changes.
-FORMAT = 2
+FORMAT = 3
 
 
 class TileCache:

@@ -189,6 +189,10 @@ class ChangeCaptioner(nn.Module, ABC):
         count = before.shape[0]
         return [m[:count] for m in maps], [m[count:] for m in maps]
 
+    def pooled(self, maps: Tensor) -> Tensor:
+        """Average maps (..., h, w) over the positions that the config puts together."""
+        return F.avg_pool2d(maps, self.config.pool) if self.config.pool > 1 else maps
+
     def encode_last_maps(
         self,
         before: Tensor,
@@ -211,9 +215,8 @@ class ChangeCaptioner(nn.Module, ABC):
             focus: (B, H, W) in 0..1 of any size, averaged over the positions: how much of what changed there
                 is to be described; None is 1 everywhere.
         """
-        if self.config.pool > 1:
-            before, after = (F.avg_pool2d(m, self.config.pool) for m in (before, after))
-            extracted = None if extracted is None else F.avg_pool2d(extracted, self.config.pool)
+        before, after = self.pooled(before), self.pooled(after)
+        extracted = None if extracted is None else self.pooled(extracted)
         grid = (before.shape[-2], before.shape[-1])
         if focus is not None:
             focus = F.adaptive_avg_pool2d(focus.float(), grid)  # (B, h, w)

@@ -138,6 +138,7 @@ def test_options_reach_the_run(pair, rscc_command, tmp_path):
         "refine": None,
         "ground": False,
         "focus_captions": "none",
+        "fast": False,
         "memory": 3_000_000_000,
     }
     assert {f["properties"]["date_before"] for f in report["features"]} == {"2001"}

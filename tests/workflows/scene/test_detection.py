@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import rasterio
 import torch
 from captioned import captioned
 from fakes import BrightnessCaptioner
@@ -17,7 +18,7 @@ from workflows.errors import MemoryExhausted
 from workflows.scene.carrier import OpenRun
 from workflows.scene.detection import find_changes, find_regions
 from workflows.scene.memory import Batches
-from workflows.scene.opening import search_area
+from workflows.scene.opening import search_area, tile_grid
 
 # One in the middle, one that lies across the left edge of FOCUS, one far off.
 SPOTS = [(90, 230, 30, 40, 240), (60, 170, 20, 60, 220), (20, 20, 30, 30, 250)]
@@ -66,7 +67,7 @@ def test_changes_that_touch_the_box_are_whole_and_others_are_left_out(tmp_path):
     with opened(tmp_path, FOCUS) as pair:
         run = OpenRun(pair, model, options)
         regions = find_changes(run)
-        looked_at, everything = len(run.grid), len(run.scene_grid)
+        looked_at, everything = len(run.grid), len(tile_grid(pair, model.card, options))
     outlines = [region.pixel_polygon for region in regions]
     assert [outline.equals(box(170, 60, 230, 80)) for outline in outlines] == [True, False]
     assert outlines[1].equals(box(230, 90, 270, 120))
@@ -150,15 +151,30 @@ def test_blank_tiles_are_not_shown(tmp_path):
     assert np.sum([shape[0] > 0 for shape in model.shapes]) == len(model.shapes)
 
 
+def test_tiles_in_which_the_dates_are_the_same_are_not_shown_and_unchanged(tmp_path):
+    made = make_pair(tmp_path, [(200, 300, 40, 40, 240)], size=(300, 420))
+    with rasterio.open(made.before) as old, rasterio.open(made.after, "r+") as new:
+        same = Window(0, 0, 420, 150)
+        new.write(old.read(window=((0, 150), (0, 420))), window=((0, 150), (0, 420)))
+    model = BrightnessCaptioner()
+    with ScenePair.open(made.before, made.after) as pair:
+        run = OpenRun(pair, model, SceneOptions())
+        detection = find_regions(run)
+        inside = [tile for tile in run.grid if tile.window.intersection(same) == tile.window]
+    assert detection.counts["identical"] == len(inside) > 0
+    assert sum(shape[0] for shape in model.shapes) == len(run.grid) - len(inside)
+    assert len(detection.regions) == 1
+
+
 @pytest.mark.parametrize(("probability", "changed"), [(0.5, True), (0.49999997, False)])
 def test_a_tile_at_the_threshold_counts_as_changed(tmp_path, probability, changed):
     class Sure(BrightnessCaptioner):
         def predict_change(self, before, after):
-            flags = np.full(len(before), probability, np.float32)
-            return replace(super().predict_change(before, after), changed_probability=flags)
+            found = super().predict_change(before, after)
+            return replace(found, change_probability=np.full_like(found.change_probability, probability))
 
     made, model, options = make_pair(tmp_path, SPOTS), Sure(), SceneOptions()
     with ScenePair.open(made.before, made.after) as pair:
         run = OpenRun(pair, model, options)
         grid, counts = run.grid, find_regions(run).counts
-    assert model.card.changed_threshold == 0.5 and counts["changed"] == (len(grid) if changed else 0)
+    assert model.card.threshold == 0.5 and counts["changed"] == (len(grid) if changed else 0)
