@@ -40,10 +40,11 @@ class Rate:
     words: str
 
 
-# Seconds of one core for a tile and for a caption, of the shipped models, batches of 16:
-# processor time of Captioner.predict_change and Captioner.caption with one thread on one core of an AMD EPYC
+# Seconds of one core for a tile and for the words of a change, of the shipped models, as many as 16 crops at
+# once: processor time of Captioner.search and Captioner.measure with one thread on one core of an AMD EPYC
 # with AVX-512 and bf16, torch 2.13, 2026-11. Reading comes on top; without bf16 it is several times as much.
-CORE_SECONDS = {"rscc-base": (0.11, 0.16), "rscc-small": (0.04, 0.14), "rscc-medium": (0.006, 0.01)}
+# The words of rscc-medium are read off the pixels.
+CORE_SECONDS = {"rscc-base": (0.41, 0.11), "rscc-small": (0.095, 0.024), "rscc-medium": (0.006, 0.01)}
 
 
 def stated_rate(card: ModelCard) -> Rate | None:
