@@ -226,7 +226,8 @@ class Captioner:
             features = self._encode(before, after)
             pair = features.pair
             return (pair.maps_before, pair.maps_after), self._find(features).change_probability
-        trunk = self._model.trunk(self._tensor(before), self._tensor(after))
+        # One date after the other: together they would hold twice the memory at a time.
+        trunk = [self._model.backbone(self._tensor(date)) for date in (before, after)]
         logits = self._model.change_head(*trunk)
         self._check_finite(logits)
         change = enlarge_maps(logits, before.shape[-2:]).sigmoid()

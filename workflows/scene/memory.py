@@ -27,13 +27,15 @@ MIB = 2**20
 MB = 10**6
 # Bytes of a process with the libraries and the default model in it, where it cannot be asked yet.
 LOADED = 520 * MIB
-# Bytes per pixel that a shipped model needs on the CPU while it works on a tile, and what it needs at least.
+# Bytes per pixel that a shipped model needs on the CPU while it works on a crop, on a tile that it only
+# searches, and what it needs at least.
 MODEL_BYTES = 400
+SEARCH_BYTES = 300
 MODEL_LEAST = 50 * MIB
 # Bytes per pixel of a tile that waits: two dates in three bands, and which pixels are valid.
 TILE_BYTES = 7
-# Bytes per pixel of the rows being put together: sums, validity, the finished band, its outlines.
-BAND_BYTES = 24
+# Bytes per pixel of the rows being put together: sums, and what is finished of them at a time.
+BAND_BYTES = 12
 # Warped blocks of both dates, the changes themselves, and what the allocators keep.
 MARGIN = 96 * MIB
 CACHES = (96 * MIB, 64 * MIB, 32 * MIB)
@@ -98,8 +100,8 @@ def plan(
         tiles = tiles_at_once(size, grid, card)
         expected = base + cache + TILE_BYTES * (tiles + ahead) * grid.tile**2
         if on_cpu:
-            pixels = max(size * card.tile_size**2, tiles * grid.tile**2)
-            expected += max(MODEL_LEAST, MODEL_BYTES * pixels)
+            crops = MODEL_BYTES * size * card.tile_size**2
+            expected += max(MODEL_LEAST, crops, SEARCH_BYTES * tiles * grid.tile**2)
         if limit is None or expected <= limit:
             return MemoryPlan(limit, size, ahead, cache, expected)
     assert limit is not None
