@@ -2,9 +2,9 @@
 
     python benchmarks/start.py BEFORE AFTER [--model rscc-base] [--rounds 5]
 
-Each round is one run in a process of its own, with clocks around its parts; medians over the rounds, in
-seconds and as shares of the whole. "processor" is the time of all cores, which other work on the machine
-disturbs less.
+Each round is one run in a process of its own, with clocks around its parts; prints medians over the rounds,
+in seconds, as shares of the whole, and as seconds of the processor, of all cores together. Other work on the
+machine disturbs the last least, with ``OMP_NUM_THREADS=1`` in the environment.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -21,6 +20,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 PARTS = (
     "interpreter and imports",
     "model: description and hashes",
@@ -28,46 +29,51 @@ PARTS = (
     "first batch",
     "the rest of the run",
     "end of the process",
+    "whole",
 )
-Round = dict[str, float]
+Round = dict[str, list[float]]
+"""Seconds of each part, and of these the processor's."""
 
 
 def clocked(words: Sequence[str], began: float) -> None:
     """Be one run of ``rscc`` that began at ``began``, and print the seconds of its parts as JSON."""
-    # What the command imports before its model, brought forward: the clock stands between parts.
-    import rscc.inference.facts  # noqa: F401
+    # What the command imports as it goes, brought forward: the clock stands between parts.
+    import rscc.inference.facts
     import workflows.cli.commands
     import workflows.scene.run  # noqa: F401
     from rscc import captioner
     from rscc.captioner import Captioner
     from workflows.cli.app import main
 
-    seconds = {PARTS[0]: time.time() - began}
+    def passed() -> np.ndarray:
+        return np.array([time.time() - began, time.process_time()])
 
-    def timed(part: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    seconds = {PARTS[0]: passed()}
+
+    def timed(part: str, function: Callable[..., Any], *, once: bool = False) -> Callable[..., Any]:
         def call(*arguments: Any, **named: Any) -> Any:
-            start = time.time()
+            start = passed()
             try:
                 return function(*arguments, **named)
             finally:
-                if not (part == "first batch" and part in seconds):
-                    seconds[part] = seconds.get(part, 0.0) + time.time() - start
+                if not (once and part in seconds):
+                    seconds[part] = seconds.get(part, 0) + passed() - start
 
         return call
 
     captioner.open_model_folder = timed(PARTS[1], captioner.open_model_folder)
     captioner.load_model = timed(PARTS[2], captioner.load_model)
     captioner.load_facts = timed(PARTS[2], captioner.load_facts)
-    Captioner.predict_change = timed(PARTS[3], Captioner.predict_change)  # type: ignore[method-assign]
+    Captioner.predict_change = timed(PARTS[3], Captioner.predict_change, once=True)  # type: ignore[method-assign]
     try:
         main(words)
     finally:
-        seconds[PARTS[4]] = time.time() - began - sum(seconds.values())
-        print(json.dumps(seconds), flush=True)
+        seconds[PARTS[4]] = passed() - sum(seconds.values())
+        print(json.dumps({part: pair.tolist() for part, pair in seconds.items()}), flush=True)
 
 
 def one_round(before: Path, after: Path, model: str) -> Round:
-    """Return the seconds of the parts of one run, of the ``whole`` and of the ``processor``."""
+    """Return the seconds of one run."""
     with tempfile.TemporaryDirectory() as folder:
         words = ["caption", str(before), str(after), "--model", model, "--device", "cpu", "--quiet"]
         words += ["--output", str(Path(folder) / "changes.geojson")]
@@ -80,18 +86,18 @@ def one_round(before: Path, after: Path, model: str) -> Round:
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         assert process.returncode == 0, "the run failed"
-        whole = time.time() - began
-    ended = {PARTS[5]: whole - sum(seconds.values()), "whole": whole}
-    return {**seconds, **ended, "processor": used.ru_utime + used.ru_stime}
+        whole = np.array([time.time() - began, used.ru_utime + used.ru_stime])
+    ended = whole - np.sum(list(seconds.values()), axis=0)
+    return {**seconds, PARTS[5]: ended.tolist(), PARTS[6]: whole.tolist()}
 
 
 def table(rounds: Sequence[Round]) -> str:
     """Return medians of the rounds as a table in Markdown."""
-    medians = {name: statistics.median(one[name] for one in rounds) for name in rounds[0]}
-    lines = ["| part | s | share |", "|---|---:|---:|"]
-    for name in (*PARTS, "whole", "processor"):
-        share = "" if name == "processor" else f"{medians[name] / medians['whole']:.0%}".replace("%", " %")
-        lines.append(f"| {name} | {medians[name]:.2f} | {share} |")
+    medians = {part: np.median([one[part] for one in rounds], axis=0) for part in PARTS}
+    lines = ["| part | s | share | processor, s |", "|---|---:|---:|---:|"]
+    for part, (wall, processor) in medians.items():
+        share = 100 * wall / medians["whole"][0]
+        lines.append(f"| {part} | {wall:.2f} | {share:.0f} % | {processor:.2f} |")
     return "\n".join(lines)
 
 
