@@ -38,7 +38,7 @@ Round = dict[str, list[float]]
 def clocked(words: Sequence[str], began: float) -> None:
     """Be one run of ``rscc`` that began at ``began``, and print the seconds of its parts as JSON."""
     # What the command imports as it goes, brought forward: the clock stands between parts.
-    import rscc.inference.facts
+    import rscc.inference.facts  # noqa: F401
     import workflows.cli.commands
     import workflows.scene.run  # noqa: F401
     from rscc import captioner
