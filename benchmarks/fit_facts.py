@@ -16,6 +16,7 @@ from pathlib import Path
 from rscc.captioner import fast_bf16
 from rscc.data.benchmarks.levir_cc import LevirCC
 from rscc.devices import pick_device
+from rscc.freed_memory import keep_freed_memory
 from rscc.model_folder import find_model, load_model, open_model_folder, save_model_folder
 from rscc.training.card import FACTS_HEADING, facts_text
 from rscc.training.facts import fit_facts
@@ -29,6 +30,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--output", type=Path, required=True, help="model folder to write")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args(words)
+    keep_freed_memory()
     folder = open_model_folder(find_model(options.model), check_hashes=True)
     model = load_model(folder)
     facts = fit_facts(

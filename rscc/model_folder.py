@@ -278,7 +278,9 @@ def load_model(folder: ModelFolder) -> ChangeCaptioner:
         raise ModelFolderInvalid(f"{folder.path / 'model.json'}: {first}") from error
     try:
         state = load_weights(weights)
-        result = model.load_state_dict({name: value.float() for name, value in state.items()}, strict=False)
+        result = model.load_state_dict(
+            state, strict=False
+        )  # what is stored in half precision becomes float32
         missing = [name for name in result.missing_keys if not name.endswith("num_batches_tracked")]
         if missing or result.unexpected_keys:
             raise RuntimeError(f"lacks {missing[:1]}, does not know {result.unexpected_keys[:1]}")

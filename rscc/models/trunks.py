@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from rscc.errors import ConfigInvalid, WeightsNotFound
 from rscc.models.shared.backbone import STRIDES, Backbone
+from rscc.models.shared.residual import CHANNELS, residual_layers
 
 
 def _split_at_strides(modules: list[nn.Module]) -> tuple[list[nn.Sequential], tuple[int, ...]]:
@@ -49,23 +50,9 @@ def _torchvision_modules(name: str, *, pretrained: bool) -> list[nn.Module]:
     return list(model.features if hasattr(model, "features") else model.children())
 
 
-def _resnet50_caffe_style(weights: Path | None) -> Backbone:
-    """ResNet-50 to its third stage in the layout of the Keras weights.
-
-    They differ from torchvision's: the stride sits in the first 1 x 1 convolution of a stage, BatchNorm's
-    epsilon is 1e-3, and the input is centred on the ImageNet mean but not divided.
-    """
-    modules = _torchvision_modules("resnet50", pretrained=False)[:7]
-    names = ("conv1", "bn1", "relu", "maxpool", "layer1", "layer2", "layer3")
-    trunk = nn.Sequential()
-    for name, module in zip(names, modules, strict=True):
-        trunk.add_module(name, module)
-    for layer in ("layer2", "layer3"):
-        trunk.get_submodule(f"{layer}.0.conv1").stride = (2, 2)  # type: ignore[assignment]
-        trunk.get_submodule(f"{layer}.0.conv2").stride = (1, 1)  # type: ignore[assignment]
-    for module in trunk.modules():
-        if isinstance(module, nn.BatchNorm2d):
-            module.eps = 1e-3
+def _resnet50(weights: Path | None) -> Backbone:
+    """ResNet-50 to its third stage in the layout of the Keras weights; its input is centred, not divided."""
+    trunk = residual_layers()
     if weights is not None:
         result = trunk.load_state_dict(_read_state(weights), strict=False)
         missing = [name for name in result.missing_keys if not name.endswith("num_batches_tracked")]
@@ -74,8 +61,9 @@ def _resnet50_caffe_style(weights: Path | None) -> Backbone:
                 f"{weights}: not a ResNet-50 up to its third stage ({len(missing)} tensors are missing, "
                 f"{len(result.unexpected_keys)} are unknown)"
             )
-    stages, channels = _split_at_strides(modules)
-    return Backbone(stages, channels=channels, mean=(123.68, 116.779, 103.939), std=(1.0, 1.0, 1.0))
+    *stem, second, third = trunk
+    stages = [nn.Sequential(*stem), nn.Sequential(second), nn.Sequential(third)]
+    return Backbone(stages, channels=CHANNELS, mean=(123.68, 116.779, 103.939), std=(1.0, 1.0, 1.0))
 
 
 def _efficientnet_lite0(weights: Path | None) -> Backbone:
@@ -158,7 +146,7 @@ def _read_state(path: Path) -> dict[str, Tensor]:
 
 
 BACKBONES: dict[str, Callable[[Path | None], Backbone]] = {
-    "resnet50": _resnet50_caffe_style,
+    "resnet50": _resnet50,
     "efficientnet_lite0": _efficientnet_lite0,
 }
 

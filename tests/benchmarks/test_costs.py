@@ -6,6 +6,7 @@ from itertools import pairwise
 import finetuning_gain
 import page_start
 import pytest
+import start
 import words_cost
 from fakes import BrightnessCaptioner
 from levir_cc_fixture import write_levir_cc
@@ -23,6 +24,19 @@ def test_the_cost_of_words_is_told_of_changes_and_crops(tmp_path):
     seconds, changes, crops = words_cost.timed(pair.before, pair.after, BrightnessCaptioner(), options)
     assert len(seconds) == 3 and min(seconds) > 0
     assert changes == 3 and crops >= changes
+
+
+@pytest.mark.slow
+def test_the_parts_of_a_short_run_make_the_whole(tmp_path, monkeypatch, repository):
+    monkeypatch.setenv("PYTHONPATH", str(repository))
+    pair = make_pair(tmp_path, [], size=(64, 64))
+    seconds = start.one_round(pair.before, pair.after, "rscc-small")
+    assert set(seconds) == set(start.PARTS)
+    assert all(wall > 0 for wall, _ in seconds.values())
+    for kind in (0, 1):
+        *parts, whole = (seconds[part][kind] for part in start.PARTS)
+        assert sum(parts) == pytest.approx(whole)
+    assert start.table([seconds]).splitlines()[-1].startswith("| whole |")
 
 
 def test_invented_changes_lie_apart_on_the_common_ground(tmp_path):

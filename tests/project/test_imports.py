@@ -1,10 +1,12 @@
 """Holds the arrows of the house: which room may know which, no circle, and a command that starts light."""
 
 import ast
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from scene_pairs import make_pair
 
 # What a whole package must not import, anywhere and in any form.
 FORBIDDEN = {
@@ -215,6 +217,59 @@ def test_a_circle_and_an_arrow_up_are_found(tmp_path):
     graph = graph_of(tmp_path)
     assert circles(graph) == [["rscc/text/a", "rscc/text/b", "rscc/training/c"]]
     assert upward(graph) == ["rscc/text/b -> rscc/training/c", "workflows/report/d -> workflows/scene/e"]
+
+
+# What a run of `rscc caption` needs and what only other formats, other trunks and other commands need.
+NEEDED = {"torch", "safetensors", "numpy", "rasterio", "pyproj", "shapely", "tiling", "rscc", "workflows"}
+NOT_NEEDED = {
+    *(
+        "torchvision",
+        "timm",
+        "torch._dynamo",
+        "torch.onnx",
+        "sympy",
+        "open_clip",
+        "spacy",
+        "transformers",
+        "peft",
+    ),
+    *(
+        "geopandas",
+        "pandas",
+        "pyogrio",
+        "pyarrow",
+        "sklearn",
+        "pystac",
+        "matplotlib",
+        "PIL",
+        "dask",
+        "torchgeo",
+    ),
+    *(
+        "rscc.training",
+        "rscc.evaluation",
+        "rscc.data",
+        "workflows.archive",
+        "workflows.page",
+        "workflows.layers",
+    ),
+}
+
+
+@pytest.mark.parametrize("spots", [[], [(20, 20, 60, 60, 240)]])
+def test_a_caption_loads_what_it_needs_and_no_more(spots, tmp_path, run_python):
+    pair = make_pair(tmp_path, spots, size=(128, 128))
+    words = ["caption", str(pair.before), str(pair.after), "--output", str(tmp_path / "o.geojson"), "--quiet"]
+    loaded = run_python(
+        "import contextlib, json, sys\n"
+        "from workflows.cli.app import main\n"
+        "with contextlib.suppress(SystemExit):\n"
+        f"    main({words!r})\n"
+        "print(json.dumps(sorted(sys.modules)))\n"
+    )
+    assert bool(json.loads((tmp_path / "o.geojson").read_text())["features"]) == bool(spots)
+    assert sorted(NEEDED - set(loaded)) == []
+    assert sorted(NOT_NEEDED & set(loaded)) == []
 
 
 def test_help_loads_no_heavy_module(run_python):

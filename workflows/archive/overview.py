@@ -17,8 +17,8 @@ from shapely.geometry import MultiPolygon, Polygon
 from workflows.archive.reports import done_report, report_path
 from workflows.archive.status import archives_in, failure_reasons
 from workflows.layers.stac import pair_geometry
-from workflows.report.formats import text_in
 from workflows.report.geojson import collection_bbox, parts_of
+from workflows.report.record import text_in
 from workflows.report.report import ChangeReport
 from workflows.report.summary import SceneSummary, archive_summary, summary_of
 from workflows.store.failures import without_names

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -64,6 +66,8 @@ def main(
         captioner_factory, card_factory: see :class:`State`.
     """
     state = State(captioner_factory, card_factory)
+    # At its end Python looks through all objects for rings that nobody refers to: half a second after torch.
+    atexit.register(gc.freeze)
     try:
         with tidy_interrupts(), plain_messages():
             # Inside, so that Ctrl-C is tidy even before the command is known.

@@ -22,9 +22,8 @@ from tiling import KeptProbability, open_probability
 from workflows.errors import OptionInvalid, ReportInvalid
 from workflows.options import SceneOptions
 from workflows.report.change import SCHEMA_VERSION, Change
-from workflows.report.formats import text_in
 from workflows.report.geojson import rounded
-from workflows.report.record import hash_of
+from workflows.report.record import hash_of, text_in
 from workflows.report.report import ChangeReport
 from workflows.report.summary import summary_of
 from workflows.scene.detection import traced

@@ -13,8 +13,7 @@ from shapely.geometry import MultiPolygon, shape
 from tiling import Window
 from workflows.page.template import legible
 from workflows.report.change import Change, feature_of
-from workflows.report.formats import text_in
-from workflows.report.record import hash_of
+from workflows.report.record import hash_of, text_in
 from workflows.report.report import ChangeReport
 from workflows.report.summary import summary_of
 from workflows.scene.pixels import STEPS

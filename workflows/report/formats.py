@@ -6,7 +6,7 @@ Coordinates are longitude and latitude (WGS84), in a GeoPackage those of the gri
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -27,8 +27,8 @@ from workflows.report.expressions import CHIP_FIELDS
 from workflows.report.geojson import json_text, parts_of
 from workflows.report.parquet import CRS, GROUP, PLAIN_SCHEMA, REPORT_SCHEMA, ChangeTable, change_row
 from workflows.report.qgis import qgis_style
+from workflows.report.record import Run, text_in
 
-Run = Mapping[str, Any]
 Row = dict[str, Any]
 _GEOMETRY = pa.field(geopackage.GEOMETRY, pa.binary())
 _CHANGES = pa.schema([PLAIN_SCHEMA.field(name) for name in PLAIN_SCHEMA.names if name in REPORT_SCHEMA.names])
@@ -40,22 +40,20 @@ _FOOTPRINT = pa.schema([*((name, pa.string()) for name in _SEEN), _GEOMETRY])
 
 def content_of(
     path: Path, changes: Sequence[Change], run: Run, chips: Chips | None = None
-) -> Iterable[str] | Callable[[Path], None] | None:
-    """Return what a report at ``path`` holds: its text, or what writes it to a path; None for GeoJSON.
+) -> Iterable[str] | Callable[[Path], None]:
+    """Return what a report at ``path`` holds: its text, or what writes it to a path.
 
     Each feature is made when it is written: as plain values all together would take many times the memory.
     Only a GeoPackage has room for ``chips``.
     """
     match path.suffix.lower():
-        case ".geojsonl":
-            return (json_text(feature_of(change)) + "\n" for change in changes)
         case ".parquet":
             return partial(_write_parquet, changes, run)
         case ".fgb":
             return partial(_write_flatgeobuf, changes)
         case ".gpkg":
             return partial(_write_geopackage, changes, run, chips or {})
-    return None
+    return (json_text(feature_of(change)) + "\n" for change in changes)
 
 
 def _write_parquet(changes: Sequence[Change], run: Run, path: Path) -> None:
@@ -157,14 +155,6 @@ def grid_crs(changes: Sequence[Change], run: Run) -> str:
     except ReprojectionFailed:
         return CRS
     return crs if crs is not None and placed else CRS
-
-
-def text_in(run: Run, *names: str) -> str | None:
-    """Return a text of the run record by the names that lead to it; None where there is none."""
-    value: Any = run
-    for name in names:
-        value = value.get(name) if isinstance(value, Mapping) else None
-    return value if isinstance(value, str) else None
 
 
 def _batches(

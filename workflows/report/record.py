@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import asdict
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from workflows.dates import SceneDate
     from workflows.options import SceneOptions
 
+Run = Mapping[str, Any]
 
 # Degrees.
 _GROUND_TOLERANCE = 1e-6
@@ -197,3 +199,11 @@ def versions() -> dict[str, str]:
 def _crs_name(crs: Any) -> str:
     # rasterio and pyproj agree on this: "EPSG:32633" where there is such a code, else the definition.
     return str(crs.to_string())
+
+
+def text_in(run: Run, *names: str) -> str | None:
+    """Return a text of the run record by the names that lead to it; None where there is none."""
+    value: Any = run
+    for name in names:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value if isinstance(value, str) else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from workflows.files import check_output, style_path, write_together
 from workflows.report.change import Change, Chips, attributes, feature_of
-from workflows.report.formats import content_of, text_in
 from workflows.report.geojson import collection_bbox, json_text, rounded
 from workflows.report.qgis import qgis_style
+from workflows.report.record import text_in
 from workflows.report.summary import area_in_words, summary_of
 
 if TYPE_CHECKING:
@@ -85,8 +85,9 @@ class ChangeReport:
         named = (text_in(self.run, "inputs", role, "path") for role in ("before", "after"))
         path = check_output(path, overwrite, [name for name in named if name is not None])
         style = style_path(path)
-        made = content_of(path, self.changes, self.run, chips) or self._lines()
-        write_together({**({} if style is None else {style: [qgis_style()]}), path: made})
+        write_together(
+            {**({} if style is None else {style: [qgis_style()]}), path: self._content(path, chips)}
+        )
         if self.finished is not None:
             self.finished()
         return path
@@ -102,6 +103,14 @@ class ChangeReport:
     def encoded(self) -> bytes:
         """Return the bytes that :meth:`write` writes to the report's file."""
         return "".join(self._lines()).encode()
+
+    def _content(self, path: Path, chips: Chips | None) -> Iterable[str] | Callable[[Path], None]:
+        """Return what a report at ``path`` holds: its text, or what writes it to a path."""
+        if path.suffix.lower() == ".geojson":
+            return self._lines()
+        from workflows.report.formats import content_of  # pyogrio and pyarrow: not for every report
+
+        return content_of(path, self.changes, self.run, chips)
 
     def _head(self) -> dict[str, Any]:
         """Return the members of the collection but the features."""

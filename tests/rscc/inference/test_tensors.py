@@ -12,6 +12,7 @@ from tiny_models import overflowing, random_arrays, tiny_model
 from rscc.captioner import Captioner
 from rscc.errors import ModelFolderInvalid, NonFiniteOutput
 from rscc.inference.facts import FactModel
+from rscc.inference.tensors import load_weights, save_weights
 from rscc.model_folder import load_facts, load_model, open_model_folder
 
 pytestmark = pytest.mark.usefixtures("tiny_registered")
@@ -34,6 +35,13 @@ def test_weights_that_are_no_numbers_are_refused_by_name(value, tmp_path) -> Non
     ) as caught:
         load_model(open_model_folder(folder.path, check_hashes=True))
     assert "\n" not in str(caught.value)
+
+
+def test_sound_numbers_with_a_sum_beyond_all_numbers_are_taken(tmp_path) -> None:
+    state = {"large": torch.full((64,), 3e38), "whole": torch.arange(3), "none": torch.zeros(0)}
+    save_weights(state, tmp_path / "weights.safetensors")
+    loaded = load_weights(tmp_path / "weights.safetensors")
+    assert all(torch.equal(loaded[name], value) for name, value in state.items())
 
 
 @pytest.mark.parametrize("part", ["heads", "phrasing"])

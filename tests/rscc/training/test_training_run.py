@@ -130,6 +130,15 @@ def test_a_run_on_images_reads_the_test_split_never(data, tmp_path) -> None:
     assert "2 training and 2 validation pairs" in folder.card.data
 
 
+def test_freed_memory_is_kept_from_the_beginning(tmp_path, monkeypatch) -> None:
+    calls = []
+    monkeypatch.setattr(runs, "keep_freed_memory", lambda: calls.append(1))
+    paths = RunPaths(data=tmp_path / "nowhere", output=tmp_path / "run")
+    with pytest.raises(DatasetLayoutInvalid):
+        train_model(whole_config(settings()), paths, name="x", command="x")
+    assert calls == [1]
+
+
 def test_a_trunk_of_another_size_is_refused(data, tmp_path) -> None:
     config = whole_config(settings(), n2o=0.0, v2a=0.0)
     vocabulary = tiny_model().vocabulary
