@@ -53,7 +53,7 @@ MIB = 2**20
 
 @dataclass(frozen=True)
 class SizeCost:
-    """What the command took for a pair of ``side`` x ``side`` pixels: seconds of the process, bytes at most."""
+    """What the command took for ``side`` x ``side`` pixels: seconds of the process, bytes at most."""
 
     side: int
     tiles: int
@@ -299,7 +299,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--folder", type=Path, default=Path("runs/large"))
     parser.add_argument("--side", type=int, nargs="+", help="sides in pixels")
     parser.add_argument("--prime", type=int, default=97, help="pixels that seams cuts off")
-    parser.add_argument("--changed", type=float, default=0.5, help="share of the cells with a new estate")
+    parser.add_argument(
+        "--changed",
+        type=float,
+        default=0.5,
+        help="share of the cells with a new estate, in pairs that are made",
+    )
     parser.add_argument("--json", type=Path, help="also write what memory measured")
     parser.add_argument("--option", action="append", default=[], help="further word for rscc caption")
     options = parser.parse_args(arguments)
