@@ -55,9 +55,13 @@ class Traffic(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run an operation and count its tensors."""
         made = func(*args, **(kwargs or {}))
-        if not func.is_view:
-            tensors = [one for one in tree_leaves((args, kwargs, made)) if isinstance(one, Tensor)]
-            self.bytes += sum(one.numel() * one.element_size() for one in tensors)
+        taken, given = (
+            [one for one in tree_leaves(some) if isinstance(one, Tensor)] for some in ((args, kwargs), made)
+        )
+        held = {one.untyped_storage().data_ptr() for one in taken}
+        view = any(one.untyped_storage().data_ptr() in held for one in given)
+        if func._schema.is_mutable or not view:
+            self.bytes += sum(one.numel() * one.element_size() for one in (*taken, *given))
         return made
 
 

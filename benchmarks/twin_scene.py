@@ -37,8 +37,6 @@ PLACES = 93
 SEED = 7
 # Plots a side of a street, and streets; more than are built on, since roads and old houses lie on some.
 ACROSS, STREETS = 15, 4
-# A suburb to take houses of: large enough for all of them.
-DRAWN_FROM = 1700.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,12 +61,11 @@ def built_layout(seed: int, share: float) -> Layout:
     width, height = WIDTH * GSD, HEIGHT * GSD
     chance = np.random.default_rng(seed)
     layout = make_layout(chance, width, height)
-    kinds = make_layout(chance, DRAWN_FROM, DRAWN_FROM).villas
     taken = unary_union(
         [line.buffer(ROAD_WIDTH) for line in (*layout.roads, layout.track)]
         + [house.lot().buffer(3) for house in layout.old_houses]
     )
-    plots = [house for house in _plots(kinds, width, height) if not house.lot().intersects(taken)]
+    plots = [house for house in _plots(layout.villas, width, height) if not house.lot().intersects(taken)]
     if len(plots) < PLACES:
         raise ValueError(f"there is room for {len(plots)} houses, not for {PLACES}")
     chosen = [plots[number] for number in sorted(chance.permutation(len(plots))[:PLACES])]
@@ -100,7 +97,7 @@ def _street(width: float, rows: Sequence[float]) -> LineString:
 
 
 def _plots(kinds: Sequence[House], width: float, height: float) -> list[House]:
-    """Return houses on both sides of the streets, more than are built."""
+    """Return houses of some kinds on both sides of the streets, more than are built."""
     found = []
     for number in range(2 * STREETS * ACROSS):
         street, place = divmod(number, 2 * ACROSS)
