@@ -127,6 +127,15 @@ def test_every_stage_of_the_command_has_its_name(tmp_path, monkeypatch) -> None:
     assert min(found["here"].values()) >= 0
 
 
+def test_the_higher_of_two_measurements_counts() -> None:
+    machine = {"operations_per_second": {"bf16": 2.0, "int8": None}, "memory_bytes_per_second": 3.0}
+    found = limits.higher(machine, {"bf16": 1.0, "int8": None}, 4.0)
+    assert found == {
+        "operations_per_second": {"bf16": 2.0, "int8": None},
+        "memory_bytes_per_second": 4.0,
+    }
+
+
 def test_floor_and_share_follow_from_what_was_measured() -> None:
     machine = {"operations_per_second": {"bf16": 2e12, "fp32": 1e12}, "memory_bytes_per_second": 1e10}
     part = {"operations": 1e10, "bytes": 1e8, "seconds": 0.02}
