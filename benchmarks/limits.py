@@ -134,7 +134,7 @@ def measure_machine(scene: Path) -> dict[str, Any]:
 
 
 def higher(machine: dict[str, Any], peaks: dict[str, float | None], bandwidth: float) -> dict[str, Any]:
-    """Return the higher of two measurements of the peaks and the bandwidth: other work lowers each of them."""
+    """Return the higher of two measurements of peaks and bandwidth: other work lowers each of them."""
     first = machine["operations_per_second"]
     return {
         "operations_per_second": {
