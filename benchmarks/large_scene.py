@@ -1,12 +1,13 @@
 """Memory of large scenes, and whether their reports depend on where they were cut; prints Markdown.
 
     python benchmarks/large_scene.py make   --folder runs/large --side 4000 12000 24000
-    python benchmarks/large_scene.py memory --folder runs/large --side 4000 12000 24000
+    python benchmarks/large_scene.py memory --folder runs/large --side 4000 12000 24000 [--json FILE]
     python benchmarks/large_scene.py seams  --folder runs/large --side 12000
 
 ``make`` writes generated pairs (uint8 RGB, 0.5 m, tiled, deflated); the other two make what is missing.
 ``memory`` runs ``python -m rscc caption`` on each size with the default model on the CPU, in a process of its
-own, and reads the most memory it ever held from the system.
+own, and reads the most memory it ever held from the system. From three sizes on it also fits a straight line
+to the seconds by area; what is left of each size says how linear the cost is.
 ``seams`` compares the report of a pair with the reports of its four quarters, put together, and with that of
 the same pair after a prime number of pixels was cut off in the west and the north. Only polygons away from
 that cut are compared: beside it the network sees other ground.
@@ -21,9 +22,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import rasterio
 import shapely
 from large_pair import GSD, NORTH, WEST, LargePair, load_cells, make_pair, pair_at
@@ -31,6 +34,7 @@ from rasterio.shutil import copy as copy_raster
 from rasterio.vrt import WarpedVRT
 from rasterio.warp import transform_bounds, transform_geom
 from seam_match import Captioned, compare, features_of, merged
+from turns import write_json
 
 from rscc.markdown import table
 
@@ -47,14 +51,27 @@ print(open("/proc/self/status").read())
 MIB = 2**20
 
 
-def pairs_of(folder: Path, sides: Sequence[int], *, seed: int = SEED, cells: int = CELLS) -> list[LargePair]:
+@dataclass(frozen=True)
+class SizeCost:
+    """What the command took for ``side`` x ``side`` pixels: seconds of the process, bytes at most."""
+
+    side: int
+    tiles: int
+    changes: int
+    seconds: float
+    peak: int
+
+
+def pairs_of(
+    folder: Path, sides: Sequence[int], *, seed: int = SEED, cells: int = CELLS, changed: float = 0.5
+) -> list[LargePair]:
     """Return the pairs of these sides, made where they are missing."""
     pairs = []
     for side in sides:
         pair = pair_at(folder, side)
         if not (pair.before.exists() and pair.after.exists()):
             painted = load_cells(folder / f"cells_{seed}_{cells}.npz", seed, cells)
-            pair = make_pair(folder, side, cells=painted, seed=seed)
+            pair = make_pair(folder, side, cells=painted, seed=seed, changed=changed)
         pairs.append(pair)
     return pairs
 
@@ -86,13 +103,9 @@ def peak_of(command: Sequence[str]) -> tuple[int, float, str]:
     return peak * 1024, time.perf_counter() - clock, printed
 
 
-def memory_table(pairs: Sequence[LargePair], options: Sequence[str] = ()) -> str:
-    """Measure the command on each pair and return the table."""
-    loaded = subprocess.run(
-        [sys.executable, "-c", BASELINE], capture_output=True, text=True, check=True
-    ).stdout
-    base = status_kib(loaded, "VmRSS") * 1024
-    rows, peaks = [], []
+def costs_of(pairs: Sequence[LargePair], options: Sequence[str] = ()) -> list[SizeCost]:
+    """Measure the command on each pair."""
+    costs = []
     for pair in pairs:
         output = pair.before.with_name(f"changes_{pair.side}.geojson")
         words = ["caption", str(pair.before), str(pair.after), "-o", str(output), "--device", "cpu"]
@@ -100,20 +113,30 @@ def memory_table(pairs: Sequence[LargePair], options: Sequence[str] = ()) -> str
             [sys.executable, "-m", "rscc", *words, "--overwrite", "-q", "--json", *options]
         )
         run = json.loads(printed)
-        peaks.append(peak)
-        rows.append(
-            [
-                f"{pair.side} x {pair.side}",
-                str(run["run"]["tiling"]["tiles"]),
-                str(run["changes"]),
-                f"{seconds:.0f}",
-                f"{run['run']['tiling']['tiles'] / seconds:.1f}",
-                f"{base / MIB:.0f}",
-                f"{peak / MIB:.0f}",
-                f"{100 * (peak / peaks[0] - 1):+.1f} %",
-            ]
-        )
-        print(f"{rows[-1]}", file=sys.stderr, flush=True)
+        costs.append(SizeCost(pair.side, run["run"]["tiling"]["tiles"], run["changes"], seconds, peak))
+        print(costs[-1], file=sys.stderr, flush=True)
+    return costs
+
+
+def memory_table(costs: Sequence[SizeCost]) -> str:
+    """Return the table of what the command took."""
+    loaded = subprocess.run(
+        [sys.executable, "-c", BASELINE], capture_output=True, text=True, check=True
+    ).stdout
+    base = status_kib(loaded, "VmRSS") * 1024
+    rows = [
+        [
+            f"{cost.side} x {cost.side}",
+            str(cost.tiles),
+            str(cost.changes),
+            f"{cost.seconds:.0f}",
+            f"{cost.tiles / cost.seconds:.1f}",
+            f"{base / MIB:.0f}",
+            f"{cost.peak / MIB:.0f}",
+            f"{100 * (cost.peak / costs[0].peak - 1):+.1f} %",
+        ]
+        for cost in costs
+    ]
     head = [
         "pixels",
         "tiles",
@@ -125,6 +148,26 @@ def memory_table(pairs: Sequence[LargePair], options: Sequence[str] = ()) -> str
         "beside the first",
     ]
     return table(head, rows)
+
+
+def line_of(costs: Sequence[SizeCost]) -> tuple[float, float, list[float]]:
+    """Return seconds at no area and seconds a megapixel by least squares, and what they leave of each size.
+
+    Each size weighs the same: what is left is a share of its own seconds, and the sum of the squares of these
+    is the least.
+    """
+    area = np.array([cost.side**2 / 1e6 for cost in costs])
+    seconds = np.array([cost.seconds for cost in costs])
+    terms = np.stack([np.ones_like(area), area], axis=1) / seconds[:, None]
+    (start, slope), *_ = np.linalg.lstsq(terms, np.ones_like(area), rcond=None)
+    return float(start), float(slope), (1 - terms @ (start, slope)).tolist()
+
+
+def line_text(costs: Sequence[SizeCost]) -> str:
+    """Return the line through the sizes in words."""
+    start, slope, left = line_of(costs)
+    shares = ", ".join(f"{cost.side}: {100 * one:+.1f} %" for cost, one in zip(costs, left, strict=True))
+    return f"seconds = {start:.2f} + {slope:.3f} x megapixels; left of each side: {shares}"
 
 
 class Reports:
@@ -256,12 +299,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--folder", type=Path, default=Path("runs/large"))
     parser.add_argument("--side", type=int, nargs="+", help="sides in pixels")
     parser.add_argument("--prime", type=int, default=97, help="pixels that seams cuts off")
+    parser.add_argument(
+        "--changed",
+        type=float,
+        default=0.5,
+        help="share of the cells with a new estate, in pairs that are made",
+    )
+    parser.add_argument("--json", type=Path, help="also write what memory measured")
     parser.add_argument("--option", action="append", default=[], help="further word for rscc caption")
     options = parser.parse_args(arguments)
     sides = options.side or (SIDES if options.command != "seams" else SIDES[1:2])
-    pairs = pairs_of(options.folder, sides)
+    pairs = pairs_of(options.folder, sides, changed=options.changed)
     if options.command == "memory":
-        print(memory_table(pairs, options.option))
+        costs = costs_of(pairs, options.option)
+        write_json(options.json, [asdict(cost) for cost in costs])
+        print(memory_table(costs))
+        if len(costs) > 2:
+            print(f"\n{line_text(costs)}")
     elif options.command == "seams":
         caption = Reports(options.folder, options=options.option)
         print("\n\n".join(seams_table(pair, options.prime, caption) for pair in pairs))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from fakes import BrightnessCaptioner
 from large_pair import CELL, STEP, Cell, make_pair
-from large_scene import Reports, memory_table, seams_table
+from large_scene import Reports, costs_of, memory_table, seams_table
 
 SIDE = 1290
 
@@ -46,7 +46,7 @@ def test_reports_do_not_depend_on_where_the_scene_is_cut(pair, tmp_path):
 def test_memory_is_measured_of_the_real_command(tmp_path, repository, monkeypatch):
     monkeypatch.chdir(repository)
     pair = make_pair(tmp_path, 500, cells=cells(), seed=5)
-    head, _, line = memory_table([pair], ["--beams", "1"]).splitlines()
+    head, _, line = memory_table(costs_of([pair], ["--beams", "1"])).splitlines()
     assert "peak, MiB" in head
     values = [part.strip() for part in line.split("|")[1:-1]]
     assert values[0] == "500 x 500" and int(values[1]) == 9

@@ -1,0 +1,72 @@
+"""What a machine can do at most: products of matrices, copies in memory, reading a file."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+SIDE = 2048
+COPIED = 512 * 2**20
+CHUNK = 8 * 2**20
+REPEATS = 5
+
+
+def fastest(work: Callable[[], object], repeats: int = REPEATS) -> float:
+    """Return the seconds of the fastest of some calls after one that warms up."""
+    work()
+    times = []
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - begin)
+    return min(times)
+
+
+def product_peaks(side: int = SIDE) -> dict[str, float | None]:
+    """Return the operations a second of products of square matrices, by type; None where torch has none here.
+
+    A multiplication and an addition are two operations.
+    """
+    peaks: dict[str, float | None] = {}
+    for name, kind in (("bf16", torch.bfloat16), ("fp32", torch.float32)):
+        first, second = (torch.randn(side, side).to(kind) for _ in range(2))
+        peaks[name] = 2 * side**3 / fastest(lambda a=first, b=second: a @ b)
+    left, right = (torch.randint(-128, 128, (side, side), dtype=torch.int8) for _ in range(2))
+    try:
+        peaks["int8"] = 2 * side**3 / fastest(lambda: torch._int_mm(left, right))
+    except (AttributeError, NotImplementedError, RuntimeError):
+        peaks["int8"] = None
+    return peaks
+
+
+def memory_bandwidth(size: int = COPIED) -> float:
+    """Return the bytes a second that a copy of ``size`` bytes reads and writes, counted as in STREAM."""
+    source = torch.ones(size // 4)
+    target = torch.empty_like(source)
+    return 2 * source.nbytes / fastest(lambda: target.copy_(source))
+
+
+def reading_rates(path: Path) -> tuple[float, float]:
+    """Return the bytes a second at which a file is read first, and once more.
+
+    Before the first time the system is asked to forget the file (POSIX_FADV_DONTNEED), which it need not do,
+    and a disk of a virtual machine may have caches of its own: where both are alike, it was not cold.
+    """
+    if hasattr(os, "posix_fadvise"):
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    first, second = (_reading_rate(path) for _ in range(2))
+    return first, second
+
+
+def _reading_rate(path: Path) -> float:
+    buffer, begin = bytearray(CHUNK), time.perf_counter()
+    with path.open("rb", buffering=0) as file:
+        while file.readinto(buffer):
+            pass
+    return path.stat().st_size / (time.perf_counter() - begin)

@@ -1,0 +1,206 @@
+"""``rscc caption`` beside what else one would run on the same pair, in turns in one run; as Markdown.
+
+    python benchmarks/peers.py BEFORE AFTER [--rounds 5] [--also="--fast"] [--json FILE]
+
+* plain loop: windows of 256 pixels without overlap by rasterio, one at a time, float32, rscc-base, every
+  window captioned greedily without a cache.
+* research style: the same windows as PNG files of their own (written before), one pair at a time, float32,
+  SCORER+CBR in its paper's size on ResNet-101, three beams. The weights are random, which times do not depend
+  on, and every sentence has ``--words`` words.
+* torchgeo: its FC-Siam-Diff on a ResNet-18 over its data set, sampler and loader, masks without words; only
+  where it is installed.
+* rscc: the command with a loaded model in this process, and as a process of its own from the shell.
+
+Captions come with every window in the first two, with every change in the last. All but the shell's share
+this process: that rscc keeps freed memory makes the others faster, too. ``--also`` gives further words for
+two more ways of rscc.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import importlib.util
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import rasterio
+import torch
+from model_sizes import build, processor
+from PIL import Image
+from rasterio.windows import Window
+from turns import Pair, from_shell, in_process, in_turns, medians, write_json
+
+from rscc.captioner import load_captioner
+from rscc.config import load_config
+from rscc.markdown import table
+from rscc.model_folder import find_model, load_model, open_model_folder
+from rscc.models.shared.captioner import ChangeCaptioner
+
+TILE = 256
+PLAIN, RESEARCH = "plain loop", "research style"
+
+
+def windows(pair: Pair) -> list[Window]:
+    """Return the windows of 256 pixels that lie side by side over a scene; the last ones reach beyond it."""
+    with rasterio.open(pair.before) as file:
+        return [
+            Window(col, row, TILE, TILE)
+            for row in range(0, file.height, TILE)
+            for col in range(0, file.width, TILE)
+        ]
+
+
+def tiles(pair: Pair) -> Iterator[list[np.ndarray]]:
+    """Yield both dates of each window, (3, 256, 256) uint8, black beyond the scene."""
+    with rasterio.open(pair.before) as before, rasterio.open(pair.after) as after:
+        for window in windows(pair):
+            yield [
+                file.read([1, 2, 3], window=window, boundless=True, fill_value=0) for file in (before, after)
+            ]
+
+
+def plain_loop(pair: Pair, model: ChangeCaptioner) -> list[str]:
+    """Caption every window by itself; the whole sentence goes through the decoder for every word."""
+    words, captions = model.vocabulary, []
+    with torch.inference_mode():
+        for images in tiles(pair):
+            features = model.encode(*(torch.from_numpy(image)[None] for image in images))
+            sentence = [words.bos]
+            while len(sentence) < model.config.max_words and sentence[-1] != words.eos:
+                logits = model.decode(features, torch.tensor([sentence])).logits[0, -1]
+                sentence.append(int(logits.argmax()))
+            captions.append(words.decode(sentence[1:]))
+    return captions
+
+
+def write_files(pair: Pair, folder: Path) -> list[tuple[Path, Path]]:
+    """Write each window of each date as a PNG file."""
+    files = []
+    for number, images in enumerate(tiles(pair)):
+        named = folder / f"{number}_before.png", folder / f"{number}_after.png"
+        for path, image in zip(named, images, strict=True):
+            Image.fromarray(np.moveaxis(image, 0, -1)).save(path)
+        files.append(named)
+    return files
+
+
+def research_style(
+    files: Sequence[tuple[Path, Path]], model: ChangeCaptioner, side: int, words: int
+) -> list[str]:
+    """Caption each pair of files by itself, three beams, exactly ``words`` words."""
+    rules = model.search_rules()
+    rules = dataclasses.replace(rules, banned=(*rules.banned, rules.eos), max_words=words)
+    captions = []
+    with torch.inference_mode():
+        for named in files:
+            images = [np.array(Image.open(path).convert("RGB").resize((side, side))) for path in named]
+            dates = [torch.from_numpy(np.moveaxis(image, -1, 0).copy())[None] for image in images]
+            features = model.encode(*dates, head=False)
+            best = model.generate_from(features, beams=3, rules=rules)[0][0]
+            captions.append(model.vocabulary.decode(best.ids))
+    return captions
+
+
+def geospatial(pair: Pair) -> Callable[[], int] | None:
+    """Return a pass of torchgeo's FC-Siam-Diff over a pair, None where torchgeo is not installed."""
+    if importlib.util.find_spec("torchgeo") is None:
+        return None
+    from torch.utils.data import DataLoader
+    from torchgeo.datasets import RasterDataset, stack_samples
+    from torchgeo.models import FCSiamDiff
+    from torchgeo.samplers import GridGeoSampler
+
+    model = FCSiamDiff("resnet18", encoder_weights=None, in_channels=3, classes=2).eval()
+
+    def run() -> int:
+        both = [RasterDataset(str(path)) for path in (pair.before, pair.after)]
+        loaders = [
+            DataLoader(one, 1, sampler=GridGeoSampler(one, TILE, TILE), collate_fn=stack_samples)
+            for one in both
+        ]
+        changed = 0
+        with torch.inference_mode():
+            for first, second in zip(*loaders, strict=True):
+                images = torch.stack([first["image"], second["image"]], dim=1) / 255  # (B, 2, 3, H, W)
+                changed += int(model(images).argmax(1).sum())
+        return changed
+
+    return run
+
+
+def ways_of(
+    pair: Pair, folder: Path, *, model: str, words: int, also: Sequence[str]
+) -> dict[str, Callable[[], Any]]:
+    """Return what is timed, by name, with everything loaded and written that is not."""
+    plain = load_model(open_model_folder(find_model(model))).eval()
+    config = load_config("scorer_levir_cc")
+    torch.manual_seed(1)
+    paper = build(dataclasses.replace(config.model, max_words=max(config.model.max_words, words + 2)))
+    files = write_files(pair, folder)
+    ways: dict[str, Callable[[], Any]] = {
+        PLAIN: lambda: plain_loop(pair, plain),
+        RESEARCH: lambda: research_style(files, paper, config.data.size, words),
+    }
+    package = geospatial(pair)
+    if package is None:
+        print("torchgeo is not installed: its change detection is left out\n")
+    else:
+        ways["torchgeo FC-Siam-Diff"] = package
+    loaded = cache(load_captioner)
+    for more in ("", *also):
+        options = ["--model", model, *more.split()]
+        for name, run in (
+            ("loaded", lambda o=options: in_process(pair, folder / "here.geojson", loaded, o)),
+            ("from the shell", lambda o=options: from_shell(pair, folder / "shell.geojson", o)),
+        ):
+            ways[f"rscc caption {more}".rstrip() + f", {name}"] = run
+    return ways
+
+
+def peers_table(pair: Pair, seconds: dict[str, float]) -> str:
+    """Return a row for each way; the ratios say how many times faster it is than the first two."""
+    rows = [
+        [
+            name,
+            f"{one:.2f}",
+            f"{pair.pixels / 1e6 / one:.3f}",
+            f"{pair.km2_per_minute(one):.2f}",
+            *(f"{seconds[other] / one:.2f}" for other in (PLAIN, RESEARCH)),
+        ]
+        for name, one in seconds.items()
+    ]
+    return table(["way", "s", "Mpx/s", "km2/min", f"times {PLAIN}", f"times {RESEARCH}"], rows)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Time all ways and print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("before", type=Path)
+    parser.add_argument("after", type=Path)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--model", default="rscc-base", help="of the plain loop and rscc")
+    parser.add_argument("--words", type=int, default=10, help="of the sentences of the research style")
+    parser.add_argument("--also", action="append", default=[], help='further words, as --also="--fast"')
+    parser.add_argument("--json", type=Path, help="also write what was measured")
+    asked = parser.parse_args(arguments)
+    pair = Pair.of(asked.before, asked.after)
+    with tempfile.TemporaryDirectory() as folder:
+        ways = ways_of(pair, Path(folder), model=asked.model, words=asked.words, also=asked.also)
+        rounds = in_turns(ways, asked.rounds)
+    seconds = medians(rounds)
+    count = len(windows(pair))
+    print(f"{processor()}, {torch.get_num_threads()} threads, {pair.pixels / 1e6:.2f} Mpx, {count} windows\n")
+    print(peers_table(pair, seconds))
+    measured = {"pixels": pair.pixels, "km2": pair.km2, "windows": count, "rounds": rounds}
+    write_json(asked.json, {**measured, "seconds": seconds})
+
+
+if __name__ == "__main__":
+    main()
