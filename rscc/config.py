@@ -6,44 +6,28 @@ An unknown key, a missing loss weight or a value out of range is a :class:`~rscc
 from __future__ import annotations
 
 import dataclasses
-import math
 import tomllib
-import types
-import typing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from rscc.errors import ConfigInvalid
-
-T = TypeVar("T")
+from rscc.settings import build, check, check_sizes, is_finite
 
 CONFIG_FOLDER = Path(__file__).parent / "configs"
 OBJECTIVES = ("likelihood", "language", "self_critical")
 REWARDS = ("cider", "bleu4")
 SELECTORS = ("cider", "mask_f1", "perplexity")
+SCHEDULES = ("cosine", "paper")
+PAPER_SCHEDULE: dict[str, Any] = {
+    **{"warmup_steps": 0, "clip": 0.0, "bf16": False, "ema": 0.0, "label_smoothing": 0.0}
+}
+"""What ``train.schedule = "paper"`` sets: nothing of what no paper and no released code has."""
 MOST_EPOCHS, MOST_SEED = 100_000, 2**32 - 1
 MOST_PARTS, MOST_WORDS = 4096, 2**20
 """Of what a paper's own options count: parts of a network, and words or what stands for them."""
 # Of what counts things in a config; nobody has more, and compiled code takes no more.
 _MOST_COUNTED = 10**9
-
-
-def _check(condition: bool, message: str) -> None:
-    if not condition:
-        raise ConfigInvalid(message)
-
-
-def _check_sizes(config: object, where: str, **ranges: tuple[int, int]) -> None:
-    """Raise ConfigInvalid unless each named field lies in its range, ends included."""
-    for name, (least, most) in ranges.items():
-        value = getattr(config, name)
-        _check(value >= least, f"{where}.{name} {value} is below {least}")
-        _check(value <= most, f"{where}.{name} {value} is above {most}")
-
-
-def _is_finite(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 @dataclass(frozen=True)
@@ -80,7 +64,7 @@ class ModelConfig:
     options: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        _check_sizes(
+        check_sizes(
             self,
             "model",
             width=(1, 16_384),
@@ -91,9 +75,9 @@ class ModelConfig:
             head_width=(1, 16_384),
             pool=(1, 64),
         )
-        _check(self.head_width % 8 == 0, f"model.head_width {self.head_width} is no multiple of 8")
-        _check(self.width % self.heads == 0, f"model.width {self.width} is no multiple of heads {self.heads}")
-        _check(0 <= self.dropout < 1, f"model.dropout {self.dropout} is not in 0..1")
+        check(self.head_width % 8 == 0, f"model.head_width {self.head_width} is no multiple of 8")
+        check(self.width % self.heads == 0, f"model.width {self.width} is no multiple of heads {self.heads}")
+        check(0 <= self.dropout < 1, f"model.dropout {self.dropout} is not in 0..1")
 
 
 @dataclass(frozen=True)
@@ -126,11 +110,11 @@ class DataConfig:
     disturb: float = 0.0
 
     def __post_init__(self) -> None:
-        _check(self.gsd > 0, f"data.gsd {self.gsd} is not above 0")
-        _check(0 <= self.reversed <= 1, f"data.reversed {self.reversed} is not in 0..1")
-        _check(0 <= self.disturb <= 1, f"data.disturb {self.disturb} is not in 0..1")
-        _check_sizes(self, "data", size=(32, 16_384), min_count=(0, _MOST_COUNTED))
-        _check(self.size % 16 == 0, f"data.size {self.size} is no multiple of 16 from 32")
+        check(self.gsd > 0, f"data.gsd {self.gsd} is not above 0")
+        check(0 <= self.reversed <= 1, f"data.reversed {self.reversed} is not in 0..1")
+        check(0 <= self.disturb <= 1, f"data.disturb {self.disturb} is not in 0..1")
+        check_sizes(self, "data", size=(32, 16_384), min_count=(0, _MOST_COUNTED))
+        check(self.size % 16 == 0, f"data.size {self.size} is no multiple of 16 from 32")
 
 
 @dataclass(frozen=True)
@@ -142,18 +126,24 @@ class TrainConfig:
             ``language`` (the decoder alone learns sentences without images) or ``self_critical`` (CIDEr of
             captions that the model says itself).
         optimizer: ``adam`` or ``adamw``.
-        learning_rate: peak rate; linear warm-up over ``warmup_steps``, then a cosine down to ``final_rate``
-            times it.
+        schedule: ``cosine``, ours: linear warm-up over ``warmup_steps`` to the learning rate, then a cosine
+            down to ``final_rate`` times it; or ``paper``: a tenth of the rate after every ``decay_epochs``,
+            and :data:`PAPER_SCHEDULE`. No paper's text has more of it than Adam, the rate and how long
+            (SCORER+CBR Sec. 6.1, DIRL+CCR Sec. 4.2: 10 000 iterations); the steps are in SCORER+CBR's code.
+        decay_epochs: of the schedule ``paper``; more than ``epochs`` keep the rate.
+        learning_rate: peak rate.
         backbone_rate: factor on the learning rate of the trunk's parameters.
         weight_decay: decoupled for adamw.
         batch_size: pairs in a step.
         epochs: passes over the training split at most.
         patience: epochs without a better validation score before stopping.
-        clip: largest norm of the gradient.
+        clip: largest norm of the gradient; 0 leaves it as it is.
         bf16: autocast to bfloat16.
         ema: decay of the running average of the weights that is validated and saved; 0 switches it off.
         label_smoothing: of the caption cross-entropy.
         frozen: names of submodules that are not trained.
+        text_encoder: what RDD+ACR aligns with, and what an offline retriever has the entities from, see
+            :func:`rscc.text.encoders.load_text_encoder`; ``sentence`` is MiniLM, which works offline.
         cache_features: with a frozen trunk, compute its last map once per pair and flip and keep it on disk.
         select: what chooses the checkpoint: ``cider`` (validation captions), ``mask_f1`` (validation masks)
             or, of the objective ``language``, ``perplexity`` (validation sentences; the lower the better).
@@ -168,6 +158,8 @@ class TrainConfig:
 
     objective: str = "likelihood"
     optimizer: str = "adamw"
+    schedule: str = "cosine"
+    decay_epochs: int = 15
     learning_rate: float = 2e-4
     final_rate: float = 0.05
     backbone_rate: float = 0.1
@@ -181,6 +173,7 @@ class TrainConfig:
     ema: float = 0.0
     label_smoothing: float = 0.0
     frozen: tuple[str, ...] = ()
+    text_encoder: str = "sentence"
     cache_features: bool = False
     select: str = "cider"
     keep_start: bool = False
@@ -191,43 +184,56 @@ class TrainConfig:
     hallucination: float = 0.0
 
     def __post_init__(self) -> None:
-        _check(
+        self._take_schedule()
+        check(
             self.optimizer in ("adam", "adamw"), f"train.optimizer {self.optimizer!r}: use 'adam' or 'adamw'"
         )
-        _check(
+        check(
             self.objective in OBJECTIVES, f"train.objective {self.objective!r}: use {', '.join(OBJECTIVES)}"
         )
-        _check(self.select in SELECTORS, f"train.select {self.select!r}: use {', '.join(SELECTORS)}")
-        _check(
+        check(self.select in SELECTORS, f"train.select {self.select!r}: use {', '.join(SELECTORS)}")
+        check(
             (self.objective == "language") == (self.select == "perplexity"),
             "train.objective 'language' and train.select 'perplexity' belong together; set both or none",
         )
-        _check_sizes(
+        check_sizes(
             self,
             "train",
             batch_size=(1, 65_536),
             epochs=(1, MOST_EPOCHS),
             patience=(1, _MOST_COUNTED),
             seed=(0, MOST_SEED),
+            decay_epochs=(1, _MOST_COUNTED),
             warmup_steps=(0, _MOST_COUNTED),
             workers=(0, 1024),
             samples=(2, 1024),
         )
-        for name in ("learning_rate", "clip"):
-            _check(getattr(self, name) > 0, f"train.{name} {getattr(self, name)} is not above 0")
-        for name in ("final_rate", "backbone_rate", "weight_decay"):
-            _check(getattr(self, name) >= 0, f"train.{name} {getattr(self, name)} is below 0")
-        _check(self.hallucination >= 0, f"train.hallucination {self.hallucination} is below 0")
+        check(self.learning_rate > 0, f"train.learning_rate {self.learning_rate} is not above 0")
+        for name in ("clip", "final_rate", "backbone_rate", "weight_decay"):
+            check(getattr(self, name) >= 0, f"train.{name} {getattr(self, name)} is below 0")
+        check(self.hallucination >= 0, f"train.hallucination {self.hallucination} is below 0")
         for name, weight in self.reward.items():
-            _check(name in REWARDS, f"train.reward.{name} is unknown; use {' and '.join(REWARDS)}")
-            _check(_is_finite(weight) and weight >= 0, f"train.reward.{name} is {weight!r}, no number from 0")
-        _check(any(self.reward.values()), "train.reward: no score has a weight above 0")
-        _check(0 <= self.label_smoothing < 1, f"train.label_smoothing {self.label_smoothing} is not in 0..1")
-        _check(0 <= self.ema < 1, f"train.ema {self.ema} is not in 0..1")
-        _check(
+            check(name in REWARDS, f"train.reward.{name} is unknown; use {' and '.join(REWARDS)}")
+            check(is_finite(weight) and weight >= 0, f"train.reward.{name} is {weight!r}, no number from 0")
+        check(any(self.reward.values()), "train.reward: no score has a weight above 0")
+        check(0 <= self.label_smoothing < 1, f"train.label_smoothing {self.label_smoothing} is not in 0..1")
+        check(0 <= self.ema < 1, f"train.ema {self.ema} is not in 0..1")
+        check(
             not self.cache_features or "backbone" in self.frozen,
             "train.cache_features needs 'backbone' in train.frozen: a moving trunk's features cannot be kept",
         )
+
+    def _take_schedule(self) -> None:
+        check(self.schedule in SCHEDULES, f"train.schedule {self.schedule!r}: use {' or '.join(SCHEDULES)}")
+        if self.schedule == "cosine":
+            return
+        for name, value in PAPER_SCHEDULE.items():
+            given = getattr(self, name)
+            check(
+                given in (value, getattr(type(self), name)),
+                f"train.{name} is {given!r}, and train.schedule 'paper' has {value!r}; leave one of them out",
+            )
+            object.__setattr__(self, name, value)
 
 
 MOST_BEAMS = 20
@@ -247,9 +253,9 @@ class Choice:
     support: int = 0
 
     def __post_init__(self) -> None:
-        _check(0 <= self.draws <= 1024, f"card.draws {self.draws} is not in 0..1024")
-        _check(0 <= self.support <= MOST_BEAMS, f"card.support {self.support} is not in 0..{MOST_BEAMS}")
-        _check(not (self.draws and self.support), "card.draws and card.support are two ways; set one to 0")
+        check(0 <= self.draws <= 1024, f"card.draws {self.draws} is not in 0..1024")
+        check(0 <= self.support <= MOST_BEAMS, f"card.support {self.support} is not in 0..{MOST_BEAMS}")
+        check(not (self.draws and self.support), "card.draws and card.support are two ways; set one to 0")
 
 
 LIKELIEST = Choice()
@@ -292,9 +298,9 @@ class CardConfig:
     search_size: int = 0
 
     def __post_init__(self) -> None:
-        _check(self.sentences in SENTENCES, f"card.sentences {self.sentences!r}: use {', '.join(SENTENCES)}")
+        check(self.sentences in SENTENCES, f"card.sentences {self.sentences!r}: use {', '.join(SENTENCES)}")
         low_high = len(self.gsd_range) == 2 and 0 < self.gsd_range[0] < self.gsd_range[1]
-        _check(low_high, f"card.gsd_range {self.gsd_range} must be two numbers above 0, the finer first")
+        check(low_high, f"card.gsd_range {self.gsd_range} must be two numbers above 0, the finer first")
         Choice(self.draws, self.support)  # refuses what is none
 
     @property
@@ -315,7 +321,7 @@ class Config:
 
     def __post_init__(self) -> None:
         for name, weight in self.loss.items():
-            _check(_is_finite(weight), f"loss.{name} is {weight!r}; expected a finite number")
+            check(is_finite(weight), f"loss.{name} is {weight!r}; expected a finite number")
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that :func:`config_from_dict` reads back."""
@@ -324,51 +330,11 @@ class Config:
 
 def check_follow(follow: str, difference: str) -> None:
     """Refuse what names neither the text of a paper nor its authors' code, which has no baseline."""
-    _check(follow in ("paper", "code"), f"model.options.follow is {follow!r}; use paper or code")
-    _check(
+    check(follow in ("paper", "code"), f"model.options.follow is {follow!r}; use paper or code")
+    check(
         follow == "paper" or difference != "subtraction",
         "model.options.follow: the released code has no subtraction; use paper",
     )
-
-
-def build(cls: type[T], values: dict[str, Any], where: str) -> T:
-    """Build a settings dataclass from plain values.
-
-    Raises:
-        ConfigInvalid: an unknown key, a wrong type or a value out of range; the message says where.
-    """
-    hints = typing.get_type_hints(cls)
-    unknown = sorted(set(values) - set(hints))
-    if unknown:
-        raise ConfigInvalid(f"{where}: unknown key {unknown[0]!r}; known are {', '.join(sorted(hints))}")
-    built: dict[str, Any] = {}
-    for key, value in values.items():
-        hint = _unless_none(hints[key], value)
-        origin = typing.get_origin(hint) or hint
-        if dataclasses.is_dataclass(hint):
-            _check(isinstance(value, dict), f"{where}.{key} must be a table")
-            built[key] = build(typing.cast(type, hint), value, f"{where}.{key}")
-            continue
-        if origin is float and isinstance(value, int) and not isinstance(value, bool):
-            _check(abs(value) < 2**1023, f"{where}.{key} is a number without bounds")
-            value = float(value)
-        _check(not isinstance(value, float) or math.isfinite(value), f"{where}.{key} is {value!r}, no number")
-        if origin is tuple and isinstance(value, list):
-            value = tuple(value)
-        accepted = origin if isinstance(origin, type) else object
-        fits = isinstance(value, accepted) and not (origin is int and isinstance(value, bool))
-        expected = hint if isinstance(hint, types.GenericAlias) else getattr(origin, "__name__", origin)
-        _check(fits, f"{where}.{key} is {value!r}; expected {expected}")
-        built[key] = value
-    return cls(**built)
-
-
-def _unless_none(hint: Any, value: object) -> Any:
-    """Return what a value must be: of ``X | None`` that is X, or None when it is None."""
-    if not isinstance(hint, types.UnionType):
-        return hint
-    alternatives = [one for one in typing.get_args(hint) if (one is types.NoneType) == (value is None)]
-    return alternatives[0] if alternatives else hint
 
 
 def config_from_dict(values: dict[str, Any], where: str = "config") -> Config:

@@ -16,8 +16,12 @@ Li et al., 2025; equation numbers are the paper's. Where the paper leaves a choi
 * Eq. 8 is an attention without residual or LayerNorm, for Eq. 10 subtracts it; one for both dates.
 * Eq. 9 names neither q nor k: they are the attended common features of the first and second date, averaged
   over their positions; the other pairs of the batch are the negatives, in both directions, by cosine
-  similarity, as in the works it names. The temperature is not given.
+  similarity. SCORER+CBR, which it names, contrasts otherwise: its similarity of two images is taken token by
+  token (its Eq. 2-4), where Eq. 9 has that of two vectors. The temperature is not given.
 * Further layers take D_bef and D_aft for F_bef and F_aft; Eq. 12 joins those of the last.
+* Table 6 has CLIP's image towers in the place of the ResNet-101: here the patches of their last layer, after
+  its norm (``model.backbone = "timm/vit_large_patch14_clip_224.openai"`` or
+  ``"timm/vit_base_patch32_clip_224.openai"``).
 * F_bef and F_aft carry the shared trunk's positions; the paper names none.
 * Eq. 18 prints a sum over the words. The shared caption loss is their mean, beside which the other terms of
   Eq. 19 count for more at the same weights.
@@ -67,7 +71,7 @@ class CheersOptions(EntityOptions):
         scaled: True multiplies the shares of Eq. 2 by the number of positions. As printed they are about
             1 / HW everywhere, of which the linear layer of Eq. 3 learns slowly where they are larger.
         phrases: ``subjects`` (Sec. 3.1.1), or ``noun_phrases`` for captions that have none, such as requests.
-        entities: see Figure 5: 3; the paper stores all entities, not ``most_entities``.
+        entities: see Figure 5: 3.
     """
 
     layers: int = 2

@@ -19,7 +19,10 @@ leaves a choice open:
   empty mask hides nothing: a black picture would still be like some entity.
 * Eq. 9 joins the entities of both dates, but T has k of them. They are those with the largest similarity to
   either date, which are always among the k best of one date.
-* All noun phrases of the training captions are candidates, but the rarest (``least_count``).
+* "Key" noun phrases of the training captions are candidates, and what makes one a key is not told: here it is
+  how often it stands there (``most_entities``, ``least_count``).
+* "Randomly selected entities", which Sec. 4.5 tells of without a row, are drawn from all candidates, the same
+  ones for the same images (``retrieval = "random"``).
 * Table 4 without EPC keeps the instruction. Table 6 names its losses only: ``mse`` is the squared distance of
   sigma(A) and sigma(M), ``ce`` the cross-entropy of sigma(A) under sigma(M). Without FAC the weight of the
   loss ``attention`` is 0.
@@ -67,6 +70,7 @@ class DavirOptions(EntityOptions):
         queries: of its Q-Former (InstructBLIP: 32).
         query_layers: of its Q-Former.
         entities: k of Eq. 9 (Table 5: 1).
+        retrieval: ``similarity`` (Eq. 8-9), or ``random``, an ablation of Sec. 4.5.
         prompt: EPC, the entities in the prompt (Table 4).
         attention_loss: ``kl`` (Eq. 7), ``mse`` or ``ce`` (Table 6).
         sigma_of: see the module; ``logits`` or ``probabilities``.
@@ -81,6 +85,7 @@ class DavirOptions(EntityOptions):
     queries: int = 32
     query_layers: int = 2
     entities: int = 1
+    retrieval: str = "similarity"
     prompt: bool = True
     attention_loss: str = "kl"
     sigma_of: str = "logits"
@@ -97,6 +102,7 @@ class DavirOptions(EntityOptions):
         for name, allowed in (
             ("size", ("compact", "instructblip")),
             ("attention_loss", LOSSES),
+            ("retrieval", ("similarity", "random")),
             ("sigma_of", ("logits", "probabilities")),
         ):
             value = getattr(self, name)
@@ -252,12 +258,15 @@ class Davir(EntityCaptioner):
             chosen = self.retrieve(pair, soft)
             entities = self.retriever.entity_features.float()[chosen]
         fused = self.parts.ask(encoded, entities, partial(self.entity_names, chosen, len(pair.before)))
-        return DavirFeatures(fused.answers, pair, soft_mask=soft, encoded=encoded, fused=fused, chosen=chosen)
+        return DavirFeatures(
+            encoded.patches, pair, soft_mask=soft, encoded=encoded, fused=fused, chosen=chosen
+        )
 
     @torch.no_grad()
     def soft_mask(self, pair: PairView) -> Tensor:
         """Eq. 6: (B, h, w) in 0..1, from what was extracted, else from the images, else 0."""
         share = pair.extracted
+        self.extractor.to(pair.before.device)
         if share is None and pair.images is not None:
             before, after = (images.to(torch.uint8).cpu().numpy() for images in pair.images)
             masks = [self.extractor(one, other) for one, other in zip(before, after, strict=True)]
@@ -273,8 +282,19 @@ class Davir(EntityCaptioner):
     def retrieve(self, pair: PairView, soft_mask: Tensor) -> Tensor:
         """Numbers (B, k) of the retrieved entities (Eq. 8-9)."""
         self.check_entities()
+        if self.options.retrieval == "random":
+            return self._drawn(pair)
         before, after = (self.retriever.similarities(pair, date=date, weights=soft_mask) for date in DATES)
         return torch.maximum(before, after).topk(self.options.entities, dim=1).indices
+
+    def _drawn(self, pair: PairView) -> Tensor:
+        """Numbers (B, k) of entities that no likeness has chosen; the maps but seed the draw."""
+        means = (pair.maps_before.float() + 2 * pair.maps_after.float()).mean((1, 2, 3))
+        drawn = [
+            torch.randperm(len(self.retriever.names), generator=torch.Generator().manual_seed(seed))
+            for seed in (means * 2**12).long().abs().tolist()
+        ]
+        return torch.stack(drawn)[:, : self.options.entities].to(pair.before.device)
 
     def memory(self, features: DifferenceFeatures) -> Tensor:
         """The Q-Former's answers and the prompt."""

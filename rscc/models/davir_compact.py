@@ -30,12 +30,14 @@ class Encoded:
         before, after: (B, 1 + h * w, D) tokens, [CLS] first.
         attention_before, attention_after: (B, h, w), attention of [CLS] to the patches in the last layer,
             mean over the heads; above 0, with a sum of 1 at most.
+        patches: (B, 2 h * w, D') of the shared width, what P(anything changed) is judged by.
     """
 
     before: Tensor
     after: Tensor
     attention_before: Tensor
     attention_after: Tensor
+    patches: Tensor
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,15 @@ class QFormerOutput:
     answers: Tensor
     memory: Tensor
     states: Tensor | None = None
+
+
+def patches_to_compare(pair: PairView) -> Tensor:
+    """The projected patches of the first date and what the second adds to them: (B, 2 h * w, D').
+
+    P(anything changed) is no part of the paper. In either size its head sees these and neither prompt nor
+    entities: those are retrieved by likeness to words, and an offline retriever has seen the training pairs'.
+    """
+    return torch.cat([pair.before, pair.after - pair.before], dim=1)
 
 
 class EncoderLayer(nn.Module):
@@ -170,7 +181,7 @@ class CompactParts(nn.Module):
         tokens, looks = self.encoder(torch.cat([pair.before, pair.after]))
         before, after = tokens.chunk(2)
         attention_before, attention_after = looks.unflatten(1, pair.grid).chunk(2)
-        return Encoded(before, after, attention_before, attention_after)
+        return Encoded(before, after, attention_before, attention_after, patches_to_compare(pair))
 
     def ask(
         self, encoded: Encoded, entities: Tensor | None, names: Callable[[], list[tuple[str, ...]]]

@@ -1,29 +1,18 @@
 """The large size of DAVIR, the paper's: the parts of :mod:`rscc.models.instructblip` as DAVIR asks them.
 
-The ViT is the trunk and the language model the decoder; here is what lies between them. P(anything changed)
-is no part of the paper: its head sees the projected patches of the first date and what the second adds to
-them, and nothing of it reaches the language model.
+The ViT is the trunk and the language model the decoder; here is what lies between them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
-import torch
 from torch import Tensor, nn
 
-from rscc.models.davir_compact import Encoded, QFormerOutput
+from rscc.models.davir_compact import Encoded, QFormerOutput, patches_to_compare
 from rscc.models.instructblip import InstructBlipFusion, unpack
 from rscc.models.language_model_decoder import LanguageModelDecoder
 from rscc.structures import PairView
-
-
-@dataclass(frozen=True)
-class InstructBlipEncoded(Encoded):
-    """Adds what the head for P(anything changed) sees, (B, 2 h * w, D') of the shared width."""
-
-    patches: Tensor
 
 
 class InstructBlipParts(nn.Module):
@@ -36,23 +25,22 @@ class InstructBlipParts(nn.Module):
         self.instruction = instruction
         self._decoder = [decoder]  # a list: the captioner registers it
 
-    def encode(self, pair: PairView) -> InstructBlipEncoded:
+    def encode(self, pair: PairView) -> Encoded:
         """Eq. 4-5: what the trunk's maps carry."""
         before, attention_before = unpack(pair.maps_before)
         after, attention_after = unpack(pair.maps_after)
-        patches = torch.cat([pair.before, pair.after - pair.before], dim=1)
-        return InstructBlipEncoded(before, after, attention_before, attention_after, patches)
+        return Encoded(before, after, attention_before, attention_after, patches_to_compare(pair))
 
     def ask(
         self,
-        encoded: InstructBlipEncoded,
+        encoded: Encoded,
         entities: Tensor | None,
         names: Callable[[], list[tuple[str, ...]]],
     ) -> QFormerOutput:
         """Eq. 10-11 from the entities' names, empty without them; their features are not read."""
         prompts = [self.prompt(some) for some in names()]
         visual = self.fusion(encoded.before, encoded.after, prompts)
-        return QFormerOutput(encoded.patches, self._decoder[0].prefix(visual, prompts))
+        return QFormerOutput(visual, self._decoder[0].prefix(visual, prompts))
 
     def prompt(self, names: Sequence[str]) -> str:
         """Eq. 10: the instruction, and after "Entity:" the names."""

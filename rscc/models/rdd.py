@@ -6,10 +6,13 @@ Li et al., AAAI 2025; equation numbers are the paper's. Where the paper leaves a
   that F_c has one token per position, as the final R^(HW x C) of the paper asks for.
 * Eq. 6-8 and 9 name attention and fully connected layers; a LayerNorm follows each as in Vaswani et al.
 * The number N of distilling steps and the temperature are not given; the config has them.
-* Eq. 9 is printed with three arguments and a result of HW tokens. Here their tokens stand one behind the
-  other, the only joint of scales of different lengths, and all HW + k_o + k_a that come out are the decoder's
-  memory: it may look at the regional differences themselves.
-* The text encoder is CLIP's; where its weights are not at hand, MiniLM stands in (``--text-encoder``).
+* Eq. 9 joins three scales: their tokens stand one behind the other here, the only joint of scales of
+  different lengths. The decoder's memory is printed as R^(HW x C) before Eq. 14: ``memory = "positions"``, as
+  in the paper's configs, keeps the HW tokens of the positions, which have attended to the regions. ``"all"``,
+  the default, for so the shipped models were trained, keeps all HW + k_o + k_a: the decoder may look at the
+  regional differences themselves.
+* The text encoder is CLIP's, of a size that is not given. Where its weights are not at hand, MiniLM stands
+  in: ``train.text_encoder`` of a config, or ``--text-encoder``.
 * "Manually designed" prompts of Table 6 are not given: ours stand in the configs, for what the images show.
 * Table 4 does not say what becomes of Eq. 9 where regional differences are left out: the fusion stays and
   sees what there is, in "GDE" the coarse difference alone. "V&N" distils both from the coarse difference.
@@ -32,7 +35,7 @@ from rscc.models.shared.captioner import ChangeCaptioner
 from rscc.models.shared.losses import info_nce
 from rscc.structures import DecoderOutput, DifferenceFeatures, PairBatch, PairView
 from rscc.text.encoders import TextEncoder
-from rscc.text.parsing import NOUN_TEMPLATE, VERB_TEMPLATE
+from rscc.text.parsing import NOUN_TEMPLATE, PROMPTS, VERB_TEMPLATE
 
 # Table 4: which regional differences are distilled, in this order; "V&N" both at once.
 ATTRIBUTES = ("direct-sub", "none", "N", "V", "V&N", "V+N", "N+V")
@@ -50,8 +53,10 @@ class RddOptions:
         object_vectors: learnable object vectors (Figure 4: 32).
         action_vectors: learnable action vectors (Figure 4: 5 CLEVR-Change, 10 LEVIR-CC, 10 Spot-the-Diff).
         distilling_steps: N, how often one distilling block with the same weights is applied.
+        memory: what the decoder reads of Eq. 9: ``positions`` (HW tokens, as printed) or ``all``.
         prompt: ``none``, ``fixed`` or ``learnable`` (Table 6).
-        noun_template: the ``fixed`` prompt before the nouns; ``verb_template`` is that before the verbs.
+        noun_template: the ``fixed`` prompt before the nouns; ``verb_template`` is that before the verbs. The
+            defaults speak of pictures from above: the configs of other data have their own.
         temperature: tau of Eq. 11-12.
         same_words_are_negatives: True as in the paper; False leaves pairs with equal segments out of the
             negatives, which matters where half of the captions say that nothing changed.
@@ -61,6 +66,7 @@ class RddOptions:
     object_vectors: int = 32
     action_vectors: int = 10
     distilling_steps: int = 2
+    memory: str = "all"
     prompt: str = "learnable"
     noun_template: str = NOUN_TEMPLATE
     verb_template: str = VERB_TEMPLATE
@@ -73,12 +79,14 @@ class RddOptions:
             raise ConfigInvalid(
                 f"model.options: vectors and steps must be 1 to {MOST_PARTS}, the temperature above 0"
             )
-        if self.prompt not in ("none", "fixed", "learnable"):
-            raise ConfigInvalid(f"model.options.prompt is {self.prompt!r}; use none, fixed or learnable")
-        if self.attributes not in ATTRIBUTES:
-            raise ConfigInvalid(
-                f"model.options.attributes is {self.attributes!r}; use {', '.join(ATTRIBUTES)}"
-            )
+        for name, allowed in (
+            ("prompt", PROMPTS),
+            ("memory", ("positions", "all")),
+            ("attributes", ATTRIBUTES),
+        ):
+            value = getattr(self, name)
+            if value not in allowed:
+                raise ConfigInvalid(f"model.options.{name} is {value!r}; use {', '.join(allowed)}")
 
 
 @dataclass
@@ -164,6 +172,8 @@ class Rdd(ChangeCaptioner):
         coarse = self.join(torch.cat(enriched, dim=-1))  # Eq. 5: F_c
         objects, actions = self.distil(coarse)  # Eq. 6-8
         tokens = self.fuse(*(scale for scale in (coarse, objects, actions) if scale is not None))  # Eq. 9
+        if self.options.memory == "positions":
+            tokens = tokens[:, : coarse.shape[1]]
         pooled = [None if regions is None else regions.mean(1) for regions in (objects, actions)]  # Eq. 10
         return RddFeatures(tokens, pair, objects=pooled[0], actions=pooled[1])
 

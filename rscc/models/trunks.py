@@ -88,7 +88,10 @@ def _in_order_of(model: nn.Module, state: dict[str, Tensor], path: Path) -> dict
 
 
 class _TimmTrunk(nn.Module):
-    """One stage that returns nothing but what timm's feature extractor gives, as three maps."""
+    """One stage that returns nothing but what timm's feature extractor gives, as three maps.
+
+    A plain transformer, whose layers all have the stride of its patches, gives one: its last, after its norm.
+    """
 
     def __init__(self, name: str, *, pretrained: bool):
         super().__init__()
@@ -97,6 +100,9 @@ class _TimmTrunk(nn.Module):
         try:
             whole = timm.create_model(name, pretrained=False, features_only=True)
             reductions = whole.feature_info.reduction()
+            if len(set(reductions)) == 1:
+                self._take_last_layer(name, pretrained=pretrained)
+                return
             if any(stride not in reductions for stride in STRIDES):
                 raise ConfigInvalid(
                     f"timm model {name!r} has no maps at strides {STRIDES}; it has {reductions}"
@@ -106,11 +112,20 @@ class _TimmTrunk(nn.Module):
             self.extractor = timm.create_model(
                 name, pretrained=pretrained, features_only=True, out_indices=indices
             )
-        except (RuntimeError, AttributeError, ValueError) as error:
+        except (RuntimeError, AttributeError, ValueError, TypeError) as error:
             raise ConfigInvalid(f"timm has no trunk {name!r} that gives feature maps ({error})") from error
         self.channels = tuple(self.extractor.feature_info.channels())
 
+    def _take_last_layer(self, name: str, *, pretrained: bool) -> None:
+        import timm
+
+        settings = {"num_classes": 0, "dynamic_img_size": True, "dynamic_img_pad": True}
+        self.extractor = timm.create_model(name, pretrained=pretrained, **settings)
+        self.channels = (self.extractor.num_features,)
+
     def forward(self, x: Tensor) -> list[Tensor]:
+        if len(self.channels) == 1:
+            return self.extractor.forward_intermediates(x, indices=1, norm=True, intermediates_only=True)
         return list(self.extractor(x))
 
 
@@ -157,6 +172,7 @@ def build_backbone(name: str, *, weights: str | Path | None = None, download: bo
     Args:
         name: a key of :data:`BACKBONES`, ``torchvision/<model>.<weights>`` (without weights, the library's
             newest), ``timm/<model>``, or, for DAVIR's large size, ``instructblip/<folder or hub name>``.
+            A plain vision transformer of timm, such as CLIP's, has one map, at the stride of its patches.
         weights: file of ImageNet weights for a key of :data:`BACKBONES`; None leaves them random.
         download: let torchvision, timm or transformers fetch the model's published weights.
 

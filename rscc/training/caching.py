@@ -90,7 +90,7 @@ def fill_caches(
             )
         if extract and model.extractor is not None:
             extracted = build_extraction_cache(
-                model.extractor,
+                model.extractor.to(next(model.parameters()).device),
                 records,
                 folder,
                 size=size,

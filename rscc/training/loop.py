@@ -14,6 +14,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,11 @@ def rate_factor(step: int, *, warmup: int, total: int, final: float) -> float:
     return final + (1 - final) * (1 + math.cos(math.pi * done)) / 2
 
 
+def step_factor(step: int, *, every: int) -> float:
+    """Return the learning rate's factor: a tenth of what it was after every so many steps."""
+    return 0.1 ** (step // every)
+
+
 def _to_device(batch: PairBatch, device: torch.device) -> PairBatch:
     moved: dict[str, Any] = {
         name: value.to(device) if isinstance(value, Tensor) else value for name, value in vars(batch).items()
@@ -147,13 +153,16 @@ class Trainer:
         freeze(model, config.train.frozen)
         self.optimizer = build_optimizer(model, config.train)
         settings = config.train
-        total = source.steps() * settings.epochs
-        self.schedule = torch.optim.lr_scheduler.LambdaLR(
-            self.optimizer,
-            lambda step: rate_factor(
-                step, warmup=settings.warmup_steps, total=total, final=settings.final_rate
-            ),
+        steps = source.steps()
+        factor = partial(
+            rate_factor,
+            warmup=settings.warmup_steps,
+            total=steps * settings.epochs,
+            final=settings.final_rate,
         )
+        if settings.schedule == "paper":
+            factor = partial(step_factor, every=steps * settings.decay_epochs)
+        self.schedule = torch.optim.lr_scheduler.LambdaLR(self.optimizer, factor)
         self.average = WeightAverage(model, settings.ema) if settings.ema else None
         self.epoch, self.best_epoch, self.best_scores = 0, 0, dict[str, float]()
         self.seconds = 0.0
@@ -223,7 +232,8 @@ class Trainer:
                 )
             self.optimizer.zero_grad(set_to_none=True)
             total.backward()
-            nn.utils.clip_grad_norm_((p for p in model.parameters() if p.grad is not None), config.clip)
+            if config.clip:
+                nn.utils.clip_grad_norm_((p for p in model.parameters() if p.grad is not None), config.clip)
             self.optimizer.step()
             self.schedule.step()
             if self.average is not None:

@@ -181,7 +181,7 @@ def build_model(
     encoder: TextEncoder | None = None
     prepared = whole and kind.prepares  # what such models ask of a text encoder, they ask before training
     if kind.needs_text_encoder(config.loss) and not prepared:
-        encoder = load_text_encoder(paths.text_encoder)
+        encoder = load_text_encoder(config.train.text_encoder)
     given = paths.trunk is not None or paths.backbone_weights is not None or whole
     backbone = build_backbone(
         config.model.backbone,

@@ -30,7 +30,6 @@ class RunPaths:
             :class:`~rscc.data.benchmarks.change_masks.ChangeMasks`.
         trunk: model folder or name whose trunk and change head are the start.
         backbone_weights: file of pretrained trunk weights; not together with ``trunk`` or ``start``.
-        text_encoder: text encoder, see :func:`rscc.text.encoders.load_text_encoder`.
         cache: folder of cached features; None puts it into ``output``.
         start: model folder or name of which every weight is the start, and the vocabulary too; where a
             ``trunk`` is given, that one's trunk and change head win.
@@ -43,7 +42,6 @@ class RunPaths:
     masks: tuple[Path, ...] = ()
     trunk: str | None = None
     backbone_weights: Path | None = None
-    text_encoder: str = "sentence"
     cache: Path | None = None
     start: str | None = None
     corpus: Path | None = None

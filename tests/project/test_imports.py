@@ -34,7 +34,8 @@ RSCC = {
     "rscc/data": {"rscc/models/shared", "rscc/images", "rscc/land_cover"},
     "rscc/models/shared": {"rscc/text"},
     "rscc/text": {"rscc/config", "rscc/structures", "rscc/errors"},
-    "rscc/config": {"rscc/errors"},
+    "rscc/config": {"rscc/settings"},
+    "rscc/settings": {"rscc/errors"},
     "rscc/devices": {"rscc/errors"},
     **{f"rscc/{name}": set() for name in ("markdown", "structures", "images", "torchvision_compat")},
     **{

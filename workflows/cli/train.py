@@ -55,7 +55,7 @@ def train(
         Path | None, typer.Option(help="File of captions without images, for the objective language.")
     ] = None,
     backbone_weights: Annotated[Path | None, typer.Option(help="File of pretrained trunk weights.")] = None,
-    text_encoder: Annotated[str, typer.Option(help="Text encoder of the auxiliary losses.")] = "sentence",
+    text_encoder: Annotated[str | None, typer.Option(help="Text encoder instead of the config's.")] = None,
     epochs: Annotated[
         int | None, typer.Option(min=1, max=MOST_EPOCHS, help="Instead of the config's.")
     ] = None,
@@ -81,7 +81,9 @@ def train(
         else:
             settings = load_config(config or f"{model or Paper.rdd}_{dataset or Dataset.levir_cc}")
         changes: dict[str, Any] = {
-            key: value for key, value in (("epochs", epochs), ("seed", seed)) if value is not None
+            key: value
+            for key, value in (("epochs", epochs), ("seed", seed), ("text_encoder", text_encoder))
+            if value is not None
         }
         settings = replace(
             settings,
@@ -97,7 +99,6 @@ def train(
                 tuple(masks or ()),
                 trunk,
                 backbone_weights,
-                text_encoder,
                 start=start,
                 corpus=corpus,
                 also=tuple(also or ()),

@@ -36,7 +36,8 @@ class EntityOptions:
     Attributes:
         entities: retrieved for a pair.
         retriever: ``offline``, or ``open_clip:ARCHITECTURE:TAG_OR_FILE`` (the papers: CLIP ViT-L/14).
-        most_entities: how many of the most frequent entities are stored.
+        most_entities: how many of the most frequent entities are candidates. Neither paper tells of a limit:
+            a number above that of all, with a ``least_count`` of 1, takes every one.
         least_count: captions that an entity must stand in.
         entity_names: the entities, filled in when training begins.
         entity_width: size of their features, filled in when training begins.

@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+import torch
 
 from rscc.errors import ConfigInvalid
 
@@ -45,6 +46,9 @@ class Segmenter(Protocol):
         Returns:
             (K, H, W) bool.
         """
+
+    def to(self, device: torch.device) -> Segmenter:
+        """Move to a device."""
 
 
 @dataclass(frozen=True)
@@ -193,7 +197,16 @@ class ChangeExtractor:
         """Take the settings and ``none`` or what ``load_segmenter`` takes."""
         self._settings, self._name = settings, segmenter
         self._segmenter: Segmenter | None = None
+        self._device = torch.device("cpu")
         self.identity = f"{settings} {segmenter}"
+
+    def to(self, device: torch.device) -> ChangeExtractor:
+        """Let the segmenter work on a device, also one that is loaded later."""
+        if device != self._device:
+            self._device = device
+            if self._segmenter is not None:
+                self._segmenter.to(device)
+        return self
 
     def __call__(self, before: np.ndarray, after: np.ndarray) -> np.ndarray:
         """Map two dates (3, H, W) uint8 RGB to M, (H, W) bool.
@@ -204,7 +217,7 @@ class ChangeExtractor:
         if self._segmenter is None and self._name != "none":
             from rscc.models.shared.segmenters import load_segmenter
 
-            self._segmenter = load_segmenter(self._name)
+            self._segmenter = load_segmenter(self._name).to(self._device)
         return extract_change(before, after, self._settings, self._segmenter)
 
 

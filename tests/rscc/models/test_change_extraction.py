@@ -1,12 +1,15 @@
 """DAVIR's extraction of changes (Eq. 2-3) against plain loops over pixels, squares and neighbours."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from tiny_models import tiny_model
 
 from rscc.errors import ConfigInvalid
+from rscc.models.shared import segmenters
 from rscc.models.shared.extraction import (
     ChangeExtractor,
     Cluster,
@@ -138,6 +141,30 @@ def test_what_agrees_is_merged() -> None:
                 expected |= mask
         assert (merge_agreeing(clusters, masks, tau, (9, 7)) == expected).all()
     assert (merge_agreeing(clusters, masks, 0.9, (9, 7)) == masks[2]).all()
+
+
+@pytest.mark.parametrize("loaded_before", [False, True])
+def test_the_segmenter_works_where_the_model_is(loaded_before, monkeypatch) -> None:
+    places = []
+
+    class Moved(BoxSegmenter):
+        def to(self, device):
+            places.append(device)
+            return self
+
+    monkeypatch.setattr(segmenters, "load_segmenter", lambda name: Moved())
+    model = tiny_model("davir", options={"segmenter": "sam:folder"})
+    pair = pair_with_square()
+    if loaded_before:
+        model.extractor(*pair)
+    view = model.encode(*(torch.from_numpy(date)[None] for date in pair)).pair
+    assert set(places) == {torch.device("cpu")}
+    model.soft_mask(replace(view, before=view.before.to("meta"), images=None))
+    model.extractor(*pair)
+    assert places[-1] == torch.device("meta")
+    count = len(places)
+    model.extractor.to(torch.device("meta"))
+    assert len(places) == count, "moved once"
 
 
 class BoxSegmenter:

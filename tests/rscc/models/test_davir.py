@@ -175,6 +175,21 @@ def test_entities_are_the_most_similar_of_either_date(count) -> None:
         assert set(expected) <= best
 
 
+@pytest.mark.parametrize("count", [1, 3])
+def test_random_entities_know_nothing_of_the_images_but_stay_the_same_for_them(count) -> None:
+    model = davir(retrieval="random", entities=count)
+    maps = [torch.rand(400, 12, 2, 3, generator=torch.Generator().manual_seed(i)) for i in (0, 1)]
+    with torch.no_grad():
+        chosen = model.encode_last_maps(*maps).chosen
+        assert torch.equal(model.encode_last_maps(*maps).chosen, chosen)
+        turned = model.encode_last_maps(*reversed(maps)).chosen
+    assert chosen.shape == (400, count)
+    assert all(len(set(row)) == count for row in chosen.tolist())
+    shares = torch.bincount(chosen.flatten(), minlength=5) / chosen.numel()
+    assert shares.min() > 0.1 and shares.max() < 0.3  # of five, by chance
+    assert (chosen[:, 0] == turned[:, 0]).float().mean() < 0.4
+
+
 def test_an_empty_mask_hides_nothing() -> None:
     model, pair, _ = view()
     empty = torch.zeros(2, 4, 6)
@@ -231,7 +246,7 @@ def test_the_decoder_reads_answers_and_prompt() -> None:
         memory = model.memory(features)
     parts = model.parts
     assert memory.shape == (2, 3 + 1 + 1, 16)
-    assert torch.equal(memory[:, :3], features.tokens)
+    assert torch.equal(memory[:, :3], features.fused.answers)
     assert torch.equal(memory[0, 3], parts.instruction[0, 0])
     chosen = model.retriever.entity_features[features.chosen[1, 0]]
     torch.testing.assert_close(memory[1, 4], parts.entity_projection(chosen))
@@ -246,6 +261,25 @@ def test_another_entity_changes_what_the_queries_find() -> None:
             model.parts.ask(encoded, model.retriever.entity_features[n].view(1, 1, -1), list) for n in (0, 1)
         )
     assert not torch.allclose(one.answers, two.answers, atol=1e-3)
+
+
+def test_whether_anything_changed_is_not_read_from_the_entities() -> None:
+    """The head sees the patches alone: what is retrieved for a pair must not tell it."""
+    model, pair, images = view()
+    with torch.no_grad():
+        features = model.encode(*images)
+        model.retriever.entity_features.copy_(model.retriever.entity_features.flip(0) * 3)
+        other = model.encode(*images)
+    assert torch.equal(features.changed_logits, other.changed_logits)
+    assert not torch.allclose(model.memory(features), model.memory(other), atol=1e-3)
+    patches = torch.cat([pair.before, pair.after - pair.before], dim=1)
+    torch.testing.assert_close(features.tokens, patches)
+    model.train()
+    weights = dict.fromkeys(model.loss_terms(), 0.0) | {"changed": 1.0}
+    model.losses(full_batch(model, CAPTIONS), weights)["changed"].backward()
+    taught = {name.split(".")[0] for name, p in model.named_parameters() if p.grad is not None}
+    assert {"changed_head", "project"} <= taught
+    assert "parts" not in taught
 
 
 def test_words_look_at_the_ground_through_the_answers() -> None:

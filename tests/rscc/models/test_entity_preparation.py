@@ -57,6 +57,21 @@ def unprepared(encoder=None, paper="cheers", **options) -> EntityCaptioner:
 
 
 @needs_parser
+@pytest.mark.parametrize("paper", ["cheers", "davir"])
+def test_the_most_frequent_are_candidates_and_all_of_them_where_nothing_limits_them(paper) -> None:
+    every = material()
+    every.captions[0] = [*every.captions[0], "a lake is dug"]
+    stored = []
+    for most, least in ((3, 2), (1000, 2), (1000, 1)):
+        model = unprepared(TinyTextEncoder(), paper, most_entities=most, least_count=least)
+        model.prepare(every)
+        stored.append(set(model.options.entity_names))
+    assert len(stored[0]) == 3
+    assert stored[0] < stored[1] < stored[2]
+    assert stored[2] - stored[1] == {"lake"}
+
+
+@needs_parser
 @pytest.mark.parametrize(
     ("paper", "names"),
     [

@@ -112,6 +112,33 @@ def test_every_trainable_parameter_gets_a_gradient(paper) -> None:
     assert idle_parameters(model) == []
 
 
+@pytest.mark.parametrize(
+    ("paper", "options"),
+    [
+        *((paper, {"follow": "code"}) for paper in ("scorer", "dirl")),
+        ("rdd", {"memory": "positions"}),
+        ("davir", {"retrieval": "random"}),
+    ],
+)
+def test_other_readings_hold_what_the_default_holds(paper, options) -> None:
+    model = tiny_model(paper, text_encoder=TinyTextEncoder(), options=options)
+    batch = full_batch(model, CAPTIONS)
+    sum(model.losses(batch, all_weights(model)).values()).backward()
+    assert idle_parameters(model) == []
+    before, after = random_images(4, 64, 96)
+    with torch.no_grad():
+        whole = model.encode(before, after)
+        maps = [maps[-1] for maps in model.trunk(batch.before, batch.after)]
+        cached = replace(batch, before=None, after=None, features=torch.stack(maps, dim=1))
+        weights = all_weights(model) | {"change_mask": 0}
+        one, two = model.losses(batch, weights), model.losses(cached, weights)
+        for i in range(4):
+            single = model.encode(before[i : i + 1], after[i : i + 1])
+            torch.testing.assert_close(model.memory(single), model.memory(whole)[i : i + 1])
+    for name, value in one.items():
+        torch.testing.assert_close(two[name], value)
+
+
 @papers
 def test_each_term_alone_has_a_gradient(paper) -> None:
     model = trainable_model(paper)
@@ -224,11 +251,15 @@ def test_evaluation_is_deterministic_dropout_is_off_and_the_order_of_the_dates_m
     model = tiny_model(paper, dropout=0.5)
     before, after = random_images(2)
     with torch.no_grad():
-        assert torch.equal(model.encode(before, after).tokens, model.encode(before, after).tokens)
-        turned = model.encode(after, before).tokens
-        assert not torch.allclose(model.encode(before, after).tokens, turned, atol=1e-3)
+        one, again, turned = (
+            model.memory(model.encode(*dates))
+            for dates in ((before, after), (before, after), (after, before))
+        )
+        assert torch.equal(one, again)
+        assert not torch.allclose(one, turned, atol=1e-3)
         model.train()
-        assert not torch.equal(model.encode(before, after).tokens, model.encode(before, after).tokens)
+        one, again = (model.memory(model.encode(before, after)) for _ in range(2))
+        assert not torch.equal(one, again)
 
 
 @papers
@@ -301,7 +332,7 @@ def test_pooling_averages_squares_of_the_last_maps(paper) -> None:
     with torch.no_grad():
         one, other = pooling.encode_last_maps(*maps), plain.encode_last_maps(*squares)
     assert one.grid == (2, 3)
-    torch.testing.assert_close(one.tokens, other.tokens)
+    torch.testing.assert_close(pooling.memory(one), plain.memory(other))
 
 
 def test_no_source_names_a_device(repository) -> None:

@@ -20,8 +20,13 @@ MOST_STEPS = 400
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("paper", "options"),
-    [*((paper, {}) for paper in MODELS), ("scorer", {"follow": "code"}), ("dirl", {"follow": "code"})],
-    ids=lambda value: value if isinstance(value, str) else value.get("follow", "paper"),
+    [
+        *((paper, {}) for paper in MODELS),
+        *((paper, {"follow": "code"}) for paper in ("scorer", "dirl")),
+        ("rdd", {"memory": "positions"}),
+        ("davir", {"retrieval": "random"}),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "-".join(value.values()) or "default",
 )
 def test_eight_pairs_are_memorised_exactly(paper, options) -> None:
     """Images, tokens, masks and flags reach the right loss: captions, flags and masks come back as given."""

@@ -26,8 +26,10 @@ from tiny_models import (
 )
 
 from rscc.config import load_config
+from rscc.data.benchmarks.registry import DATASETS
 from rscc.errors import ConfigInvalid
-from rscc.models.rdd import ATTRIBUTES, Distilling, DistillingBlock
+from rscc.model_folder import find_model, open_model_folder
+from rscc.models.rdd import ATTRIBUTES, Distilling, DistillingBlock, RddOptions
 from rscc.models.shared.blocks import Attention, Positions2d
 from rscc.models.shared.losses import caption_cross_entropy, info_nce
 
@@ -115,7 +117,14 @@ def test_fixed_prompts_are_those_of_the_config() -> None:
     model.losses(batch, terms)
     asked = set(model.noun_tokens.encoder.asked)
     assert asked == {f"a scene with {nouns}" for nouns in batch.nouns} | {f"things {v}" for v in batch.verbs}
-    assert load_config("rdd_clevr_change").model.options["noun_template"] == "a rendered scene with"
+
+
+@pytest.mark.parametrize("data", DATASETS)
+def test_only_pictures_from_above_are_prompted_as_such(data) -> None:
+    options = load_config(f"rdd_{data}").model.options
+    prompts = options["noun_template"], options["verb_template"]
+    from_above = data in ("levir_cc", "dubai_cc")
+    assert all(("satellite" in one or "from above" in one) == from_above for one in prompts)
 
 
 @pytest.mark.parametrize("attributes", [one for one in ATTRIBUTES if one != "direct-sub"])
@@ -137,6 +146,29 @@ def test_every_row_of_table_4_is_equations_2_to_10_on_what_it_distils(attributes
             assert (pooled is None) == (regions is None)
             if regions is not None:
                 np.testing.assert_allclose(values(pooled[sample]), regions.mean(0), atol=2e-5)
+
+
+@pytest.mark.parametrize("attributes", [one for one in ATTRIBUTES if one != "direct-sub"])
+def test_the_memory_as_printed_has_the_positions_of_equation_9_alone(attributes) -> None:
+    """R^(HW x C): the same fusion of all scales, of which the positions' tokens stay."""
+    whole, printed = variant(attributes), variant(attributes, memory="positions")
+    printed.load_state_dict(whole.state_dict())
+    before, after = randoms(2, 6, WIDTH), randoms(2, 6, WIDTH, seed=1)
+    every, kept = (model.encode_pair(pair_view(before, after)) for model in (whole, printed))
+    torch.testing.assert_close(kept.tokens, every.tokens[:, :6])
+    assert kept.tokens.shape == (2, 6, WIDTH)
+    for one, other in ((kept.objects, every.objects), (kept.actions, every.actions)):
+        assert (one is None) == (other is None)
+        if one is not None:
+            torch.testing.assert_close(one, other)
+
+
+def test_a_model_folder_without_the_option_keeps_the_vectors_in_its_memory() -> None:
+    """What the shipped models were trained with is what their options say by saying nothing."""
+    for name in ("rscc-base", "rscc-medium", "rscc-small"):
+        options = open_model_folder(find_model(name)).config.options
+        assert "memory" not in options or options["memory"] == "all"
+        assert RddOptions(**options).memory == "all"
 
 
 @pytest.mark.parametrize("attributes", ATTRIBUTES)

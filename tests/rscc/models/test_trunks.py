@@ -2,10 +2,11 @@
 
 import pytest
 import torch
-from tiny_models import random_images
+from tiny_models import CAPTIONS, fill_retriever, full_batch, random_images, tiny_config, tiny_vocabulary
 
 from rscc.errors import ConfigInvalid
 from rscc.models import model_class
+from rscc.models.cheers import Cheers
 from rscc.models.trunks import build_backbone
 
 
@@ -32,6 +33,53 @@ def test_trunks_by_library_train_whole() -> None:
         assert tuple(m.shape[1] for m in maps) == trunk.channels == (64, 128, 256), name
         sum(m.mean() for m in maps).backward()
         assert [n for n, p in trunk.named_parameters() if p.grad is None] == [], name
+
+
+def test_a_plain_transformer_has_one_map_at_the_stride_of_its_patches() -> None:
+    trunk = build_backbone("timm/vit_tiny_patch16_224")
+    (last,) = trunk(random_images(1, 64, 90)[0])
+    assert last.shape == (1, 192, 4, 6), "90 px are filled up to 6 patches"
+    assert trunk.channels == (192,)
+    transformer = trunk.stages[0].extractor
+    torch.testing.assert_close(last.mean(1), torch.zeros(1, 4, 6), atol=1e-5, rtol=0)  # after its norm
+    last.square().mean().backward()
+    assert transformer.cls_token.grad is not None
+    assert [n for n, p in trunk.named_parameters() if p.grad is None] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "grid", "channels"),
+    [
+        ("timm/vit_large_patch14_clip_224.openai", 16, 1024),
+        ("timm/vit_base_patch32_clip_224.openai", 7, 768),
+        ("torchvision/resnet101.IMAGENET1K_V1", 14, 1024),
+    ],
+)
+def test_every_visual_encoder_of_cheers_table_6_is_a_trunk(name, grid, channels) -> None:
+    """Without weights and values: sizes, and what CLIP was shown."""
+    if name.startswith("torchvision"):
+        trunk = build_backbone(name)
+    else:
+        with torch.device("meta"):
+            trunk = build_backbone(name)
+    device = next(trunk.parameters()).device
+    last = trunk(torch.zeros(1, 3, 224, 224, device=device))[-1]
+    assert last.shape == (1, channels, grid, grid)
+    assert trunk.channels[-1] == channels
+
+
+def test_cheers_trains_on_a_transformer_as_its_trunk() -> None:
+    model = Cheers(
+        config=tiny_config("cheers"),
+        backbone=build_backbone("timm/vit_tiny_patch16_224"),
+        vocabulary=tiny_vocabulary(),
+    )
+    fill_retriever(model, 0)
+    batch = full_batch(model, CAPTIONS)
+    terms = model.losses(batch, dict.fromkeys(model.loss_terms(), 1.0))
+    sum(terms.values()).backward()
+    assert [n for n, p in model.named_parameters() if p.requires_grad and p.grad is None] == []
+    assert model.encode(batch.before, batch.after).grid == (4, 4)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from tiny_models import CAPTIONS, TinyTextEncoder, full_batch, tiny_model
 from trainers import make_trainer
 from training_runs import LOSS, FixedSource, assert_same_tensors, log_of, settings, whole_config
 
+from rscc.config import TrainConfig
 from rscc.errors import ConfigInvalid, NonFiniteLoss
 from rscc.training.loop import WeightAverage, build_optimizer, freeze, load_best, rate_factor
 
@@ -181,6 +182,47 @@ def test_rates_warm_up_and_fall() -> None:
     assert factors[12] == pytest.approx(0.55)
     assert factors[20:] == pytest.approx([0.1] * 5)
     assert rate_factor(0, warmup=0, total=1, final=0.1) == 1
+
+
+@pytest.mark.parametrize(
+    ("every", "expected"), [(1, [1, 1, 0.1, 0.1, 0.01, 0.01]), (2, [1, 1, 1, 1, 0.1, 0.1])]
+)
+def test_the_papers_schedule_is_adam_with_steps_and_nothing_else(data, tmp_path, every, expected) -> None:
+    train = TrainConfig(
+        **{"schedule": "paper", "decay_epochs": every, "epochs": 3, "optimizer": "adam", "weight_decay": 0},
+        **{"learning_rate": 1e-3, "backbone_rate": 1.0},
+    )
+    batch = full_batch(tiny_model(), CAPTIONS)
+    config = whole_config(train)
+    config = replace(config, model=replace(config.model, dropout=0.0))
+    trainer = make_trainer(data, tmp_path, config, source=FixedSource(batch, batch))
+    assert trainer.average is None
+    plain = make_trainer(data, tmp_path, config, source=FixedSource(batch)).model.train()
+    freeze(plain, train.frozen)
+    rates, seen = [], []
+    trainer.optimizer.register_step_pre_hook(
+        lambda optimizer, *_: rates.append(optimizer.param_groups[0]["lr"])
+    )
+    trainer.optimizer.register_step_post_hook(lambda *_: seen.append(weights_of(trainer.model)))
+    trainer.run()
+    assert rates == pytest.approx([1e-3 * one for one in expected])
+    # Adam of torch, float32, by hand.
+    by_hand = torch.optim.Adam([p for p in plain.parameters() if p.requires_grad], lr=1e-3)
+    for step in range(6):
+        by_hand.param_groups[0]["lr"] = 1e-3 * expected[step]
+        terms = plain.losses(batch, LOSS)
+        by_hand.zero_grad()
+        sum(LOSS[name] * value for name, value in terms.items()).backward()
+        by_hand.step()
+        if step == 0:
+            norm = sum(p.grad.square().sum() for p in plain.parameters() if p.grad is not None) ** 0.5
+            assert norm > TrainConfig.clip / 5
+        for name, value in weights_of(plain).items():
+            torch.testing.assert_close(seen[step][name], value, atol=1e-5, rtol=1e-3)
+
+
+def weights_of(model) -> dict[str, torch.Tensor]:
+    return {name: value.detach().clone() for name, value in model.named_parameters() if value.requires_grad}
 
 
 @pytest.mark.slow

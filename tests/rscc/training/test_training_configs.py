@@ -6,7 +6,7 @@ import pytest
 from tiny_instructblip import tiny_instructblip
 from tiny_models import tiny_backbone, tiny_model
 
-from rscc.config import CONFIG_FOLDER, config_from_dict, load_config
+from rscc.config import CONFIG_FOLDER, PAPER_SCHEDULE, config_from_dict, load_config
 from rscc.data.benchmarks.registry import DATASETS
 from rscc.errors import ConfigInvalid
 from rscc.models import MODELS
@@ -50,6 +50,12 @@ def test_every_shipped_config_fits_its_model(name) -> None:
         ({"train": {"epochs": 0}}, "epochs"),
         ({"train": {"patience": 0}}, "patience"),
         ({"train": {"ema": 1.0}}, "ema"),
+        ({"train": {"clip": -1.0}}, "clip"),
+        ({"train": {"schedule": "linear"}}, "use cosine or paper"),
+        ({"train": {"decay_epochs": 0}}, "decay_epochs"),
+        ({"train": {"schedule": "paper", "ema": 0.9}}, r"train\.ema is 0\.9, and train\.schedule 'paper'"),
+        ({"train": {"schedule": "paper", "clip": 1.0}}, r"train\.clip is 1\.0"),
+        ({"train": {"schedule": "paper", "warmup_steps": 5}}, r"train\.warmup_steps is 5"),
         ({"train": {"learning_rate": -1.0}}, "learning_rate"),
         ({"train": {"clip": float("nan")}}, "clip"),
         ({"train": {"workers": -1}}, "workers"),
@@ -73,6 +79,13 @@ def test_every_shipped_config_fits_its_model(name) -> None:
 def test_bad_settings_are_refused_by_name(values, word) -> None:
     with pytest.raises(ConfigInvalid, match=word):
         config_from_dict(values)
+
+
+def test_the_papers_schedule_is_written_out() -> None:
+    config = config_from_dict({"train": {"schedule": "paper"}})
+    written = config.to_dict()["train"]
+    assert {name: written[name] for name in PAPER_SCHEDULE} == PAPER_SCHEDULE
+    assert config_from_dict(config.to_dict()) == config
 
 
 def test_config_files(tmp_path) -> None:

@@ -223,6 +223,7 @@ def test_an_explanation_as_json(pair, rscc_command):
         (["--model", "scorer"], "scorer", "levir_cc"),
         (["--config", "dirl_levir_cc"], "dirl", "levir_cc"),
         (["--config", "rdd_levir_cc", "--dataset", "dubai_cc"], "rdd", "dubai_cc"),
+        (["--model", "rdd", "--text-encoder", "open_clip:ViT-B-32:openai"], "rdd", "levir_cc"),
     ],
 )
 def test_training_takes_the_config_of_model_and_data_set(
@@ -244,6 +245,7 @@ def test_training_takes_the_config_of_model_and_data_set(
     ((settings, paths, others),) = calls
     assert (settings.model.paper, settings.data.name) == (paper, dataset)
     assert (settings.train.epochs, settings.train.seed) == (3, 5)
+    assert settings.train.text_encoder == (options[-1] if "--text-encoder" in options else "sentence")
     assert (paths.data, paths.output, others["name"]) == (tmp_path, tmp_path / "run", "run")
     assert out == f"model   {tmp_path / 'run' / 'model'}\n"
 

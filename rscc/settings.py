@@ -1,0 +1,75 @@
+"""Plain values into dataclasses: the types of the fields are the schema.
+
+An unknown key, a wrong type or a value out of range is a :class:`~rscc.errors.ConfigInvalid`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import types
+import typing
+from typing import Any, TypeVar
+
+from rscc.errors import ConfigInvalid
+
+T = TypeVar("T")
+
+
+def check(condition: bool, message: str) -> None:
+    """Raise ConfigInvalid with the message unless the condition holds."""
+    if not condition:
+        raise ConfigInvalid(message)
+
+
+def check_sizes(config: object, where: str, **ranges: tuple[int, int]) -> None:
+    """Raise ConfigInvalid unless each named field lies in its range, ends included."""
+    for name, (least, most) in ranges.items():
+        value = getattr(config, name)
+        check(value >= least, f"{where}.{name} {value} is below {least}")
+        check(value <= most, f"{where}.{name} {value} is above {most}")
+
+
+def is_finite(value: object) -> bool:
+    """Return whether a value is a number that is neither infinite nor NaN; no bool is one."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def build(cls: type[T], values: dict[str, Any], where: str) -> T:
+    """Build a settings dataclass from plain values.
+
+    Raises:
+        ConfigInvalid: an unknown key, a wrong type or a value out of range; the message says where.
+    """
+    hints = typing.get_type_hints(cls)
+    unknown = sorted(set(values) - set(hints))
+    if unknown:
+        raise ConfigInvalid(f"{where}: unknown key {unknown[0]!r}; known are {', '.join(sorted(hints))}")
+    built: dict[str, Any] = {}
+    for key, value in values.items():
+        hint = _unless_none(hints[key], value)
+        origin = typing.get_origin(hint) or hint
+        if dataclasses.is_dataclass(hint):
+            check(isinstance(value, dict), f"{where}.{key} must be a table")
+            built[key] = build(typing.cast(type, hint), value, f"{where}.{key}")
+            continue
+        if origin is float and isinstance(value, int) and not isinstance(value, bool):
+            check(abs(value) < 2**1023, f"{where}.{key} is a number without bounds")
+            value = float(value)
+        check(not isinstance(value, float) or math.isfinite(value), f"{where}.{key} is {value!r}, no number")
+        if origin is tuple and isinstance(value, list):
+            value = tuple(value)
+        accepted = origin if isinstance(origin, type) else object
+        fits = isinstance(value, accepted) and not (origin is int and isinstance(value, bool))
+        expected = hint if isinstance(hint, types.GenericAlias) else getattr(origin, "__name__", origin)
+        check(fits, f"{where}.{key} is {value!r}; expected {expected}")
+        built[key] = value
+    return cls(**built)
+
+
+def _unless_none(hint: Any, value: object) -> Any:
+    """Return what a value must be: of ``X | None`` that is X, or None when it is None."""
+    if not isinstance(hint, types.UnionType):
+        return hint
+    alternatives = [one for one in typing.get_args(hint) if (one is types.NoneType) == (value is None)]
+    return alternatives[0] if alternatives else hint
