@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from rscc.config import LIKELIEST, Choice
 from rscc.markdown import percent, table
 
 if TYPE_CHECKING:
@@ -135,9 +136,14 @@ def _scores(printed: dict[str, Any], line: dict[str, Any]) -> list[tuple[str, di
     return [(printed.get("subset", "all"), numbers)]
 
 
-def search_name(beams: int) -> str:
-    """Return what a search for words of this width is called."""
-    return "greedy" if beams == 1 else f"beam of {beams}"
+def search_name(beams: int, choice: Choice = LIKELIEST) -> str:
+    """Return what a search for words of this width is called, and by what else than likelihood it chooses."""
+    if beams == 1:
+        return "greedy"
+    if choice.draws:
+        return f"beam of {beams} and {choice.draws} draws, by agreement"
+    wide = f"beam of {max(beams, choice.support)}"
+    return f"{wide}, by support" if choice.support else wide
 
 
 def comparison(row: EvaluationRow, papers: PaperTables, *, title: str, ours: str, decoding: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 from rscc.data.leaks import THRESHOLD, LeakCheck
 from rscc.evaluation.bootstrap import Interval
 from rscc.evaluation.masks import SizeRecall
-from rscc.evaluation.papers import PaperTables, comparison, search_name
+from rscc.evaluation.papers import PaperTables, comparison
 from rscc.evaluation.robustness import Robustness, Share
 from rscc.evaluation.rows import PEOPLE, SHARES, SUBSETS, EvaluationRow, FactScores, ObjectScores
 from rscc.markdown import percent, table, unit
@@ -136,8 +136,7 @@ class EvaluationReport:
     def _comparisons(self) -> list[str]:
         reported = {paper_row.subset for paper_row in self.papers.rows}
         ours = f"split {self.run.get('split', '')} of {self.run.get('data', '')}"
-        search = search_name(self.run.get("beams", 1))
-        decoding = f"{search}, grounded" if self.run.get("grounded") else search
+        decoding = self.run.get("decoding", "–")
         parts = [
             comparison(row, self.papers, title=self.title(row.subset), ours=ours, decoding=decoding)
             for row in self._model_rows()

@@ -113,6 +113,7 @@ def test_cheers_retrieves_by_clip_from_training_to_the_papers_tables(
         rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()]
         (ours,) = [row for row in rows if row[0].startswith("> ")]
         assert re.fullmatch(r"\d+\.\d", ours[rows[0].index("BLEU-4")])
+        assert ours[rows[0].index("decoding")] == "greedy"
 
 
 def test_rdd_aligns_by_clips_words_and_captions_without_them(

@@ -7,8 +7,9 @@ from importlib import resources
 
 import pytest
 
+from rscc.config import LIKELIEST, Choice
 from rscc.evaluation.metrics import CaptionScores
-from rscc.evaluation.papers import METRICS, PaperRow, PaperTables, comparison, paper_tables
+from rscc.evaluation.papers import METRICS, PaperRow, PaperTables, comparison, paper_tables, search_name
 from rscc.evaluation.report import EvaluationReport
 from rscc.evaluation.rows import EvaluationRow, FlagScores
 
@@ -151,7 +152,7 @@ def own_row(subset="all", count=9, **scores) -> EvaluationRow:
 
 
 def report_of(*rows, papers=PAPERS) -> EvaluationReport:
-    run = {"data": "here", "split": "test", "beams": 3, "model": {"trained_on": "ten pairs."}}
+    run = {"data": "here", "split": "test", "decoding": "beam of 3", "model": {"trained_on": "ten pairs."}}
     return EvaluationReport(rows=rows, run=run, papers=papers)
 
 
@@ -214,17 +215,19 @@ def test_only_subsets_that_papers_report_are_compared() -> None:
 
 
 @pytest.mark.parametrize(
-    ("run", "decoding"),
+    ("beams", "choice", "name"),
     [
-        ({"beams": 1}, "greedy"),
-        ({"beams": 3}, "beam of 3"),
-        ({"beams": 3, "grounded": True}, "beam of 3, grounded"),
+        (1, LIKELIEST, "greedy"),
+        (1, Choice(support=8), "greedy"),
+        (3, LIKELIEST, "beam of 3"),
+        (3, Choice(support=8), "beam of 8, by support"),
+        (10, Choice(support=8), "beam of 10, by support"),
+        (3, Choice(draws=20), "beam of 3 and 20 draws, by agreement"),
     ],
 )
-def test_our_decoding_is_that_of_the_run(run, decoding) -> None:
-    text = EvaluationReport(rows=[own_row()], run=run, papers=PAPERS).as_text(compare=True)
-    (line,) = [line for line in text.splitlines() if line.startswith("| > ours")]
-    assert line.split("|")[3].strip() == decoding
+def test_a_search_is_named_by_what_is_done(beams, choice, name) -> None:
+    """As :meth:`ChangeCaptioner.generate_from` does it."""
+    assert search_name(beams, choice) == name
 
 
 def test_a_data_set_that_no_paper_reports_is_said_to_have_none() -> None:
