@@ -49,13 +49,14 @@ def no_java(monkeypatch) -> None:
     monkeypatch.setattr("shutil.which", lambda name: None)
 
 
-def config_file(paper: str, folder: Path, options: dict) -> Path:
+def config_file(paper: str, folder: Path, options: dict, **train: object) -> Path:
     """The shipped config of a paper on CLEVR-Change in a small size; its random trunk is trained, too."""
     values = tomllib.loads((CONFIG_FOLDER / f"{paper}_clevr_change.toml").read_text("utf-8"))
     for table, small in SMALL.items():
         values[table] |= small
     options = values["model"].pop("options") | options
     values["train"].pop("frozen")
+    values["train"] |= train
     tables = {"model": values.pop("model"), "model.options": options, **values}
     lines = (
         line
@@ -67,10 +68,10 @@ def config_file(paper: str, folder: Path, options: dict) -> Path:
     return file
 
 
-def rscc(*words: object) -> None:
+def rscc(*words: object, code: int = 0) -> None:
     with pytest.raises(SystemExit) as stopped:
         main([str(word) for word in words])
-    assert stopped.value.code == 0
+    assert stopped.value.code == code
 
 
 def test_the_drawn_folder_has_forty_pairs_of_all_kinds(clevr) -> None:
@@ -114,6 +115,22 @@ def test_cheers_retrieves_by_clip_from_training_to_the_papers_tables(
         (ours,) = [row for row in rows if row[0].startswith("> ")]
         assert re.fullmatch(r"\d+\.\d", ours[rows[0].index("BLEU-4")])
         assert ours[rows[0].index("decoding")] == "greedy"
+
+    clip.unlink()
+    rscc("evaluate", *words, "--no-baselines", "--device", "cpu", code=2)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("rscc: error: ") and str(clip) in line
+
+
+def test_features_are_not_cached_for_a_clip_that_sees_images(
+    clevr, clip, tmp_path, tiny_registered, capsys
+) -> None:
+    options = {"retriever": f"open_clip:{NAME}:{clip}", "least_count": 1}
+    config = config_file("cheers", tmp_path, options, cache_features=True, frozen=["backbone"])
+    words = ("--data", clevr, "--config", config, "--text-encoder", f"open_clip:{NAME}:{clip}")
+    rscc("train", *words, "--output", tmp_path / "run", code=2)
+    assert "train.cache_features" in capsys.readouterr().err
+    assert not list((tmp_path / "run").rglob("*.npy")), "found out before anything is computed"
 
 
 def test_rdd_aligns_by_clips_words_and_captions_without_them(
