@@ -25,10 +25,10 @@ The authors' released code does some of it otherwise; ``follow = "code"`` does s
 * Eq. 13-14: one InfoNCE of the mean of the similarities and their transposed, instead of one each way.
 
 Not switched, for they are of all five models here: two more channels with the coordinates of a position
-(Eq. 1), fixed positions of the words (Eq. 8), ReLU instead of GELU (Eq. 10), dropout on the weights of
-attention instead of its output, cubic resizing of images, the weights to begin with; the caption loss is a
-mean over all words of a batch where Eq. 15 prints a sum over one caption's, and changed and unchanged pairs
-have batches of their own in it, in Eq. 3 and in Eq. 14.
+(Eq. 1, on CLEVR-Change), fixed positions of the words (Eq. 8), ReLU instead of GELU (Eq. 10), dropout on the
+weights of attention instead of its output, cubic resizing of images, the weights to begin with; the caption
+loss is a mean over all words of a batch where Eq. 15 prints a sum over one caption's, and on CLEVR-Change
+changed and unchanged pairs have batches of their own in it, in Eq. 3 and in Eq. 14.
 """
 
 from __future__ import annotations
