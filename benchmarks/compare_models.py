@@ -20,6 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from rscc.evaluation.papers import search_name
 from rscc.markdown import table
 
 HERE = Path(__file__).resolve().parent
@@ -96,9 +97,15 @@ def score_runs(runs: Sequence[Run], arguments: argparse.Namespace) -> None:
                 for said in captioner.say(encoded, beams=arguments.beams)
             ]
             rows = score_predictions(name, records, predictions, scorer)
-            scores = {row.subset: row.as_dict() for row in rows}
+            scores = {row.subset: {**row.as_dict(), "beams": arguments.beams} for row in rows}
             (path / "scores.json").write_text(json.dumps(scores, indent=1) + "\n", encoding="utf-8")
             print(f"{name} with seed {seed}: CIDEr {scores['all']['cider']:.1f}", flush=True)
+
+
+def scored(path: Path, beams: int) -> bool:
+    """Return whether a run's captions were scored, searched for with as many beams."""
+    scores = path / "scores.json"
+    return scores.is_file() and json.loads(scores.read_text(encoding="utf-8"))["all"].get("beams") == beams
 
 
 def summary(runs: Sequence[Run], titles: dict[str, str], output: Path) -> tuple[str, list[dict[str, Any]]]:
@@ -120,14 +127,17 @@ def summary(runs: Sequence[Run], titles: dict[str, str], output: Path) -> tuple[
                 "validation": best["validation"],
                 "first_loss": log[0]["loss"],
                 "last_loss": log[-1]["loss"],
+                "beams": scores["all"]["beams"],
                 "test": test,
             }
         )
-    head = ("model", *METRICS.values(), "CIDEr, changed", "CIDEr, validation", "changed or not, accuracy")
+    others = ("CIDEr, changed", "CIDEr, validation", "changed or not, accuracy")
+    head = ("model", "decoding", *METRICS.values(), *others)
     rows = []
     for name in dict.fromkeys(name for name, _ in runs):
         own = [line for line in lines if line["variant"] == name]
-        cells = [spread([line["test"]["all"][metric] for line in own]) for metric in METRICS]
+        cells = [" and ".join(sorted({search_name(line["beams"]) for line in own}))]
+        cells += [spread([line["test"]["all"][metric] for line in own]) for metric in METRICS]
         cells.append(spread([line["test"]["changed"]["cider"] for line in own]))
         cells.append(spread([line["validation"]["cider"] for line in own]))
         cells.append(spread([100 * line["test"]["all"]["flag_accuracy"] for line in own]))
@@ -169,9 +179,7 @@ def main() -> None:
     if any(codes):
         sys.exit("a run failed; its log says why")
     runs = [(name, seed) for name in names for seed in range(1, arguments.seeds + 1)]
-    score_runs(
-        [r for r in runs if not (run_folder(arguments.output, *r) / "scores.json").is_file()], arguments
-    )
+    score_runs([r for r in runs if not scored(run_folder(arguments.output, *r), arguments.beams)], arguments)
     text, lines = summary(runs, titles, arguments.output)
     (arguments.output / "table.md").write_text(text + "\n", encoding="utf-8")
     (arguments.output / "runs.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from rscc.config import LIKELIEST, Choice
 from rscc.markdown import percent, table
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ class PaperRow:
         sources: paper and table, more than one when several papers print these numbers.
         note: what sets the method apart (further data, a large language model ...).
         printed: the method's name in the source.
+        decoding: how its words were searched for; empty where its own paper does not say so or was not read.
     """
 
     method: str
@@ -39,6 +41,7 @@ class PaperRow:
     sources: tuple[str, ...]
     note: str = ""
     printed: str = ""
+    decoding: str = ""
 
     def agrees(self, other: PaperRow) -> bool:
         """Return whether both may be one line: the same method and subset, and no number in dispute."""
@@ -55,6 +58,7 @@ class PaperRow:
             **self.scores,
             "sources": list(self.sources),
             "note": self.note,
+            "decoding": self.decoding,
         }
 
 
@@ -102,6 +106,7 @@ def paper_tables(dataset: str) -> PaperTables:
     text = resources.files("rscc").joinpath("data", "papers.toml").read_text(encoding="utf-8")
     content = tomllib.loads(text)
     venues: dict[str, str] = content.pop("venues")
+    decoding: dict[str, str] = content.pop("decoding")
     tables = content.get(dataset)
     if tables is None:
         return PaperTables()
@@ -114,6 +119,7 @@ def paper_tables(dataset: str) -> PaperTables:
             sources=(printed["source"],),
             note=line.get("note", ""),
             printed=line.get("printed", line["method"]),
+            decoding=decoding.get(line["method"], ""),
         )
         for printed in tables["tables"]
         for line in printed["rows"]
@@ -130,14 +136,25 @@ def _scores(printed: dict[str, Any], line: dict[str, Any]) -> list[tuple[str, di
     return [(printed.get("subset", "all"), numbers)]
 
 
-def comparison(row: EvaluationRow, papers: PaperTables, *, title: str, ours: str) -> str:
+def search_name(beams: int, choice: Choice = LIKELIEST) -> str:
+    """Return what a search for words of this width is called, and by what else than likelihood it chooses."""
+    if beams == 1:
+        return "greedy"
+    if choice.draws:
+        return f"beam of {beams} and {choice.draws} draws, by agreement"
+    wide = f"beam of {max(beams, choice.support)}"
+    return f"{wide}, by support" if choice.support else wide
+
+
+def comparison(row: EvaluationRow, papers: PaperTables, *, title: str, ours: str, decoding: str) -> str:
     """Return Markdown: our row among the papers' rows of its subset, best CIDEr first, and what to mind.
 
     Args:
-        own: our model's row.
+        row: our model's.
         papers: of the same data set.
         title: what the subset is called.
         ours: split and data of our row, in words.
+        decoding: how our words were searched for.
     """
     lines = papers.merged(row.subset)
     mine = {metric: getattr(row.captions, metric) for metric in METRICS}
@@ -148,13 +165,14 @@ def comparison(row: EvaluationRow, papers: PaperTables, *, title: str, ours: str
     count = papers.pairs.get(row.subset)
     cells = []
     for scores, line in ordered:
-        name, pairs, source = (
-            (f"> {row.name}", str(row.captions.count), "this run")
+        pairs = "–" if count is None else str(count)
+        first, source = (
+            ([f"> {row.name}", str(row.captions.count), decoding], "this run")
             if line is None
-            else (_method(line), "–" if count is None else str(count), "; ".join(line.sources))
+            else ([_method(line), pairs, line.decoding or "–"], "; ".join(line.sources))
         )
-        cells.append([name, pairs, *(percent(scores.get(metric)) for metric in used), source])
-    head = (f"compared: {title}", "pairs", *(METRICS[metric] for metric in used), "source")
+        cells.append([*first, *(percent(scores.get(metric)) for metric in used), source])
+    head = (f"compared: {title}", "pairs", "decoding", *(METRICS[metric] for metric in used), "source")
     return "\n\n".join([table(head, cells), _caution(row, lines, count, papers.split, ours)])
 
 

@@ -136,8 +136,9 @@ class EvaluationReport:
     def _comparisons(self) -> list[str]:
         reported = {paper_row.subset for paper_row in self.papers.rows}
         ours = f"split {self.run.get('split', '')} of {self.run.get('data', '')}"
+        decoding = self.run.get("decoding", "–")
         parts = [
-            comparison(row, self.papers, title=self.title(row.subset), ours=ours)
+            comparison(row, self.papers, title=self.title(row.subset), ours=ours, decoding=decoding)
             for row in self._model_rows()
             if row.subset in reported
         ]
@@ -147,8 +148,8 @@ class EvaluationReport:
         training = f"Ours was trained on: {trained} " if trained else ""
         return [
             *parts,
-            f"{training}Papers train on the whole official training split. Ours decodes with beams of width "
-            f"{self.run.get('beams', 1)}; SCORER+CBR, DIRL+CCR and CHEERS say that they decode greedily.",
+            f"{training}Papers train on the whole official training split. A dash under decoding: the "
+            "method's own paper does not say it, or was not read.",
         ]
 
     def _all_notes(self) -> list[str]:

@@ -20,7 +20,7 @@ from rscc.errors import ConfigInvalid, DatasetLayoutInvalid, ExtraNotInstalled, 
 from rscc.evaluation.baselines import TEMPLATE_BY_COUNT, baseline_captions, template_caption
 from rscc.evaluation.facts import FactScorer
 from rscc.evaluation.metrics import CaptionScorer
-from rscc.evaluation.papers import paper_tables
+from rscc.evaluation.papers import paper_tables, search_name
 from rscc.evaluation.predictions import (
     PairCaptioner,
     PairPrediction,
@@ -168,6 +168,7 @@ def evaluate_records(
             "trained_on": card.data,
         },
         "beams": beams,
+        "decoding": "facts, no search" if run.get("grounded") else search_name(beams, card.choice),
     }
     if not masks_count(card) and any(one.mask is not None for one in scored):
         notes.append(_MASKS_UNSCORED)

@@ -19,13 +19,16 @@ The authors' released code does some of it otherwise; ``follow = "code"`` does s
 * Eq. 2 has dropout between its layers.
 * Eq. 3: channels are centred before they are correlated, for which alpha was chosen.
 * Eq. 5 is a stack of layers, two by default, each with residual and LayerNorm.
-* Eq. 7 has LayerNorm and dropout before the ReLU.
+* Eq. 7 has LayerNorm and dropout before the ReLU (its training on CLEVR-Change leaves the LayerNorm out).
 * Eq. 9 has the residual and LayerNorm of the decoder: the words are in what they are compared with.
 * Eq. 12: both means are over all places for words, padding too.
 * Eq. 13-14: one InfoNCE of the mean of the similarities and their transposed, instead of one each way.
 
-Not switched, for they are of all five models here: dropout on the output of attention instead of its weights,
-GELU instead of ReLU in the decoder, bilinear instead of cubic resizing of images, the weights to begin with.
+Not switched, for they are of all five models here: two more channels with the coordinates of a position
+(Eq. 1, on CLEVR-Change), fixed positions of the words (Eq. 8), ReLU instead of GELU (Eq. 10), dropout on the
+weights of attention instead of its output, cubic resizing of images, the weights to begin with; the caption
+loss is a mean over all words of a batch where Eq. 15 prints a sum over one caption's, and on CLEVR-Change
+changed and unchanged pairs have batches of their own in it, in Eq. 3 and in Eq. 14.
 """
 
 from __future__ import annotations

@@ -4,7 +4,10 @@ Li et al., AAAI 2025; equation numbers are the paper's. Where the paper leaves a
 
 * Eq. 5 joins the two enriched differences along the channels and maps them back to the model width, so
   that F_c has one token per position, as the final R^(HW x C) of the paper asks for.
-* Eq. 6-8 and 9 name attention and fully connected layers; a LayerNorm follows each as in Vaswani et al.
+* Eq. 2 prints before minus after and calls it what is new in the second image: as printed. What reads it
+  has learnt weights, to which the sign is all the same.
+* Eq. 6-8 and 9 name attention and fully connected layers; a LayerNorm follows each as in Vaswani et al., and
+  the fully connected layer of Eq. 8 is their two, four times as wide between, with GELU.
 * The number N of distilling steps and the temperature are not given; the config has them.
 * Eq. 9 joins three scales: their tokens stand one behind the other here, the only joint of scales of
   different lengths. The decoder's memory is printed as R^(HW x C) before Eq. 14: ``memory = "positions"``, as

@@ -10,6 +10,9 @@ the text at hand: they are rebuilt from the sentences around them. Where those l
 * Eq. 5-6 use one attention and one LayerNorm for both dates; further layers repeat them with own weights.
 * Eq. 9 averages over the words that are learned from, padding left out; "before" is that of Eq. 1, and the
   fully connected layer has no activation. Eq. 10 is an attention without residual or LayerNorm.
+* Figure 3 compares images by max- or mean-pooled features in the place of the matching. Here those are the
+  features that would be matched, unprojected, compared by the dot product, in Eq. 4 and in Eq. 11.
+* Eq. 12 is not legible either: the shared caption loss is a mean over the words.
 * The baseline of Tables 6, 7 and 10-12 subtracts the images; here each date is subtracted from the other
   in the place of Eq. 5-6, and Eq. 7 stays.
 
@@ -24,13 +27,18 @@ The authors' released code does some of it otherwise; ``follow = "code"`` does s
 * Eq. 11: the second direction has the first one's similarities, transposed; the factor is e.
 * Backward reasoning is left out of the optimiser: it teaches the rest by the weights that it began with.
 
-Not switched, for they are of all five models here: dropout on the output of attention instead of its weights,
-GELU instead of ReLU in the decoder, bilinear instead of cubic resizing of images.
+Not switched, for they are of all five models here: two more channels with the coordinates of a position
+(Eq. 1), fixed positions of the words and a narrower feed-forward network (Eq. 8), dropout on the weights of
+attention instead of its output, cubic resizing of images; the caption loss is a mean over all words of a
+batch, and changed and unchanged pairs have batches of their own in it and in Eq. 4 and 11. Nor is a linear
+layer after Eq. 10, which no one trains there.
 """
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -48,6 +56,9 @@ from rscc.text.encoders import TextEncoder
 MOST_FACTOR = 100.0
 """Of similarities in the released code."""
 
+POOLINGS: dict[str, Callable[[Tensor], Tensor]] = {"mean": lambda x: x.mean(1), "max": lambda x: x.amax(1)}
+"""Images (B, N, D) to one vector each, (B, D) (Figure 3)."""
+
 
 @dataclass
 class ScorerFeatures(DifferenceFeatures):
@@ -63,6 +74,7 @@ class ScorerOptions:
     Attributes:
         layers: of Eq. 5-6 (Sec. 4.5: 2 CLEVR-Change, 1 CLEVR-DC, 3 Spot-the-Diff, 2 Image Editing Request).
         matching_heads: of Eq. 3 (Figure 4: 8); 1 is the matching without heads of Figure 3.
+        matching: ``tokens`` (Eq. 2-3), or ``mean`` or ``max``, the poolings of Figure 3, which have no heads.
         temperature: tau of Eq. 4 and 11.
         difference: ``reconstruction``, or ``subtraction`` for the baseline of Table 6.
         follow: ``paper`` or, where the authors' released code does something else, ``code``; the latter has
@@ -71,6 +83,7 @@ class ScorerOptions:
 
     layers: int = 2
     matching_heads: int = 8
+    matching: str = "tokens"
     temperature: float = 0.5
     difference: str = "reconstruction"
     follow: str = "paper"
@@ -86,6 +99,10 @@ class ScorerOptions:
                 f"model.options.difference is {self.difference!r}; use reconstruction or subtraction"
             )
         check_follow(self.follow, self.difference)
+        if self.matching not in ("tokens", *POOLINGS):
+            raise ConfigInvalid(f"model.options.matching is {self.matching!r}; use tokens, mean or max")
+        if self.follow == "code" and self.matching != "tokens":
+            raise ConfigInvalid("model.options.follow: the poolings are the paper's alone; use paper")
 
 
 def token_matching(queries: Tensor, keys: Tensor) -> Tensor:
@@ -106,7 +123,19 @@ def token_matching(queries: Tensor, keys: Tensor) -> Tensor:
     return (to_keys + to_queries) / 2
 
 
-class TokenMatching(nn.Module):
+class Matching(nn.Module, ABC):
+    """How alike images are."""
+
+    @abstractmethod
+    def forward(self, queries: Tensor, keys: Tensor) -> Tensor:
+        """Map tokens of two kinds of images, (B, N, D) and (C, M, D), to similarities (B, C)."""
+
+    def contrast(self, one: Tensor, other: Tensor, *, temperature: float) -> Tensor:
+        """InfoNCE of both directions over a batch (Eq. 4, 11): images k, both (B, N, D), belong together."""
+        return matrix_info_nce(self(one, other), self(other, one), temperature=temperature)
+
+
+class TokenMatching(Matching):
     """Multi-head token-wise matching (Eq. 3)."""
 
     def __init__(self, *, width: int, heads: int):
@@ -116,24 +145,32 @@ class TokenMatching(nn.Module):
         self.key = nn.Linear(width, width)
 
     def forward(self, queries: Tensor, keys: Tensor) -> Tensor:
-        """Map tokens of two kinds of images, (B, N, D) and (C, M, D), to similarities (B, C)."""
+        """See :meth:`Matching.forward`; D is that of the module."""
         parts = (x.chunk(self.heads, dim=-1) for x in (self.query(queries), self.key(keys)))
         # One head at a time: the similarities of all tokens of a batch take B * N * C * M numbers.
         return torch.stack([token_matching(q, k) for q, k in zip(*parts, strict=True)]).mean(0)
 
-    def contrast(self, one: Tensor, other: Tensor, *, temperature: float) -> Tensor:
-        """InfoNCE of both directions over a batch (Eq. 4, 11): images k, both (B, N, D), belong together."""
-        return matrix_info_nce(self(one, other), self(other, one), temperature=temperature)
+
+class PooledMatching(Matching):
+    """Dot products of images pooled to one vector each, in the place of Eq. 2-3 (Figure 3)."""
+
+    def __init__(self, *, pooling: str):
+        super().__init__()
+        self.pool = POOLINGS[pooling]
+
+    def forward(self, queries: Tensor, keys: Tensor) -> Tensor:
+        """See :meth:`Matching.forward`."""
+        return self.pool(queries.float()) @ self.pool(keys.float()).T
 
 
 class BackwardReasoning(nn.Module):
     """CBR: what the second date should look like, from the first and the sentence (Eq. 9-10)."""
 
-    def __init__(self, *, width: int, heads: int, matching_heads: int, dropout: float):
+    def __init__(self, *, width: int, heads: int, matching: Matching, dropout: float):
         super().__init__()
         self.fuse = nn.Linear(2 * width, width)
         self.attention = Attention(width=width, heads=heads, dropout=dropout)
-        self.matching = TokenMatching(width=width, heads=matching_heads)
+        self.matching = matching
 
     def forward(self, before: Tensor, sentence: Tensor) -> Tensor:
         """Map the image (B, N, D) and the mean word of its sentence (B, D) to a hallucination (B, N, D)."""
@@ -152,11 +189,6 @@ class Scorer(ChangeCaptioner):
         self.options = build(ScorerOptions, config.options, "model.options")
         width, heads, dropout = config.width, config.heads, config.dropout
         by_code = self.options.follow == "code"
-        matching_heads = 1 if by_code else self.options.matching_heads
-        if width % matching_heads:
-            raise ConfigInvalid(
-                f"model.width {width} is no multiple of model.options.matching_heads {matching_heads}"
-            )
         layers = self.options.layers if self.options.difference == "reconstruction" else 0
         self.reconstruction = nn.ModuleList(
             CrossImageLayer(width=width, heads=heads, dropout=dropout, project_out=not by_code)
@@ -165,13 +197,21 @@ class Scorer(ChangeCaptioner):
         self.join = nn.Linear(2 * width, width)
         self.drop = nn.Dropout(dropout if by_code else 0.0)
         self.reasoning = BackwardReasoning(
-            width=width, heads=heads, matching_heads=matching_heads, dropout=dropout
+            width=width, heads=heads, matching=self._make_matching(width), dropout=dropout
         )
         if by_code:
             self.exponent = nn.Parameter(torch.ones(()))
             self.reasoning.requires_grad_(False)
         else:
-            self.matching = TokenMatching(width=width, heads=matching_heads)
+            self.matching = self._make_matching(width)
+
+    def _make_matching(self, width: int) -> Matching:
+        if self.options.matching != "tokens":
+            return PooledMatching(pooling=self.options.matching)
+        heads = 1 if self.options.follow == "code" else self.options.matching_heads
+        if width % heads:
+            raise ConfigInvalid(f"model.width {width} is no multiple of model.options.matching_heads {heads}")
+        return TokenMatching(width=width, heads=heads)
 
     def encode_pair(self, pair: PairView) -> DifferenceFeatures:
         """Eq. 5-7; ``pair`` holds the representations of Eq. 1, each (B, HW, D)."""

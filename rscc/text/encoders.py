@@ -285,6 +285,11 @@ def load_clip(name: str, source: str | None, *, instead: str) -> Any:
     except ImportError as error:
         raise ExtraNotInstalled("CLIP needs open_clip; install it with: pip install 'rscc[train]'") from error
     tag: dict[str, Any] = {} if source is None else open_clip.get_pretrained_cfg(name, source)
+    if source is not None and not tag and not Path(source).is_file():  # open_clip would log a page of tags
+        raise WeightsNotFound(
+            f"open_clip model {name}: {source} is neither one of its tags nor a file; "
+            f"give a known tag or a local checkpoint file, or {instead}"
+        )
     try:
         model = open_clip.create_model(
             name,

@@ -16,6 +16,7 @@ from rscc.data.caches import (
     trunk_grid,
 )
 from rscc.data.pairs import FLIPS, PairRecord
+from rscc.errors import ConfigInvalid
 from rscc.models.shared.captioner import ChangeCaptioner
 
 
@@ -64,9 +65,15 @@ def fill_caches(
         extract: whether the model will look at what its extractor gives.
 
     Raises:
+        ConfigInvalid: features are to be cached for a model that needs images in every step.
         DatasetLayoutInvalid: an image cannot be read.
         ExtraNotInstalled, WeightsNotFound: the segmenter of the extraction is not installed.
     """
+    if config.train.cache_features and model.needs_images:
+        raise ConfigInvalid(
+            "train.cache_features: a CLIP retriever sees the images in every step; "
+            "set it to false, or model.options.retriever to 'offline'"
+        )
     model.eval()
     size = config.data.size
 

@@ -4,7 +4,7 @@ import json
 import math
 
 import pytest
-from compare_models import HERE, read_variants, summary
+from compare_models import HERE, read_variants, scored, summary
 
 from rscc.config import config_from_dict
 from rscc.models import MODELS
@@ -52,13 +52,22 @@ def test_the_table_reads_what_the_runs_wrote(tmp_path) -> None:
         log = [epoch(1, 50.0, True), epoch(2, cider, True), epoch(3, 40.0, False)]
         (folder / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in log))
         row = {"bleu4": 40.0, "meteor": 30.0, "rouge_l": 60.0, "cider": cider + 1, "flag_accuracy": 0.9}
+        row["beams"] = 3
         (folder / "scores.json").write_text(json.dumps({"all": row, "changed": {**row, "cider": 50.0}}))
     text, lines = summary([("rdd", 1), ("rdd", 2)], {"rdd": "RDD+ACR"}, tmp_path)
     last = [cell.strip() for cell in text.splitlines()[-1].strip("|").split("|")]
     assert last == [
-        *("RDD+ACR", "40.0 ± 0.0", "30.0 ± 0.0", "60.0 ± 0.0", "101.0 ± 14.1", "50.0 ± 0.0"),
+        *("RDD+ACR", "beam of 3"),
+        *("40.0 ± 0.0", "30.0 ± 0.0", "60.0 ± 0.0", "101.0 ± 14.1", "50.0 ± 0.0"),
         *("100.0 ± 14.1", "90.0 ± 0.0"),
     ]
     assert [line["best_epoch"] for line in lines] == [2, 2]
     assert (lines[0]["first_loss"], lines[0]["last_loss"]) == ({"caption": 3}, {"caption": 1})
     assert not math.isnan(lines[1]["test"]["changed"]["cider"])
+
+
+def test_what_was_scored_with_other_beams_is_scored_anew(tmp_path) -> None:
+    assert not scored(tmp_path, 3)
+    for row, again in (({}, True), ({"beams": 1}, True), ({"beams": 3}, False)):
+        (tmp_path / "scores.json").write_text(json.dumps({"all": row}))
+        assert scored(tmp_path, 3) != again

@@ -117,6 +117,11 @@ class ChangeCaptioner(nn.Module, ABC):
         """Whether :meth:`prepare` reads averaged features: the trunk must see the training split for them."""
         return False
 
+    @property
+    def needs_images(self) -> bool:
+        """Whether encoding a pair takes its images, which cached features do not hold."""
+        return False
+
     def preparation_weights(self, extracted: Tensor) -> Tensor:
         """The paper: how much :meth:`prepare` looks at each position of the trunk's last map.
 

@@ -129,6 +129,11 @@ class EntityCaptioner(ChangeCaptioner):
         """Whether the retriever is fitted on the training split; CLIP's is taken as it is."""
         return self.retrieves and parse_retriever(self.options.retriever) is None
 
+    @property
+    def needs_images(self) -> bool:
+        """Whether the retriever is CLIP's, which has a trunk of its own."""
+        return self.retrieves and parse_retriever(self.options.retriever) is not None
+
     def prepare(self, material: TrainingMaterial) -> None:
         """Collect the entities of the training captions and make the retriever.
 

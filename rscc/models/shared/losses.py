@@ -17,6 +17,11 @@ def caption_cross_entropy(
 ) -> Tensor:
     """Cross-entropy of the next word, mean over each caption's words, then over captions (RDD+ACR Eq. 15).
 
+    DIRL+CCR (Eq. 15) and CHEERS (Eq. 18) print a sum over the words of a caption, beside which their other
+    terms count for less at the same weights; the released code of SCORER+CBR and DIRL+CCR takes the mean over
+    all words of a batch, so that long captions weigh more. SCORER+CBR (Eq. 12, not legible) and DAVIR
+    (Eq. 12) name the loss and no sum or mean.
+
     Args:
         logits: (B, L - 1, V), prediction of ``tokens[:, 1:]``.
         tokens: (B, L) ids, begin token first.

@@ -22,6 +22,7 @@ from rscc.evaluation.predictions import (
     prediction_line,
 )
 from rscc.evaluation.rows import SUBSETS
+from rscc.evaluation.run import EvaluationOptions, evaluate_records
 from rscc.evaluation.scoring import score_predictions, subsets
 from rscc.text.facts import ChangeFacts
 
@@ -51,6 +52,26 @@ def test_pairs_are_read_in_batches_and_keep_their_order(records) -> None:
     assert [one.mask.shape for one in together] == [(24, 40), (24, 40), (SIDE, SIDE), (24, 40)]
     for one, other in zip(together, alone, strict=True):
         assert (one.mask == other.mask).all()
+
+
+@pytest.mark.parametrize(
+    ("values", "run", "decoding"),
+    [
+        ({}, {}, "beam of 2"),
+        ({"support": 5}, {}, "beam of 5, by support"),
+        ({"support": 5}, {"grounded": True}, "facts, no search"),
+    ],
+)
+def test_the_record_says_how_words_were_searched_for(records, train, values, run, decoding) -> None:
+    report = evaluate_records(
+        BrightnessCaptioner(**values),
+        *(records, train),
+        run=run,
+        java=False,
+        beams=2,
+        options=EvaluationOptions(baselines=False),
+    )
+    assert report.run["decoding"] == decoding
 
 
 def test_pairs_without_references_are_left_out(records, train) -> None:

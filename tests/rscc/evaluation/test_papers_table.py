@@ -7,8 +7,9 @@ from importlib import resources
 
 import pytest
 
+from rscc.config import LIKELIEST, Choice
 from rscc.evaluation.metrics import CaptionScores
-from rscc.evaluation.papers import METRICS, PaperRow, PaperTables, comparison, paper_tables
+from rscc.evaluation.papers import METRICS, PaperRow, PaperTables, comparison, paper_tables, search_name
 from rscc.evaluation.report import EvaluationReport
 from rscc.evaluation.rows import EvaluationRow, FlagScores
 
@@ -65,9 +66,10 @@ def test_every_line_of_every_printed_table_is_there(dataset) -> None:
 
 
 def test_the_file_holds_nothing_else() -> None:
-    assert set(CONTENT) == {"venues", *PRINTED}
+    assert set(CONTENT) == {"venues", "decoding", *PRINTED}
     used = {row.method for dataset in PRINTED for row in paper_tables(dataset).rows}
     assert set(CONTENT["venues"]) == used - {"CHEERS", "DAVIR"}
+    assert set(CONTENT["decoding"]) <= used
     assert paper_tables("dubai_cc") == paper_tables("no such data set") == PaperTables()
 
 
@@ -111,8 +113,20 @@ def test_every_number_stands_in_its_papers_text(shared_data, dataset) -> None:
     assert not missing
 
 
-def made_up(method, subset="all", source="First, Table 1", note="", **scores) -> PaperRow:
-    return PaperRow(method, "X 2020", subset, scores, (source,), note, method)
+def test_a_papers_decoding_is_what_its_text_says(shared_data) -> None:
+    texts = {
+        paper: " ".join((shared_data / "papers" / file).read_text("utf-8").split())
+        for paper, file in FILES.items()
+    }
+    greedy = {paper for paper, text in texts.items() if re.search(r"greedy[- ]decoding strategy", text)}
+    assert greedy == {"SCORER+CBR", "DIRL+CCR", "CHEERS"}
+    assert not any("beam" in text for text in texts.values())
+    told = {row.method for name in PRINTED for row in paper_tables(name).rows if row.decoding == "greedy"}
+    assert told == {"SCORER", *greedy}
+
+
+def made_up(method, subset="all", source="First, Table 1", note="", decoding="", **scores) -> PaperRow:
+    return PaperRow(method, "X 2020", subset, scores, (source,), note, method, decoding)
 
 
 PAPERS = PaperTables(
@@ -122,7 +136,7 @@ PAPERS = PaperTables(
     rows=(
         made_up("Alpha", bleu4=50.0, meteor=30.0),
         made_up("Alpha", source="Second, Table 3", bleu4=50.0, cider=90.0, note="with further data"),
-        made_up("Beta", cider=120.0),
+        made_up("Beta", cider=120.0, decoding="greedy"),
         made_up("Beta", source="Second, Table 3", cider=121.0),
         made_up("Gamma", "changed", cider=80.0),
         made_up("Delta", "add", meteor=40.0),
@@ -138,7 +152,7 @@ def own_row(subset="all", count=9, **scores) -> EvaluationRow:
 
 
 def report_of(*rows, papers=PAPERS) -> EvaluationReport:
-    run = {"data": "here", "split": "test", "beams": 3, "model": {"trained_on": "ten pairs."}}
+    run = {"data": "here", "split": "test", "decoding": "beam of 3", "model": {"trained_on": "ten pairs."}}
     return EvaluationReport(rows=rows, run=run, papers=papers)
 
 
@@ -152,7 +166,8 @@ def test_rows_that_agree_become_one_with_both_sources() -> None:
 
 def compared_cells(row) -> list[list[str]]:
     """The cells of the table that compares a row with the papers."""
-    table = comparison(row, PAPERS, title="total", ours="split test").split("\n\n")[0].splitlines()
+    text = comparison(row, PAPERS, title="total", ours="split test", decoding="beam of 3")
+    table = text.split("\n\n")[0].splitlines()
     return [[cell.strip() for cell in line.split("|")[1:-1]] for line in table]
 
 
@@ -160,9 +175,11 @@ def test_our_row_stands_where_its_cider_puts_it_and_last_without_one() -> None:
     cells = compared_cells(own_row())
     names = [line[0] for line in cells[2:]]
     assert names == ["Beta (X 2020)", "Beta (X 2020)", "> ours", "Alpha (X 2020), with further data"]
-    assert cells[0] == ["compared: total", "pairs", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr", "source"]
-    assert cells[4][1:] == ["9", "45.0", "–", "60.0", "100.0", "this run"]
-    assert cells[5][1:] == ["9", "50.0", "30.0", "–", "90.0", "First, Table 1; Second, Table 3"]
+    metrics = ["BLEU-4", "METEOR", "ROUGE-L", "CIDEr"]
+    assert cells[0] == ["compared: total", "pairs", "decoding", *metrics, "source"]
+    assert [line[2] for line in cells[2:4]] == ["–", "greedy"], "the better of both is the one without"
+    assert cells[4][1:] == ["9", "beam of 3", "45.0", "–", "60.0", "100.0", "this run"]
+    assert cells[5][1:] == ["9", "–", "50.0", "30.0", "–", "90.0", "First, Table 1; Second, Table 3"]
     assert compared_cells(own_row(cider=None, meteor=99.0))[-1][0] == "> ours"
 
 
@@ -176,7 +193,7 @@ def test_our_row_stands_where_its_cider_puts_it_and_last_without_one() -> None:
     ],
 )
 def test_the_text_says_whether_pairs_are_as_many_and_numbers_disputed(subset, count, said) -> None:
-    text = comparison(own_row(subset, count), PAPERS, title="x", ours="split test of here")
+    text = comparison(own_row(subset, count), PAPERS, title="x", ours="split test of here", decoding="greedy")
     assert said in text
     assert f"Ours: {count} pairs, split test of here. Papers: a test split of 9 pairs." in text
     assert ("different numbers" in text) == (subset == "all")
@@ -191,10 +208,26 @@ def test_only_subsets_that_papers_report_are_compared() -> None:
     assert heads[4:6] == ["ours, 95 % intervals", "ours, flags and objects"]
     assert heads[6:] == ["compared: all pairs", "compared: semantic change", "compared: kind: add"]
     assert "Ours was trained on: ten pairs. Papers train on the whole official" in text
-    assert "beams of width 3" in text
+    assert text.count("| beam of 3 |") == 3
     text = report_of(*rows).as_text()
     assert "compared" not in text and "SPICE" not in text
     assert "SPICE" in report_of(own_row(spice=20.0)).as_text(), "a column where it is known"
+
+
+@pytest.mark.parametrize(
+    ("beams", "choice", "name"),
+    [
+        (1, LIKELIEST, "greedy"),
+        (1, Choice(support=8), "greedy"),
+        (3, LIKELIEST, "beam of 3"),
+        (3, Choice(support=8), "beam of 8, by support"),
+        (10, Choice(support=8), "beam of 10, by support"),
+        (3, Choice(draws=20), "beam of 3 and 20 draws, by agreement"),
+    ],
+)
+def test_a_search_is_named_by_what_is_done(beams, choice, name) -> None:
+    """As :meth:`ChangeCaptioner.generate_from` does it."""
+    assert search_name(beams, choice) == name
 
 
 def test_a_data_set_that_no_paper_reports_is_said_to_have_none() -> None:

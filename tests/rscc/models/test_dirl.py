@@ -42,8 +42,8 @@ def slow_decorrelation(one: np.ndarray, other: np.ndarray, alpha: float, diagona
     return diagonal * corresponding + alpha * sum(c[i, j] ** 2 for i in channels for j in channels if j != i)
 
 
-def slow_attended(model: Dirl, memory: np.ndarray, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Eq. 8-9 of the last layer for one caption without padding: words, and what they attend to."""
+def slow_decoded(model: Dirl, memory: np.ndarray, ids: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Eq. 8-10 of the last layer for one caption without padding: words, what they attend to, the end."""
     decoder = model.decoder
     x = slow_linear(decoder.widen, values(decoder.words.weight)[ids]) + values(decoder.positions)[: len(ids)]
     for layer in decoder.layers:
@@ -54,7 +54,7 @@ def slow_attended(model: Dirl, memory: np.ndarray, ids: np.ndarray) -> tuple[np.
         attended = slow_attention(layer.cross_attention, words, memory)
         x = slow_norm(layer.norms[1], words + attended)
         x = slow_norm(layer.norms[2], x + slow_feed_forward(layer.feed_forward, x))
-    return words, attended
+    return words, attended, x
 
 
 def dirl(**options) -> Dirl:
@@ -98,14 +98,16 @@ def test_encoding_is_equations_5_to_7() -> None:
     assert features.after is after
 
 
-def test_the_decoder_gives_equations_8_and_9() -> None:
+def test_the_decoder_gives_equations_8_to_11() -> None:
     model = dirl()
     memory = randoms(1, 6, WIDTH)
     ids = torch.tensor([[1, 5, 9, 7]])
     decoded = model.decoder(memory, ids)
-    words, attended = slow_attended(model, values(memory[0]), ids[0].numpy())
+    words, attended, end = slow_decoded(model, values(memory[0]), ids[0].numpy())
     np.testing.assert_allclose(values(decoded.words[0]), words, atol=1e-4)
     np.testing.assert_allclose(values(decoded.attended[0]), attended, atol=1e-4)
+    logits = slow_linear(model.decoder.logits, end)
+    np.testing.assert_allclose(values(decoded.logits[0]), logits, atol=5e-4)
 
 
 def test_the_joint_loss_takes_channels_and_words() -> None:
@@ -130,7 +132,7 @@ def test_the_joint_loss_takes_channels_and_words() -> None:
     pooled = []
     for sample, ids in enumerate(batch.tokens.numpy()):
         ids = ids[: int(np.flatnonzero(ids == model.vocabulary.eos)[0])]  # begin and words: what asks
-        parts = slow_attended(model, values(features.tokens[sample]), ids)
+        parts = slow_decoded(model, values(features.tokens[sample]), ids)[:2]
         pooled.append([sum(part) / len(ids) for part in parts])
     words, attended = (np.stack([one[i] for one in pooled]) for i in (0, 1))
     assert float(terms["ccr"]) == pytest.approx(slow_info_nce(words, attended, 1.5, np.dot), rel=1e-3)

@@ -7,6 +7,7 @@ import pytest
 import torch
 from slow_blocks import randoms, slow_attention, slow_linear, slow_norm, values
 from tiny_models import CAPTIONS, full_batch, idle_parameters, pair_view, tiny_model
+from torch import nn
 
 from rscc.errors import ConfigInvalid
 
@@ -164,3 +165,16 @@ def test_everything_else_is_trained_saved_and_decoded_as_ever(paper) -> None:
 def test_other_readings_are_refused(paper, options) -> None:
     with pytest.raises(ConfigInvalid, match=r"model\.options\.follow"):
         tiny_model(paper, options=options)
+
+
+def test_the_codes_attention_alone_matches_what_it_attends_to() -> None:
+    with pytest.raises(ConfigInvalid, match=r"model\.options\.follow"):
+        tiny_model("scorer", options={"follow": "code", "matching": "mean"})
+
+
+@pytest.mark.parametrize(("follow", "dropped"), [("paper", []), ("code", [0.3])])
+def test_the_codes_dropout_stands_where_it_does_there(follow, dropped) -> None:
+    """In Eq. 7 of both, in Eq. 2 of DIRL+CCR."""
+    scorer, dirl = (tiny_model(one, dropout=0.3, options={"follow": follow}) for one in ("scorer", "dirl"))
+    for parts in ([scorer.drop], dirl.even.modules(), dirl.embed):
+        assert [one.p for one in parts if isinstance(one, nn.Dropout) and one.p] == dropped

@@ -26,7 +26,7 @@ from rscc.training import run as runs
 BAD_OPTIONS = {
     "scorer": {
         **{"layers": (0, 1.5), "matching_heads": (0, 3), "temperature": (0,)},
-        **{"difference": ("addition",), "depth": (1,)},
+        **{"difference": ("addition",), "depth": (1,), "matching": ("sum",)},
     },
     "dirl": {"alpha": (-0.1,), "diagonal": (-1,), "temperature": (0,), "difference": ("both",), "beta": (1,)},
     "rdd": {
@@ -168,6 +168,41 @@ def test_the_trunks_of_the_papers_have_named_weights() -> None:
     others = {name: trunk for name, trunk in trunks.items() if not name.startswith("davir_instructblip")}
     assert len(others) == 35
     assert set(others.values()) == {"torchvision/resnet101.IMAGENET1K_V1"}
+
+
+# By config and key, as the papers print them; what is not legible there or not given is not listed.
+ON_FOUR = ("clevr_change", "clevr_dc", "image_editing_request", "spot_the_diff")
+PRINTED = {
+    **{("scorer", "model.options.layers"): (2, 1, 2, 3), ("scorer", "train.batch_size"): (128, 128, 16, 32)},
+    **{
+        ("scorer", "loss.view"): (0.1, 0.01, 0.003, 0.3),
+        ("scorer", "loss.backward"): (None, 0.004, 0.06, 0.5),
+    },
+    ("scorer", "model.options.matching_heads"): (8, 8, 8, 8),
+    ("dirl", "loss.decorrelation"): (0.5, 0.03, 0.001, 0.5),
+    ("dirl", "loss.ccr"): (0.3, 0.05, 0.05, 0.004),
+    ("dirl", "model.options.temperature"): (0.5, 0.5, 0.5, 0.5),
+    ("cheers", "model.options.entities"): (3, 3, None, 3),
+    ("rdd", "model.options.object_vectors"): (32, None, None, 32),
+    ("rdd", "model.options.action_vectors"): (5, None, None, 10),
+    ("rdd", "model.options.prompt"): ("learnable", None, None, "learnable"),
+    ("davir", "model.options.entities"): (None, None, None, 1),
+    ("davir", "loss.attention"): (None, None, 0.1, 0.1),
+    ("davir_instructblip", "train.learning_rate"): (None, None, 1e-5, 1e-5),
+    ("davir_instructblip", "train.batch_size"): (None, None, 16, 16),
+    ("davir_instructblip", "train.epochs"): (None, None, 20, 20),
+}
+
+
+@pytest.mark.parametrize(("paper", "key"), PRINTED)
+def test_what_a_paper_prints_for_a_data_set_stands_in_its_config(paper, key) -> None:
+    for data, printed in zip(ON_FOUR, PRINTED[paper, key], strict=True):
+        if printed is None:
+            continue
+        value = load_config(f"{paper}_{data}").to_dict()
+        for name in key.split("."):
+            value = value[name]
+        assert value == printed, data
 
 
 @pytest.mark.parametrize(

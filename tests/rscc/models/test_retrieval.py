@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from slow_blocks import randoms, values
+from tiny_clip import write_tiny_clip
 
 from rscc.errors import ConfigInvalid, ExtraNotInstalled, WeightsNotFound
 from rscc.models.shared.retrieval import (
@@ -233,20 +234,7 @@ def test_other_retrievers_are_refused(kind) -> None:
 
 @pytest.fixture
 def small_clip(tmp_path, monkeypatch) -> str:
-    """Make an open_clip architecture of a few thousand weights known and write a checkpoint of it."""
-    open_clip = pytest.importorskip("open_clip")
-    from open_clip import factory
-
-    config = {
-        "embed_dim": 8,
-        "vision_cfg": {"image_size": 32, "layers": 1, "width": 16, "head_width": 8, "patch_size": 16},
-        "text_cfg": {"context_length": 16, "vocab_size": 49408, "width": 8, "heads": 2, "layers": 1},
-    }
-    monkeypatch.setitem(factory._MODEL_CONFIGS, "tiny-clip", config)
-    torch.manual_seed(0)
-    file = tmp_path / "tiny.pt"
-    torch.save(open_clip.create_model("tiny-clip").state_dict(), file)
-    return str(file)
+    return str(write_tiny_clip(tmp_path / "tiny.pt", monkeypatch))
 
 
 def test_clip_compares_images_and_names_in_its_own_space(small_clip) -> None:

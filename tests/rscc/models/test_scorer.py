@@ -1,12 +1,13 @@
 """SCORER+CBR against slow, literal transcriptions of the paper's equations, index by index."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
 from slow_blocks import randoms, slow_attention, slow_info_nce, slow_linear, slow_norm, values
-from tiny_models import CAPTIONS, full_batch, pair_view, randomise, tiny_model
+from tiny_models import CAPTIONS, full_batch, idle_parameters, pair_view, randomise, tiny_model
 
 from rscc.models.scorer import BackwardReasoning, Scorer, TokenMatching, token_matching
 from rscc.models.shared.blocks import CrossImageLayer
@@ -36,6 +37,12 @@ def slow_matching(module: TokenMatching, query: np.ndarray, key: np.ndarray) -> 
 def slow_contrast(module: TokenMatching, one: np.ndarray, other: np.ndarray, tau: float) -> float:
     """Eq. 4 and 11."""
     return slow_info_nce(one, other, tau, lambda asking, asked: slow_matching(module, asking, asked))
+
+
+def slow_pooled(pooling: str, query: np.ndarray, key: np.ndarray) -> float:
+    """Figure 3: the dot product of both images' features, averaged or at their largest over the tokens."""
+    pool = {"mean": lambda channel: sum(channel) / len(channel), "max": max}[pooling]
+    return sum(pool(query[:, i]) * pool(key[:, i]) for i in range(query.shape[1]))
 
 
 def slow_layer(
@@ -182,3 +189,24 @@ def test_the_joint_loss_takes_views_and_hallucinations() -> None:
     hallucinations = [slow_hallucination(model.reasoning, *one) for one in zip(before, words, strict=True)]
     slow = slow_contrast(model.reasoning.matching, hallucinations, after, 0.8)
     assert float(terms["backward"]) == pytest.approx(slow, rel=1e-3, abs=1e-4)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "max"])
+def test_pooling_in_the_place_of_matching_compares_one_vector_per_image(pooling) -> None:
+    """Figure 3, in Eq. 4 and in Eq. 11."""
+    model = scorer(matching=pooling, temperature=0.8, matching_heads=3)
+    batch = full_batch(model, CAPTIONS)
+    weights = {"caption": 1.0, "view": 0.3, "backward": 0.5, "changed": 0, "change_mask": 0}
+    with torch.no_grad():
+        terms = model.losses(batch, weights)
+        features = model.encode(batch.before, batch.after)
+        hidden = model.decode(features, batch.tokens[:, :-1]).hidden
+        sentence = masked_mean(hidden, batch.tokens[:, 1:] != model.vocabulary.pad)
+        hallucinations = values(model.reasoning(features.before, sentence))
+    before, after = values(features.before), values(features.after)
+    for term, images in (("view", before), ("backward", hallucinations)):
+        slow = slow_info_nce(images, after, 0.8, partial(slow_pooled, pooling))
+        assert float(terms[term]) == pytest.approx(slow, rel=1e-3, abs=1e-4)
+    assert not any("matching" in name for name, _ in model.named_parameters())
+    sum(model.train().losses(batch, dict.fromkeys(model.loss_terms(), 1.0)).values()).backward()
+    assert idle_parameters(model) == []
