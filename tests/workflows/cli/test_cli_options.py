@@ -82,7 +82,8 @@ def test_the_parameters_of_a_command_become_options():
     assert names == [
         "model", "bands", "band_names", "scale", "normalize", "align", "frame", "gsd", "bbox", "offline",
         "threshold", "min_area", "group_distance", "regularize", "refine", "ground", "focus_captions",
-        "beams", "fast", "batch_size", "memory", "at", "window", "device", "date_before", "date_after", "force",
+        "beams", "fast", "batch_size", "memory", "at", "window", "device", "date_before", "date_after",
+        "force",
         "quiet",
     ]  # fmt: skip
     values = dict.fromkeys(names) | {"model": "m", "device": "cpu", "quiet": True, "focus_captions": "zoom"}
@@ -114,7 +115,8 @@ OTHER = {
     "overlap": 20, "batch_size": 4, "beams": 1, "simplify": 0.5, "force": True, "date_before": "2019",
     "date_after": "2020-02", "scale": (0.0, 9.0), "normalize": True, "align": True, "frame": "after",
     "group_distance": 5.0,
-    "regularize": True, "refine": "sam:/x", "focus_captions": "zoom", "ground": False, "fast": True, "memory": 10**9,
+    "regularize": True, "refine": "sam:/x", "focus_captions": "zoom", "ground": False, "fast": True,
+    "memory": 10**9,
     "tile_cache": Path("tiles"),
 }  # fmt: skip
 
