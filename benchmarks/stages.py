@@ -39,7 +39,7 @@ STAGES: tuple[tuple[Named, str], ...] = (
     ("trunk", "rscc.models.shared.captioner:ChangeCaptioner.trunk"),
     ("head", "rscc.models.shared.blocks:ChangeHead.forward"),
     ("encoder", "rscc.models.shared.captioner:ChangeCaptioner.encode_last_maps"),
-    ("model, rest", "rscc.captioner:Captioner.predict_change"),
+    ("model, rest", "rscc.captioner:Captioner.search"),
     ("mosaic", "tiling.mosaic:ChangeMosaic.add"),
     ("mosaic", "tiling.mosaic:ChangeMosaic.finish"),
     ("outlines", "tiling.polygons:Polygonizer.add"),

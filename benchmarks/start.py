@@ -64,7 +64,7 @@ def clocked(words: Sequence[str], began: float) -> None:
     captioner.open_model_folder = timed(PARTS[1], captioner.open_model_folder)
     captioner.load_model = timed(PARTS[2], captioner.load_model)
     captioner.load_facts = timed(PARTS[2], captioner.load_facts)
-    Captioner.predict_change = timed(PARTS[3], Captioner.predict_change, once=True)  # type: ignore[method-assign]
+    Captioner.search = timed(PARTS[3], Captioner.search, once=True)  # type: ignore[method-assign]
     try:
         main(words)
     finally:
