@@ -97,6 +97,25 @@ class Captioner:
         with self._inference():
             return self._maps(before, after)[1]
 
+    def survey(self, before: np.ndarray, after: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Find changed pixels as :meth:`search` does, and ask the fact heads of every position.
+
+        Args:
+            before, after: (B, 3, H, W) uint8 RGB, H and W multiples of 16.
+
+        Returns:
+            (B, H, W) float32 in 0..1, and the heads' logits (B, len(ANSWERS), h, w) float16 on the grid of
+            the trunk's last map; :mod:`rscc.inference.fact_heads` says how those of a region are one.
+        """
+        assert self.facts is not None, "the model tells no facts"
+        with self._inference():
+            maps, probability = self._maps(before, after)
+            change = torch.from_numpy(probability).to(self.device)
+            with torch.autocast(self.device.type, enabled=False):
+                logits = self.facts.heads.maps(maps[0].float(), maps[1].float(), change).half()
+            self._check_finite(logits)
+        return probability, logits.cpu().numpy()
+
     def predict_change(self, before: np.ndarray, after: np.ndarray) -> ChangePrediction:
         """Find changed pixels.
 

@@ -15,7 +15,7 @@ so that heads learnt from what people say of whole pairs answer for an outline o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -88,10 +88,15 @@ class FactHeads(nn.Module):
             region: (B, H, W) in 0..1; a pair without any counts as a whole.
         """
         grid = (before.shape[-2], before.shape[-1])
-        flat = [self.reduce(maps.flatten(2).transpose(1, 2)) for maps in (before, after)]
-        cells = change_cells(change, grid)
         weights = F.adaptive_avg_pool2d(region.float(), grid).flatten(1)
-        return pooled(self.positions(flat[0], flat[1], cells), weights)
+        return pooled(self.maps(before, after, change).flatten(2).transpose(1, 2), weights)
+
+    def maps(self, before: Tensor, after: Tensor, change: Tensor) -> Tensor:
+        """Return the logits of every position as maps, (B, len(ANSWERS), h, w); arguments as above."""
+        grid = (before.shape[-2], before.shape[-1])
+        first, second = (self.reduce(maps.flatten(2).transpose(1, 2)) for maps in (before, after))
+        logits = self.positions(first, second, change_cells(change, grid))
+        return logits.transpose(1, 2).unflatten(2, grid)
 
 
 def change_cells(change: Tensor, grid: tuple[int, int]) -> Tensor:
@@ -162,9 +167,3 @@ def _either(values: Mapping[str, float]) -> dict[str, float]:
 def _of(values: Mapping[str, float], kind: str) -> dict[str, float]:
     chosen = {name.partition(" ")[2]: value for name, value in values.items() if name.startswith(f"{kind} ")}
     return dict(sorted(chosen.items(), key=lambda one: -one[1]))
-
-
-def joined_logits(logits: Sequence[np.ndarray], weights: Sequence[float]) -> np.ndarray:
-    """Return the logits of a region that several crops show, each with the pixels of it that it shows."""
-    shares = np.array(weights) / np.sum(weights)
-    return np.log(np.einsum("n,nk->k", shares, np.exp(np.array(logits, dtype=np.float64))))

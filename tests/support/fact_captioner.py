@@ -11,14 +11,16 @@ from rscc.inference.fact_heads import ANSWERS, FactRules
 from rscc.structures import Caption
 
 LOGITS = {"came building": -0.4, "gone building": -2.2, "came road": 3.0, "around trees": 1.0}
-"""Of every region, for the questions that are not answered by 0."""
+"""Of every position, for the questions that are not answered by 0."""
+CELL = 16
+"""Pixels of a position."""
 
 
 class FactCaptioner(BrightnessCaptioner):
-    """Answers alike for every region; ``measured`` keeps what it was shown.
+    """Answers alike everywhere; ``surveyed`` counts the tiles whose facts it was asked for.
 
-    Whether a road is around is told by the mean brightness after of the region, 0..255, over 100. What is
-    known of water is too little to be stated.
+    Whether a road is around is told by the brightness after of a position, 0..255, over 100. What is known of
+    water is too little to be stated.
     """
 
     def __init__(self, **values):
@@ -27,18 +29,18 @@ class FactCaptioner(BrightnessCaptioner):
         sure = [0.9 if answer == "around trees" else 0.6 for answer in ANSWERS]
         rules = FactRules(tuple(slopes), (0.0,) * len(ANSWERS), tuple(sure))
         self.facts = SimpleNamespace(rules=rules)
-        self.measured: list[tuple[np.ndarray, np.ndarray]] = []
+        self.surveyed = 0
 
     def caption(self, *dates: np.ndarray, ground: bool = True, **options) -> list[Caption]:
-        assert not ground, "what a scene's facts are is asked by measure"
+        assert not ground, "what a scene's facts are is asked by survey"
         return super().caption(*dates, **options)
 
-    def measure(self, before: np.ndarray, after: np.ndarray, regions: np.ndarray) -> np.ndarray:
-        assert before.dtype == after.dtype == np.uint8
-        assert before.shape == after.shape == (len(before), 3, self.card.tile_size, self.card.tile_size)
-        assert regions.shape == (len(before), self.card.tile_size, self.card.tile_size)
-        self.measured += list(zip(after, regions, strict=True))
-        logits = np.array([[LOGITS.get(answer, 0.0) for answer in ANSWERS]] * len(before))
-        for row, image, region in zip(logits, after, regions, strict=True):
-            row[ANSWERS.index("around road")] = image.mean(0)[region].mean() / 100
-        return logits
+    def survey(self, before: np.ndarray, after: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        self.surveyed += len(before)
+        count, _, height, width = after.shape
+        logits = np.zeros((count, len(ANSWERS), height // CELL, width // CELL), np.float16)
+        for answer, logit in LOGITS.items():
+            logits[:, ANSWERS.index(answer)] = logit
+        cells = after.mean(1).reshape(count, height // CELL, CELL, width // CELL, CELL).mean((2, 4))
+        logits[:, ANSWERS.index("around road")] = cells / 100
+        return self.search(before, after), logits

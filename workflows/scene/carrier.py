@@ -10,9 +10,10 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self, cast
 
+import numpy as np
 from shapely.geometry import MultiPolygon, Polygon
 
-from tiling import ScenePair, TileGrid
+from tiling import ScenePair, TileGrid, Window
 from workflows.options import SceneOptions
 from workflows.progress import Progress, device_of
 from workflows.report.record import identity
@@ -135,6 +136,15 @@ class OpenRun:
             OptionInvalid: there is none for this model.
         """
         return open_scout(self.captioner) if self.options.fast else None
+
+    @cached_property
+    def fact_maps(self) -> dict[Window, np.ndarray] | None:
+        """What the fact heads answer in a tile, (answers, h, w), by its window; None where none are asked.
+
+        The search keeps those of tiles with a change.
+        """
+        tells = self.options.ground and getattr(self.captioner, "facts", None) is not None
+        return {} if tells else None
 
     @cached_property
     def crops(self) -> CropPlanner:

@@ -116,6 +116,11 @@ def tiles_at_once(batch_size: int, grid: TileGrid, card: ModelCard) -> int:
     return max(1, batch_size * card.tile_size**2 // grid.tile**2)
 
 
+def weight_of(grid: TileGrid, card: ModelCard) -> int:
+    """Return as how many crops of the model a tile of a grid counts."""
+    return -(-(grid.tile**2) // card.tile_size**2)
+
+
 def resident_bytes() -> int:
     """Return the bytes of memory that this process holds now; 0 where the system does not tell."""
     try:

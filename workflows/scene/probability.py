@@ -21,7 +21,7 @@ from workflows.progress import tell
 from workflows.scene.carrier import OpenRun
 from workflows.scene.cascade import is_ruled_out
 from workflows.scene.failures import naming_windows
-from workflows.scene.memory import tiles_at_once
+from workflows.scene.memory import tiles_at_once, weight_of
 from workflows.scene.opening import tile_grid
 
 if TYPE_CHECKING:
@@ -79,8 +79,10 @@ def find_rows(
     for finished, stretch in groupby(requested, key=lambda edges: edges[0] in cached):
         if finished and cache:
             for start, stop in stretch:
-                with cache.finished(start) as stored:
-                    yield stored
+                with cache.finished(start) as (stored, counts, maps):
+                    if run.fact_maps is not None:
+                        run.fact_maps.update(maps)
+                    yield stored, counts
                 tell_done(_tiles_above(grid, stop))
             continue
         edges = list(stretch)
@@ -88,7 +90,7 @@ def find_rows(
         if cache:
             cache.resumed_tiles = max(0, cache.resumed_tiles - len(part.tiles))
         for bands, counts in part.predict(tell_done):
-            yield (cache.keep(bands, counts) if cache else bands), counts
+            yield (cache.keep(bands, counts, run.fact_maps or {}) if cache else bands), counts
 
 
 def _tiles_above(grid: TileGrid, row: int) -> int:
@@ -108,7 +110,7 @@ class _Stretch:
 
     def __init__(self, run: OpenRun, grid: TileGrid, rows: tuple[int, int]) -> None:
         self.run, self.grid = run, grid
-        self.weight = -(-(grid.tile**2) // run.card.tile_size**2)
+        self.weight = weight_of(grid, run.card)
         self.batch = batch = tiles_at_once(run.sizes.asked, grid, run.card)
         area, (top, end) = grid.area, rows
         self.part = TileGrid(
@@ -191,13 +193,24 @@ def _predict(
 def _searched(
     run: OpenRun, model: Captioner, tiles: Sequence[PairTile], weight: int
 ) -> dict[int, np.ndarray]:
-    """Return the change probability by tile index; tiles of one size go through the model together."""
+    """Return the change probability by tile index; tiles of one size go through the model together.
+
+    What the model's fact heads answer in a tile with a change is kept in the run.
+    """
+    kept = run.fact_maps if model is run.captioner else None
+    threshold = run.options.threshold_for(run.card)
 
     def call(part: Sequence[PairTile]) -> np.ndarray:
-        with naming_windows(run, [tile.tile.window for tile in part]):
-            return model.search(
-                np.stack([tile.before for tile in part]), np.stack([tile.after for tile in part])
-            )
+        windows = [tile.tile.window for tile in part]
+        dates = np.stack([tile.before for tile in part]), np.stack([tile.after for tile in part])
+        with naming_windows(run, windows):
+            if kept is None:
+                return model.search(*dates)
+            found, facts = model.survey(*dates)
+        for tile, probability, answers in zip(part, found, facts, strict=True):
+            if (probability[tile.valid] >= threshold).any():
+                kept[tile.tile.window] = answers
+        return found
 
     sizes: dict[tuple[int, ...], list[PairTile]] = {}
     for tile in tiles:

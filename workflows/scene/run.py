@@ -32,7 +32,7 @@ from workflows.scene.captions import Description, describe_regions
 from workflows.scene.carrier import OpenRun
 from workflows.scene.detection import Detection, find_regions
 from workflows.scene.events import Event, Events, Search, in_order, right_angled
-from workflows.scene.facts import describe_by_facts, tells_facts
+from workflows.scene.facts import describe_by_facts
 from workflows.scene.land_cover import describe_by_cover, tells_cover
 from workflows.scene.opening import Scene
 from workflows.scene.refinement import open_segmenter, refine_events
@@ -106,7 +106,7 @@ class SceneRun(OpenRun):
 
     def describe(self, events: Events) -> list[Description]:
         """Return the caption of every change, and its alternatives."""
-        if tells_facts(self):
+        if self.fact_maps is not None:
             captions = describe_by_facts(self, events.events, events.others)
             return [(caption, caption.alternatives) for caption in captions]
         if tells_cover(self):

@@ -13,8 +13,9 @@ import json
 import shutil
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import astuple
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -24,7 +25,7 @@ import numpy as np
 from filelock import FileLock, Timeout
 
 from rscc.files import atomic_write, parsed_json
-from tiling import Band, plain_only
+from tiling import Band, Window, plain_only
 from workflows.errors import TileCacheBusy, TileCacheUnusable
 
 LOCK = "lock"
@@ -33,6 +34,8 @@ NUMBERS = "numbers.json"
 SETUP_LOCK, PATIENCE = "setup", 60
 # To be raised when what the files hold changes.
 FORMAT = 3
+# What the fact heads answer in a tile, (answers, h, w), by its window.
+Maps = dict[Window, np.ndarray]
 
 
 class TileCache:
@@ -58,6 +61,7 @@ class TileCache:
         self.threshold = threshold
         self.shared = shared
         self.resumed_tiles = 0
+        self._kept: set[Window] = set()
         self._lock = FileLock(self.path / LOCK, timeout=0)
 
     def batch_size(self, planned: int) -> int:
@@ -89,25 +93,30 @@ class TileCache:
         try:
             with open(self._file(row_off), "rb", opener=plain_only) as file, zipfile.ZipFile(file) as stored:
                 # Nothing but the names in the file is without a checksum of its own.
-                members = {_member(row) for row in _numbers(stored)["rows"]}
+                numbers = _numbers(stored)
+                members = {*map(_member, numbers["rows"]), *map(_facts, numbers["maps"])}
                 return {*stored.namelist()} == {*members, NUMBERS} and stored.testzip() is None
         except (OSError, EOFError, LookupError, TypeError, ValueError, RuntimeError, BadZipFile, zlib.error):
             return False  # whatever a damaged file makes of the reader
 
     @contextmanager
-    def finished(self, row_off: int) -> Iterator[tuple[Iterator[Band], dict[str, int]]]:
-        """Give the finished rows that begin at ``row_off``: their bands, and the counts of their tiles.
+    def finished(self, row_off: int) -> Iterator[tuple[Iterator[Band], dict[str, int], Maps]]:
+        """Give the finished rows that begin at ``row_off``: bands, counts and fact maps, see :meth:`keep`.
 
         Probabilities below the threshold are 0 and not valid.
         """
         with zipfile.ZipFile(self._file(row_off)) as stored:
             numbers = _numbers(stored)
-            yield _bands(stored, numbers), numbers["counts"]
+            maps = {Window(*window): _array(stored, _facts(window)) for window in numbers["maps"]}
+            self._kept.update(maps)
+            yield _bands(stored, numbers), numbers["counts"], maps
 
-    def keep(self, bands: Iterable[Band], counts: Mapping[str, int]) -> Iterator[Band]:
-        """Yield ``bands``, which a row of tiles finishes, and keep them with the ``counts`` of its tiles.
+    def keep(self, bands: Iterable[Band], counts: Mapping[str, int], maps: Maps) -> Iterator[Band]:
+        """Yield ``bands``, which a row of tiles finishes, and keep them.
 
-        They are kept when the last one was taken; one band is in memory at a time.
+        With them the ``counts`` of its tiles are kept, and of the ``maps`` of facts, by the window of their
+        tile, those that are not kept yet. They are kept when the last band was taken; one band is in memory
+        at a time.
 
         Raises:
             TileCacheUnusable: the system refused.
@@ -126,8 +135,13 @@ class TileCache:
                     kept = np.where(changed, band.probability, np.float32(0))
                     np.lib.format.write_array(member, kept, allow_pickle=False)
                 rows.append(band.row_off)
-            numbers = {"col_off": first.col_off, "rows": rows, "counts": dict(counts)}
+            new = {astuple(window): window for window in maps.keys() - self._kept}
+            for name, window in new.items():
+                with stored.open(_facts(name), "w") as member:
+                    np.lib.format.write_array(member, maps[window], allow_pickle=False)
+            numbers = {"col_off": first.col_off, "rows": rows, "counts": dict(counts), "maps": [*new]}
             stored.writestr(NUMBERS, json.dumps(numbers))
+        self._kept.update(new.values())
 
     def remove(self) -> None:
         """Take the finished bands away, after the report was written; not if another run has them."""
@@ -182,14 +196,22 @@ def _member(row_off: int) -> str:
     return f"row_{row_off:08d}.npy"
 
 
+def _facts(window: Sequence[int]) -> str:
+    return "facts_{}_{}_{}_{}.npy".format(*window)
+
+
+def _array(stored: zipfile.ZipFile, name: str) -> np.ndarray:
+    with stored.open(name) as member:
+        return np.lib.format.read_array(member, allow_pickle=False)
+
+
 def _numbers(stored: zipfile.ZipFile) -> dict[str, Any]:
-    """Return what a file says besides the bands: their ``rows`` and ``col_off``, and the ``counts``."""
+    """Return what a file says besides the bands: their ``rows`` and ``col_off``, ``counts``, ``maps``."""
     numbers: dict[str, Any] = json.loads(stored.read(NUMBERS))
     return numbers
 
 
 def _bands(stored: zipfile.ZipFile, numbers: Mapping[str, Any]) -> Iterator[Band]:
     for row_off in numbers["rows"]:
-        with stored.open(_member(row_off)) as member:
-            probability = np.lib.format.read_array(member, allow_pickle=False)
+        probability = _array(stored, _member(row_off))
         yield Band(row_off, probability, probability > 0, numbers["col_off"])

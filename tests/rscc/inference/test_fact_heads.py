@@ -10,7 +10,6 @@ from rscc.inference.fact_heads import (
     CHANGING,
     LEAST_KNOWN,
     change_cells,
-    joined_logits,
     pooled,
 )
 
@@ -73,18 +72,13 @@ def test_the_scale_of_weights_does_not_matter() -> None:
 
 
 @torch.no_grad()
-def test_crops_joined_by_their_shares_are_the_whole() -> None:
+def test_a_region_is_a_bag_of_the_positions_of_the_maps() -> None:
     heads, (before, after, change, region) = tiny_heads(), views()
-    whole = heads(before, after, change, region).numpy()
-    columns = (slice(0, 2), slice(2, 6))
-    crops = [
-        heads(before[..., part], after[..., part], *(m[..., 8 * part.start : 8 * part.stop] for m in pixels))
-        for part, pixels in ((part, (change, region)) for part in columns)
-    ]
-    for i in range(2):
-        joined = joined_logits([crop[i].numpy() for crop in crops], [2 * 32, 4 * 32])
-        np.testing.assert_allclose(joined, whole[i], rtol=1e-4)
-        np.testing.assert_allclose(joined_logits([whole[i]], [17.0]), whole[i], rtol=1e-5)
+    whole, maps = heads(before, after, change, region), heads.maps(before, after, change)
+    assert maps.shape == (2, len(ANSWERS), *before.shape[-2:])
+    weights = torch.nn.functional.adaptive_avg_pool2d(region, before.shape[-2:])
+    bag = (maps.exp() * weights[:, None]).sum((2, 3)) / weights.sum((1, 2))[:, None]
+    torch.testing.assert_close(bag.log(), whole, rtol=1e-4, atol=1e-5)
 
 
 def test_change_is_shown_to_positions_as_mean_and_largest() -> None:

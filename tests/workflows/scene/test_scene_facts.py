@@ -1,21 +1,36 @@
 """The words of a scene's changes state what the map and the fact heads measure."""
 
-from fact_captioner import FactCaptioner
+import numpy as np
+import pytest
+from fact_captioner import CELL, FactCaptioner
 from scene_pairs import make_pair
+from scipy import ndimage
+from shapely.geometry import MultiPolygon, box
 
+from rscc.inference.fact_heads import ANSWERS
+from tiling import TileGrid, Window
 from workflows import SceneOptions, caption_scene
+from workflows.scene.captions import Neighbours
+from workflows.scene.crops import SURROUNDINGS, burnt
+from workflows.scene.facts import fact_logits, region_of, views_of
+from workflows.scene.run import SceneRun
 
 # Row, column, height, width, brightness after: two in the north-west, one in the south-east.
 PLACES = [(20, 20, 20, 24, 220), (50, 20, 20, 24, 220), (260, 380, 20, 24, 220)]
+ROAD = ANSWERS.index("around road")
 
 
-def captioned(tmp_path, **options):
-    pair = make_pair(tmp_path, PLACES, size=(300, 420))
-    return caption_scene(pair.before, pair.after, FactCaptioner(), SceneOptions(**options)).changes
+@pytest.fixture
+def pair(tmp_path):
+    return make_pair(tmp_path, PLACES, size=(300, 420))
 
 
-def test_a_sentence_counts_the_outlines_and_names_the_part_of_the_map(tmp_path):
-    two, one = captioned(tmp_path)
+def captioned(pair, captioner=None, **options):
+    return caption_scene(pair.before, pair.after, captioner or FactCaptioner(), SceneOptions(**options))
+
+
+def test_a_sentence_counts_the_outlines_and_names_the_part_of_the_map(pair):
+    two, one = captioned(pair).changes
     assert (two.count, two.place, one.count, one.place) == (2, "north-west", 1, "south-east")
     assert two.caption.startswith("two houses and a road are built") and "in the north-west" in two.caption
     assert one.caption.startswith("a house and a road are built") and "in the south-east" in one.caption
@@ -23,6 +38,73 @@ def test_a_sentence_counts_the_outlines_and_names_the_part_of_the_map(tmp_path):
     assert set(two.came) == {"building", "road"} and two.caption_confident
 
 
-def test_without_facts_the_decoder_speaks_and_their_fields_stay_empty(tmp_path):
-    for change in captioned(tmp_path, ground=False):
+def test_without_facts_the_decoder_speaks_and_their_fields_stay_empty(pair):
+    for change in captioned(pair, ground=False).changes:
         assert change.caption.startswith("brightness") and change.direction is None and change.came == ()
+
+
+def test_words_cost_no_tile_that_the_search_has_not_seen(pair):
+    captioner = FactCaptioner()
+    report = captioned(pair, captioner)
+    shown = sum(shape[0] for shape in captioner.shapes)
+    assert captioner.surveyed == shown == report.run["tiling"]["tiles"]
+    assert not captioner.crops, "no crop is described"
+
+
+def test_finished_tiles_keep_their_facts(pair, tmp_path):
+    class Stopped(Exception):
+        pass
+
+    class Stopping(FactCaptioner):
+        def survey(self, before, after):
+            if self.surveyed > 20:
+                raise Stopped
+            return super().survey(before, after)
+
+    options = {"tile_cache": tmp_path / "cache", "batch_size": 4}
+    with pytest.raises(Stopped):
+        captioned(pair, Stopping(), **options)
+    resumed, whole = FactCaptioner(), FactCaptioner()
+    report, expected = captioned(pair, resumed, **options), captioned(pair, whole, batch_size=4)
+    assert report.changes == expected.changes
+    assert 0 < report.run["resumed_tiles"] == whole.surveyed - resumed.surveyed
+
+
+def test_what_is_asked_about_is_the_change_and_its_surroundings_without_other_changes():
+    own, other = box(100, 40, 120, 52), box(110, 60, 124, 74)
+    neighbours = Neighbours([MultiPolygon([own]), MultiPolygon([other])])
+    window = Window(64, 0, 96, 96)
+    away = ndimage.distance_transform_edt(~burnt([own], window))
+    expected = (away <= SURROUNDINGS) & ~burnt([other], window)
+    np.testing.assert_array_equal(region_of(neighbours, 0, window), expected)
+    assert not region_of(neighbours, 0, Window(500, 500, 32, 32)).any()
+
+
+@pytest.mark.parametrize(
+    "outline", [box(100, 40, 120, 52), box(5, 5, 295, 215), box(0, 60, 9, 61), box(55, 3, 200, 8)]
+)
+def test_every_pixel_around_a_change_is_answered_for_by_one_tile_that_sees_it(outline):
+    grid = TileGrid(300, 220, tile=64, overlap=16, anchor=(7, 3))
+    tiles = {tile.window for tile in grid}
+    answered = np.zeros((220, 300), int)
+    views = list(views_of(grid, MultiPolygon([outline])))
+    for tile, part in views:
+        assert tile in tiles and part.intersection(tile) == part
+        answered[part.slices(Window(0, 0, 300, 220))] += 1
+    left, top, right, bottom = outline.buffer(SURROUNDINGS, join_style="mitre").bounds
+    expected = np.zeros_like(answered)
+    expected[max(0, int(top)) : int(bottom), max(0, int(left)) : int(right)] = 1
+    np.testing.assert_array_equal(answered, expected)
+    small = max(right - left, bottom - top) <= 48
+    assert (len(views) == 1) == small
+
+
+def test_a_region_has_the_mean_that_leans_to_the_largest_of_its_positions(pair):
+    # As large as no tile, on ground of the brightness that the pair has.
+    outline = MultiPolygon([box(150, 100, 330, 240)])
+    captioner = FactCaptioner()
+    with SceneRun.open(pair.before, pair.after, captioner, SceneOptions()) as run:
+        ((logits,), after) = fact_logits(run, [outline], []), run.pair.read(Window(96, 48, 288, 240))[1]
+    assert captioner.surveyed > 1
+    cells = after.mean(0).reshape(15, CELL, 18, CELL).mean((1, 3)) / 100
+    assert cells.min() < logits[ROAD] < cells.max() and logits[ROAD] == pytest.approx(1.01, abs=0.01)

@@ -18,7 +18,7 @@ from captioned import captioned
 from fakes import BrightnessCaptioner
 from scene_pairs import make_pair
 
-from tiling import Band
+from tiling import Band, Window
 from workflows.errors import TileCacheBusy, TileCacheUnusable
 from workflows.scene.tile_cache import TileCache
 
@@ -188,9 +188,9 @@ def test_only_changed_pixels_are_kept(tmp_path):
     valid = np.array([[True, True, True], [True, True, False]])
     with TileCache(tmp_path, {"a": 1}, 0.5) as cache:
         bands = [Band(7, probability[:1], valid[:1], 3), Band(8, probability[1:], valid[1:], 3)]
-        assert list(cache.keep(iter(bands), {"tiles": 4})) == bands
+        assert list(cache.keep(iter(bands), {"tiles": 4}, {})) == bands
         assert cache.has(7) and not cache.has(8)
-        with cache.finished(7) as (kept, counts):
+        with cache.finished(7) as (kept, counts, _):
             first, second = kept
     assert counts == {"tiles": 4}
     assert (first.row_off, second.row_off, first.col_off) == (7, 8, 3)
@@ -203,7 +203,8 @@ def test_no_damage_is_taken_for_finished_rows(tmp_path):
     probability = np.random.default_rng(0).uniform(0.4, 1, (8, 30)).astype(np.float32)
     chance = random.Random(4)
     with TileCache(tmp_path, {"a": 1}, 0.5) as cache:
-        list(cache.keep([Band(7, probability, probability > 0, 3)], {"tiles": 4}))
+        maps = {Window(0, 7, 64, 64): np.arange(60, dtype=np.float16).reshape(15, 2, 2)}
+        list(cache.keep([Band(7, probability, probability > 0, 3)], {"tiles": 4}, maps))
         [file] = cache.path.glob("row_*.zip")
         sound = file.read_bytes()
         for _ in range(300):
@@ -212,8 +213,10 @@ def test_no_damage_is_taken_for_finished_rows(tmp_path):
             damaged[place] ^= chance.randrange(1, 256)
             file.write_bytes(damaged if chance.random() < 0.7 else sound[:place])
             if cache.has(7):  # a byte of the archive that says nothing, as a time
-                with cache.finished(7) as (bands, counts):
+                with cache.finished(7) as (bands, counts, facts):
                     [band] = bands
+                [(window, kept)] = facts.items()
+                assert window in maps and np.array_equal(kept, maps[window])
                 assert counts == {"tiles": 4} and band.row_off == 7
                 assert np.array_equal(band.probability, np.where(probability >= 0.5, probability, 0))
 
@@ -229,9 +232,9 @@ def test_what_others_fill_too_is_not_locked(tmp_path):
         with pytest.raises(TileCacheUnusable, match="give another"):
             whole.batch_size(3)
         band = Band(0, np.ones((2, 3), np.float32), np.ones((2, 3), bool))
-        for part in (one.keep([band], {"tiles": 1}), two.keep([band], {"tiles": 1})):
+        for part in (one.keep([band], {"tiles": 1}, {}), two.keep([band], {"tiles": 1}, {})):
             assert list(part) == [band]
-        with whole.finished(0) as (bands, counts):
+        with whole.finished(0) as (bands, counts, _):
             assert [band.probability.tolist() for band in bands] == [[[1] * 3] * 2] and counts == {"tiles": 1}
     assert not [path for path in files(tmp_path) if path.suffix == ".tmp"]
 
