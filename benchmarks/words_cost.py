@@ -3,7 +3,7 @@
     python benchmarks/words_cost.py BEFORE AFTER [--model NAME] [--rounds 3]
 
 Prints, as Markdown and medians of the rounds: seconds of the search, of making changes out of what it found,
-and of the words, and how many changes and crops there were. "facts" is the default, "decoder" is
+and of the words, and how many changes there were and crops that the decoder described. "facts" is the default, "decoder" is
 ``--no-ground``, and "decoder, every outline" has no grouping either.
 """
 
@@ -45,6 +45,7 @@ def timed(
         clocks.append(time.perf_counter())
         run.describe(events)
         clocks.append(time.perf_counter())
+        crops = 0 if run.fact_maps is not None else crops
     return [end - start for start, end in pairwise(clocks)], len(events.events), crops
 
 

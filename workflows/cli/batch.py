@@ -102,7 +102,7 @@ def batch(
             metavar="TILES",
             help="Cut pairs with more tiles than this among the workers; 0: none.",
         ),
-    ] = 4096,
+    ] = 1024,
     isolate: Annotated[
         bool,
         typer.Option(
