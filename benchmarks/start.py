@@ -64,7 +64,8 @@ def clocked(words: Sequence[str], began: float) -> None:
     captioner.open_model_folder = timed(PARTS[1], captioner.open_model_folder)
     captioner.load_model = timed(PARTS[2], captioner.load_model)
     captioner.load_facts = timed(PARTS[2], captioner.load_facts)
-    Captioner.search = timed(PARTS[3], Captioner.search, once=True)  # type: ignore[method-assign]
+    for name in ("search", "survey"):
+        setattr(Captioner, name, timed(PARTS[3], getattr(Captioner, name), once=True))
     try:
         main(words)
     finally:
