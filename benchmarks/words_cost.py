@@ -3,8 +3,8 @@
     python benchmarks/words_cost.py BEFORE AFTER [--model NAME] [--rounds 3]
 
 Prints, as Markdown and medians of the rounds: seconds of the search, of making changes out of what it found,
-and of the words, and how many changes there were and crops that the decoder described. "facts" is the default, "decoder" is
-``--no-ground``, and "decoder, every outline" has no grouping either.
+and of the words, and how many changes there were and crops that the decoder described. "facts" is the
+default, "decoder" is ``--no-ground``, and "decoder, every outline" has no grouping either.
 """
 
 from __future__ import annotations
