@@ -91,7 +91,7 @@ def test_throughput_is_measured_of_the_real_command(tmp_path, repository, monkey
     # Painting suburbs takes longer than describing them.
     ground = np.random.default_rng(3).integers(60, 250, (CELLS, 3, 3, CELL, CELL), np.uint8)
     np.savez(tmp_path / f"cells_{SEED}_{CELLS}.npz", cells=ground)
-    pairs = write_archive(tmp_path, 2, [256, 300])
+    pairs = write_archive(tmp_path, 2, [256, 600])
     runs = compare(pairs, tmp_path, 1, ["--model", "rscc-small", "--beams", "1"])
     assert [run.workers for run in runs] == [1, 2]
     assert all(run.pairs == 2 and 0 < run.working < run.whole for run in runs)

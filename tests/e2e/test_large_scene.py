@@ -49,6 +49,6 @@ def test_memory_is_measured_of_the_real_command(tmp_path, repository, monkeypatc
     head, _, line = memory_table(costs_of([pair], ["--beams", "1"])).splitlines()
     assert "peak, MiB" in head
     values = [part.strip() for part in line.split("|")[1:-1]]
-    assert values[0] == "500 x 500" and int(values[1]) == 9
+    assert values[0] == "500 x 500" and int(values[1]) == 1
     assert 200 < int(values[5]) < int(values[6]) < 2500
     assert values[7] == "+0.0 %"

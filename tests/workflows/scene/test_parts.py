@@ -66,7 +66,7 @@ def same(report, other, *but):
 
 def counts_of(report):
     tiling = report.run["tiling"]
-    return {name: tiling[name] for name in ("tiles", "blank", "identical", "changed")}
+    return {name: tiling[name] for name in ("tiles", "blank", "identical", "ruled_out", "changed")}
 
 
 @pytest.fixture(scope="module")
