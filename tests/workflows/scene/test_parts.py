@@ -269,14 +269,14 @@ def test_two_processes_at_the_same_time_killed_half_way_and_repeated(
 
 @pytest.mark.slow
 def test_a_real_network_gives_the_same_bits(tmp_path):
-    houses = [(row, col, 24, 36, 235) for row in range(60, 1300, 130) for col in range(40, 400, 120)]
-    pair = make_pair(tmp_path, houses, size=(1340, 460))
+    houses = [(row, col, 24, 36, 235) for row in range(60, 2700, 130) for col in range(40, 400, 120)]
+    pair = make_pair(tmp_path, houses, size=(2800, 460))
     captioner = Captioner.load("rscc-small", device="cpu")
-    asked = {"threshold": 0.3, "batch_size": 4, "beams": 1}
+    asked = {"threshold": 0.3, "batch_size": 8, "beams": 1}
     whole = captioned(pair, captioner, **asked)
     assert len(whole.changes) > 5
     options = SceneOptions(tile_cache=tmp_path / "cache", **asked)
-    parts = split_of(pair.before, pair.after, captioner.card, options, 6)
+    parts = split_of(pair.before, pair.after, captioner.card, options, 3)
     assert len(parts) >= 3
     for rows in parts[::-1]:
         find_part(pair.before, pair.after, captioner, options, rows)
