@@ -37,6 +37,7 @@ from rscc.freed_memory import keep_freed_memory
 from rscc.markdown import table
 from rscc.model_folder import find_model, load_model, open_model_folder
 from rscc.models.shared.captioner import ChangeCaptioner
+from workflows.scene.parts import planned_tiles
 
 HERE = Path(__file__).resolve().parent
 MODELS = ("rscc-base", "rscc-small", "rscc-medium")
@@ -165,7 +166,11 @@ def measure_pair(pair: Pair, rounds: int, options: Sequence[str], model: str) ->
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "changes.geojson"
         tiling = from_shell(pair, output, words)["run"]["tiling"]
-        side, tiles, per_tile = tiling["tile"], tiling["tiles"] - tiling["blank"], []
+        side, per_tile = tiling["tile"], []
+        windows = [tile.window for tile in planned_tiles(pair.before, pair.after, captioner.card)]
+        # Tiles are cut at the edges of a scene: so many whole ones have their pixels.
+        whole = sum(window.width * window.height for window in windows) / side**2
+        shown = whole * (1 - tiling["blank"] / tiling["tiles"])
         seconds = in_turns(
             {
                 "shell": lambda: from_shell(pair, output, words),
@@ -178,11 +183,11 @@ def measure_pair(pair: Pair, rounds: int, options: Sequence[str], model: str) ->
         "pixels": pair.pixels,
         "km2": pair.km2,
         "tile": side,
-        "tiles": tiles,
-        "times_seen": tiles * side**2 / (tiling["width"] * tiling["height"]),
+        "tiles": shown,
+        "times_seen": whole * side**2 / (tiling["width"] * tiling["height"]),
         "seconds": medians(seconds)["shell"],
         "rounds": seconds["shell"],
-        "seconds_model_alone": tiles * float(np.median(per_tile)),
+        "seconds_model_alone": shown * float(np.median(per_tile)),
     }
 
 
@@ -265,7 +270,9 @@ def pair_table(found: dict[str, Any]) -> str:
             ("model alone on these tiles", found["seconds_model_alone"]),
         )
     ]
-    told = f"{found['tiles']} tiles of {found['tile']} pixels see a pixel {found['times_seen']:.2f} times; "
+    told = (
+        f"{found['tiles']:.1f} tiles of {found['tile']} pixels see a pixel {found['times_seen']:.2f} times; "
+    )
     ratio = found["seconds_model_alone"] / found["seconds"]
     head = ["what", "s", "tiles/s", "Mpx/s", "km2/min"]
     return f"{table(head, rows)}\n\n{told}{ratio:.2f} of the model alone"

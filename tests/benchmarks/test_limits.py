@@ -153,7 +153,7 @@ def test_the_pair_is_told_beside_the_model_alone() -> None:
     }
     lines = limits.pair_table(found).splitlines()
     assert [cell.strip() for cell in lines[2].split("|")[2:-1]] == ["20.00", "5.0", "0.20", "3.00"]
-    assert lines[-1] == "100 tiles of 256 pixels see a pixel 1.64 times; 0.75 of the model alone"
+    assert lines[-1] == "100.0 tiles of 256 pixels see a pixel 1.64 times; 0.75 of the model alone"
 
 
 def test_stages_are_told_by_their_share_and_what_was_not_found() -> None:
