@@ -3,7 +3,8 @@
     python benchmarks/compare_models.py --data LEVIR-CC --output runs/compare
 
 All variants share trunk, decoder, data, schedule and the choice of the checkpoint on the validation split.
-The test split is read once per finished run. Runs that are finished in the output folder are not repeated.
+The test split is read once per finished run. Runs that are finished in the output folder are not repeated,
+nor are those whose lines a call on the same data wrote to the ``runs.jsonl`` that ``--earlier`` names.
 """
 
 from __future__ import annotations
@@ -85,7 +86,9 @@ def score_runs(runs: Sequence[Run], arguments: argparse.Namespace) -> None:
             captioner = Captioner(model, folder, device="cpu")
             if cache is None:  # all runs have the same frozen trunk
                 features = arguments.output / "features"
-                cache = build_feature_cache(model.backbone, records, features, size=size, flips=("none",))
+                cache = build_feature_cache(
+                    model.backbone, records, features, size=size, flips=("none",), bf16=captioner.bf16
+                )
             extracted = None
             if model.extractor is not None:
                 extracted = build_extraction_cache(
@@ -93,7 +96,9 @@ def score_runs(runs: Sequence[Run], arguments: argparse.Namespace) -> None:
                 )
             predictions = [
                 PairPrediction(said.text, said.changed)
-                for encoded in encoded_batches(model, records, size=size, cache=cache, extracted=extracted)
+                for encoded in encoded_batches(
+                    model, records, size=size, cache=cache, extracted=extracted, bf16=captioner.bf16
+                )
                 for said in captioner.say(encoded, beams=arguments.beams)
             ]
             rows = score_predictions(name, records, predictions, scorer)
@@ -108,33 +113,42 @@ def scored(path: Path, beams: int) -> bool:
     return scores.is_file() and json.loads(scores.read_text(encoding="utf-8"))["all"].get("beams") == beams
 
 
-def summary(runs: Sequence[Run], titles: dict[str, str], output: Path) -> tuple[str, list[dict[str, Any]]]:
-    """Return the table of means and standard deviations over the seeds, and one line of numbers per run."""
-    lines: list[dict[str, Any]] = []
-    for name, seed in runs:
-        path = run_folder(output, name, seed)
-        log = [json.loads(line) for line in (path / "log.jsonl").read_text(encoding="utf-8").splitlines()]
-        best = max((epoch for epoch in log if epoch["best"]), key=lambda epoch: epoch["epoch"])
-        scores = json.loads((path / "scores.json").read_text(encoding="utf-8"))
-        test = {
+def run_line(name: str, seed: int, output: Path) -> dict[str, Any]:
+    """Return the numbers of one finished and scored run."""
+    path = run_folder(output, name, seed)
+    log = [json.loads(line) for line in (path / "log.jsonl").read_text(encoding="utf-8").splitlines()]
+    best = max((epoch for epoch in log if epoch["best"]), key=lambda epoch: epoch["epoch"])
+    scores = json.loads((path / "scores.json").read_text(encoding="utf-8"))
+    config = json.loads((path / "config.json").read_text(encoding="utf-8"))
+    return {
+        "variant": name,
+        "seed": seed,
+        "bf16": config["train"]["bf16"],
+        "best_epoch": best["epoch"],
+        "validation": best["validation"],
+        "first_loss": log[0]["loss"],
+        "last_loss": log[-1]["loss"],
+        "beams": scores["all"]["beams"],
+        "test": {
             subset: {key: row[key] for key in (*METRICS, "flag_accuracy")} for subset, row in scores.items()
-        }
-        lines.append(
-            {
-                "variant": name,
-                "seed": seed,
-                "best_epoch": best["epoch"],
-                "validation": best["validation"],
-                "first_loss": log[0]["loss"],
-                "last_loss": log[-1]["loss"],
-                "beams": scores["all"]["beams"],
-                "test": test,
-            }
-        )
+        },
+    }
+
+
+def earlier_lines(path: Path | None, beams: int) -> dict[Run, dict[str, Any]]:
+    """Return the lines of an earlier call's ``runs.jsonl`` by variant and seed: those with as many beams."""
+    if path is None:
+        return {}
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return {(line["variant"], line["seed"]): line for line in lines if line["beams"] == beams}
+
+
+def summary(lines: Sequence[dict[str, Any]], titles: dict[str, str]) -> str:
+    """Return the table of means and standard deviations over the seeds."""
     others = ("CIDEr, changed", "CIDEr, validation", "changed or not, accuracy")
     head = ("model", "decoding", *METRICS.values(), *others)
     rows = []
-    for name in dict.fromkeys(name for name, _ in runs):
+    for name in dict.fromkeys(line["variant"] for line in lines):
         own = [line for line in lines if line["variant"] == name]
         cells = [" and ".join(sorted({search_name(line["beams"]) for line in own}))]
         cells += [spread([line["test"]["all"][metric] for line in own]) for metric in METRICS]
@@ -142,7 +156,7 @@ def summary(runs: Sequence[Run], titles: dict[str, str], output: Path) -> tuple[
         cells.append(spread([line["validation"]["cider"] for line in own]))
         cells.append(spread([100 * line["test"]["all"]["flag_accuracy"] for line in own]))
         rows.append((titles[name], *cells))
-    return table(head, rows), lines
+    return table(head, rows)
 
 
 def spread(values: Sequence[float]) -> str:
@@ -160,6 +174,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True, help="folder of the runs and of the table")
     parser.add_argument("--variants", type=Path, default=HERE / "compare_models.toml")
     parser.add_argument("--trunk", default="rscc-base", help="model whose frozen trunk all variants share")
+    parser.add_argument("--earlier", type=Path, help="runs.jsonl of a call on the same data")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=2, help="runs at a time, one thread each")
     parser.add_argument("--beams", type=int, default=3)
@@ -171,16 +186,18 @@ def main() -> None:
         return
     titles, _ = read_variants(arguments.variants)
     names = [name for name in titles if not arguments.only or name in arguments.only]
-    jobs = [(name, seed) for seed in range(1, arguments.seeds + 1) for name in names]
-    jobs = [j for j in jobs if not (run_folder(arguments.output, *j) / "model" / "model.json").is_file()]
+    earlier = earlier_lines(arguments.earlier, arguments.beams)
+    runs = [(name, seed) for name in names for seed in range(1, arguments.seeds + 1)]
+    new = [run for run in runs if run not in earlier]
+    jobs = [r for r in new if not (run_folder(arguments.output, *r) / "model" / "model.json").is_file()]
     arguments.output.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(arguments.jobs) as pool:
-        codes = list(pool.map(lambda job: start(job, arguments), jobs))
+        codes = list(pool.map(lambda job: start(job, arguments), sorted(jobs, key=lambda job: job[1])))
     if any(codes):
         sys.exit("a run failed; its log says why")
-    runs = [(name, seed) for name in names for seed in range(1, arguments.seeds + 1)]
-    score_runs([r for r in runs if not scored(run_folder(arguments.output, *r), arguments.beams)], arguments)
-    text, lines = summary(runs, titles, arguments.output)
+    score_runs([r for r in new if not scored(run_folder(arguments.output, *r), arguments.beams)], arguments)
+    lines = [earlier.get(run) or run_line(*run, arguments.output) for run in runs]
+    text = summary(lines, titles)
     (arguments.output / "table.md").write_text(text + "\n", encoding="utf-8")
     (arguments.output / "runs.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     print(text)

@@ -13,9 +13,8 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from rscc.captioner import fast_bf16
 from rscc.data.benchmarks.levir_cc import LevirCC
-from rscc.devices import pick_device
+from rscc.devices import fast_bf16, pick_device
 from rscc.freed_memory import keep_freed_memory
 from rscc.model_folder import find_model, load_model, open_model_folder, save_model_folder
 from rscc.training.card import FACTS_HEADING, facts_text

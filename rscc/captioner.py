@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from rscc.devices import pick_device
+from rscc.devices import fast_bf16, pick_device
 from rscc.errors import NonFiniteOutput
 from rscc.inference.calibration import FlagCalibration, changed_probability
 from rscc.inference.explanations import Explanation, explain_features
@@ -370,11 +370,3 @@ class Captioner:
 def load_captioner(model: str, device: str) -> Captioner:
     """Load a model by name or folder, as the commands and the workers of an archive do."""
     return Captioner.load(model, device=device)
-
-
-def fast_bf16(device: torch.device) -> bool:
-    """Return whether bfloat16 is computed by the hardware; elsewhere it would be slower than float32."""
-    if device.type == "cuda":
-        return torch.cuda.is_bf16_supported()
-    capabilities = torch.cpu.get_capabilities() if device.type == "cpu" else {}
-    return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))

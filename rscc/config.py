@@ -138,7 +138,7 @@ class TrainConfig:
         epochs: passes over the training split at most.
         patience: epochs without a better validation score before stopping.
         clip: largest norm of the gradient; 0 leaves it as it is.
-        bf16: autocast to bfloat16.
+        bf16: autocast to bfloat16, where the hardware computes it.
         ema: decay of the running average of the weights that is validated and saved; 0 switches it off.
         label_smoothing: of the caption cross-entropy.
         frozen: names of submodules that are not trained.

@@ -29,3 +29,11 @@ def pick_device(name: str, *, hold: bool = True) -> torch.device:
     except (RuntimeError, AssertionError, ImportError) as error:
         raise DeviceUnavailable(f"device {name!r} is not available here; use cpu, or auto") from error
     return device
+
+
+def fast_bf16(device: torch.device) -> bool:
+    """Return whether bfloat16 is computed by the hardware; elsewhere it would be slower than float32."""
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported()
+    capabilities = torch.cpu.get_capabilities() if device.type == "cpu" else {}
+    return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))

@@ -278,9 +278,8 @@ def load_model(folder: ModelFolder) -> ChangeCaptioner:
         raise ModelFolderInvalid(f"{folder.path / 'model.json'}: {first}") from error
     try:
         state = load_weights(weights)
-        result = model.load_state_dict(
-            state, strict=False
-        )  # what is stored in half precision becomes float32
+        # What is stored in half precision becomes float32.
+        result = model.load_state_dict(state, strict=False)
         missing = [name for name in result.missing_keys if not name.endswith("num_batches_tracked")]
         if missing or result.unexpected_keys:
             raise RuntimeError(f"lacks {missing[:1]}, does not know {result.unexpected_keys[:1]}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -11,6 +12,7 @@ from rscc.config import Config
 from rscc.data.benchmarks.registry import DATASETS
 from rscc.data.caches import pooled_features
 from rscc.data.pairs import PairRecord, contradicts_itself
+from rscc.devices import fast_bf16
 from rscc.errors import ConfigInvalid
 from rscc.freed_memory import keep_freed_memory
 from rscc.model_folder import ModelFolder, find_model, open_model_folder
@@ -55,6 +57,9 @@ def train_model(
     if config.data.name not in DATASETS:
         raise ConfigInvalid(f"data.name is {config.data.name!r}; known are {', '.join(DATASETS)}")
     keep_freed_memory()
+    if config.train.bf16 and not fast_bf16(torch.device(device)):
+        report("computes in float32: bfloat16 is several times slower on this machine")
+        config = replace(config, train=replace(config.train, bf16=False))
     reader = DATASETS[config.data.name]
     if config.train.objective == "language":
         train = reader(paths.data, "train", trust=config.data.trust).records

@@ -4,7 +4,7 @@ import json
 import math
 
 import pytest
-from compare_models import HERE, read_variants, scored, summary
+from compare_models import HERE, earlier_lines, read_variants, run_line, scored, summary
 
 from rscc.config import config_from_dict
 from rscc.models import MODELS
@@ -53,8 +53,10 @@ def test_the_table_reads_what_the_runs_wrote(tmp_path) -> None:
         (folder / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in log))
         row = {"bleu4": 40.0, "meteor": 30.0, "rouge_l": 60.0, "cider": cider + 1, "flag_accuracy": 0.9}
         row["beams"] = 3
+        (folder / "config.json").write_text(json.dumps({"train": {"bf16": False}}))
         (folder / "scores.json").write_text(json.dumps({"all": row, "changed": {**row, "cider": 50.0}}))
-    text, lines = summary([("rdd", 1), ("rdd", 2)], {"rdd": "RDD+ACR"}, tmp_path)
+    lines = [run_line("rdd", seed, tmp_path) for seed in (1, 2)]
+    text = summary(lines, {"rdd": "RDD+ACR"})
     last = [cell.strip() for cell in text.splitlines()[-1].strip("|").split("|")]
     assert last == [
         *("RDD+ACR", "beam of 3"),
@@ -71,3 +73,11 @@ def test_what_was_scored_with_other_beams_is_scored_anew(tmp_path) -> None:
     for row, again in (({}, True), ({"beams": 1}, True), ({"beams": 3}, False)):
         (tmp_path / "scores.json").write_text(json.dumps({"all": row}))
         assert scored(tmp_path, 3) != again
+
+
+def test_the_lines_of_an_earlier_call_stand_for_its_runs(tmp_path) -> None:
+    lines = [{"variant": "rdd", "seed": 1, "beams": 3}, {"variant": "rdd", "seed": 2, "beams": 1}]
+    file = tmp_path / "runs.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert earlier_lines(file, 3) == {("rdd", 1): lines[0]}
+    assert earlier_lines(None, 3) == {}

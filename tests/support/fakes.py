@@ -45,7 +45,8 @@ class BrightnessCaptioner:
 
     def predict_change(self, before: np.ndarray, after: np.ndarray) -> ChangePrediction:
         assert before.dtype == after.dtype == np.uint8
-        assert before.shape == after.shape == (len(before), 3, self.card.tile_size, self.card.tile_size)
+        assert before.shape == after.shape
+        assert max(before.shape[2:]) <= (self.card.search_size or self.card.tile_size)
         self.shapes.append(before.shape)
         difference = np.abs(after.astype(np.float32).mean(1) - before.astype(np.float32).mean(1))
         probability = np.minimum(difference / 100, 1)

@@ -57,7 +57,7 @@ def find_regions(
                 yield band
 
     regions = traced(bands(), run.options.threshold_for(run.card), run.pair.grid, run.options)
-    return Detection(regions, {name: counts[name] for name in ("blank", "identical", "ruled_out", "changed")})
+    return Detection(regions, {name: count for name, count in counts.items() if name != "tiles"})
 
 
 def traced(bands: Iterable[Band], threshold: float, grid: Grid, options: SceneOptions) -> list[ChangeRegion]:

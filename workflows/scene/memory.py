@@ -113,7 +113,7 @@ def plan(
 
 def tiles_at_once(batch_size: int, grid: TileGrid, card: ModelCard) -> int:
     """Return how many tiles of a grid have the pixels of so many crops; one at least."""
-    return max(1, batch_size * card.tile_size**2 // grid.tile**2)
+    return max(1, batch_size // weight_of(grid, card))
 
 
 def weight_of(grid: TileGrid, card: ModelCard) -> int:

@@ -143,16 +143,18 @@ class _Stretch:
         # Closed also when the model fails, so that the reader threads end.
         with closing(reader) as tiles:
             for batch in batches(tiles, self.batch):
-                shown = [tile for tile in batch if not (_blank(tile) or _identical(tile))]
+                # A blank tile is 0 on both dates.
+                shown = [tile for tile in batch if not np.array_equal(tile.before, tile.after)]
                 predictions, ruled_out = _predict(self.run, shown, self.weight)
                 for tile in batch:
                     number = tile.tile.index - self.offset
                     if not 0 <= number < len(part):
                         continue
-                    probability = predictions.get(tile.tile.index, np.zeros(tile.valid.shape, np.float32))
+                    found = predictions.get(tile.tile.index)
                     if number >= self.counted:
-                        counts.update(_counted(tile, probability, threshold))
+                        counts.update(_counted(tile, found, threshold))
                         counts["ruled_out"] += tile.tile.index in ruled_out
+                    probability = np.zeros(tile.valid.shape, np.float32) if found is None else found
                     bands = mosaic.add(part[number], probability, tile.valid)
                     if number == len(part) - 1:
                         bands = chain(bands, mosaic.finish())
@@ -163,18 +165,13 @@ class _Stretch:
                 tell_done(batch[-1].tile.index + 1)
 
 
-def _blank(tile: PairTile) -> bool:
-    return not tile.valid.any()
-
-
-def _identical(tile: PairTile) -> bool:
-    return not _blank(tile) and np.array_equal(tile.before, tile.after)
-
-
-def _counted(tile: PairTile, probability: np.ndarray, threshold: float) -> dict[str, int]:
-    """Return what one tile adds to the counts."""
-    changed = bool((tile.valid & (probability >= threshold)).any())
-    return {"tiles": 1, "blank": _blank(tile), "identical": _identical(tile), "changed": changed}
+def _counted(tile: PairTile, probability: np.ndarray | None, threshold: float) -> dict[str, int]:
+    """Return what one tile adds to the counts; one that was not shown has no probability."""
+    if probability is None:
+        kind, holds = ("identical" if tile.valid.any() else "blank"), True
+    else:
+        kind, holds = "changed", bool((probability[tile.valid] >= threshold).any())
+    return {"tiles": 1, kind: int(holds)}
 
 
 def _predict(

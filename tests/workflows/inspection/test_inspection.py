@@ -223,6 +223,13 @@ def test_time_is_measured_with_the_model_or_stated_for_the_shipped_ones(scenes):
     assert plain.expected["seconds"] is None
 
 
+def test_time_is_measured_where_tiles_at_the_edge_are_smaller(scenes):
+    captioner = BrightnessCaptioner(search_size=128)
+    measured = inspect_pair(*scenes(), captioner.card, SceneOptions(), lambda: captioner)
+    assert len({shape[2:] for shape in captioner.shapes}) > 1
+    assert measured.expected["rate"]["source"] == "measured"
+
+
 def test_the_least_memory_that_is_named_is_enough(scenes):
     paths = scenes()
     (refusal,) = inspected(paths, memory=10**6).refusals
