@@ -13,6 +13,7 @@ from rscc.devices import fast_bf16, pick_device
 from rscc.errors import NonFiniteOutput
 from rscc.inference.calibration import FlagCalibration, changed_probability
 from rscc.inference.explanations import Explanation, explain_features
+from rscc.inference.fact_heads import region_logits
 from rscc.inference.localisers import ChangeHeadLocaliser, Localiser, build_localiser
 from rscc.model_folder import (
     DEFAULT_MODEL,
@@ -111,10 +112,8 @@ class Captioner:
         with self._inference():
             maps, probability = self._maps(before, after)
             change = torch.from_numpy(probability).to(self.device)
-            with torch.autocast(self.device.type, enabled=False):
-                logits = self.facts.heads.maps(maps[0].float(), maps[1].float(), change).half()
-            self._check_finite(logits)
-        return probability, logits.cpu().numpy()
+            answers = self._answers(maps, change).half()
+        return probability, answers.cpu().numpy()
 
     def predict_change(self, before: np.ndarray, after: np.ndarray) -> ChangePrediction:
         """Find changed pixels.
@@ -182,18 +181,6 @@ class Captioner:
             if self.facts is not None:
                 return prediction, self._ground(features, prediction, assume_changed)
             return prediction, self._say(features, beams, assume_changed)
-
-    def measure(self, before: np.ndarray, after: np.ndarray, regions: np.ndarray) -> np.ndarray:
-        """Return the logits of the fact heads for a region of each pair, (B, len(ANSWERS)).
-
-        Args:
-            before, after: (B, 3, H, W) uint8 RGB, H and W multiples of 16.
-            regions: (B, H, W) in 0..1, the pixels that are asked about; without any, all of them.
-        """
-        with self._inference():
-            maps, probability = self._maps(before, after)
-            change = torch.from_numpy(probability).to(self.device)
-            return self._logits(maps, change, self._tensor(regions.astype(np.float32)))
 
     def say(
         self, features: DifferenceFeatures, *, beams: int = 3, assume_changed: bool = False
@@ -263,13 +250,13 @@ class Captioner:
             change_probability=maps.cpu().numpy(), changed_probability=changed.cpu().numpy()
         )
 
-    def _logits(self, maps: Maps, change: torch.Tensor, regions: torch.Tensor) -> np.ndarray:
+    def _answers(self, maps: Maps, change: torch.Tensor) -> torch.Tensor:
+        """Return the fact heads' logits of every position, (B, len(ANSWERS), h, w)."""
         assert self.facts is not None, "the model tells no facts"
         with torch.autocast(self.device.type, enabled=False):
-            logits = self.facts.heads(*(one.float() for one in maps), change, regions)
-        self._check_finite(logits)
-        values: np.ndarray = logits.float().cpu().numpy()
-        return values
+            answers: torch.Tensor = self.facts.heads.maps(maps[0].float(), maps[1].float(), change)
+        self._check_finite(answers)
+        return answers
 
     def _ground(
         self, features: DifferenceFeatures, prediction: ChangePrediction, assume_changed: bool
@@ -278,8 +265,9 @@ class Captioner:
         assert self.facts is not None, "the model tells no facts"
         change = torch.from_numpy(prediction.change_probability).to(self.device)
         maps = (features.pair.maps_before, features.pair.maps_after)
-        logits = self._logits(maps, change, torch.ones_like(change))
-        closer = self._logits(maps, change, (change >= self.card.threshold).float())
+        answers = self._answers(maps, change)
+        regions = (torch.ones_like(change), change >= self.card.threshold)
+        logits, closer = (region_logits(answers, region).cpu().numpy() for region in regions)
         captions: list[Caption] = []
         for number, probability in enumerate(prediction.changed_probability.tolist()):
             if not assume_changed and probability < self.card.changed_threshold:

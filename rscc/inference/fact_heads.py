@@ -87,9 +87,7 @@ class FactHeads(nn.Module):
             change: (B, H, W) in 0..1, change probability.
             region: (B, H, W) in 0..1; a pair without any counts as a whole.
         """
-        grid = (before.shape[-2], before.shape[-1])
-        weights = F.adaptive_avg_pool2d(region.float(), grid).flatten(1)
-        return pooled(self.maps(before, after, change).flatten(2).transpose(1, 2), weights)
+        return region_logits(self.maps(before, after, change), region)
 
     def maps(self, before: Tensor, after: Tensor, change: Tensor) -> Tensor:
         """Return the logits of every position as maps, (B, len(ANSWERS), h, w); arguments as above."""
@@ -103,6 +101,15 @@ def change_cells(change: Tensor, grid: tuple[int, int]) -> Tensor:
     """Return the mean and the largest change probability of each position, (B, h * w, 2)."""
     both = (F.adaptive_avg_pool2d(change, grid), F.adaptive_max_pool2d(change, grid))
     return torch.stack(both, -1).flatten(1, 2)
+
+
+def region_logits(maps: Tensor, region: Tensor) -> Tensor:
+    """Return the logits of a region in each pair, (B, K), of those of all positions, (B, K, h, w).
+
+    ``region`` is (B, H, W) in 0..1; a pair without any counts as a whole.
+    """
+    weights = F.adaptive_avg_pool2d(region.float(), (maps.shape[-2], maps.shape[-1])).flatten(1)
+    return pooled(maps.flatten(2).transpose(1, 2), weights)
 
 
 def pooled(logits: Tensor, weights: Tensor) -> Tensor:

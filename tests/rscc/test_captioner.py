@@ -11,7 +11,7 @@ import rscc
 from rscc import model_folder as weights
 from rscc.captioner import Captioner
 from rscc.errors import DeviceUnavailable, ModelFolderInvalid, ModelNotFound
-from rscc.inference.fact_heads import ANSWERS
+from rscc.inference.fact_heads import ANSWERS, region_logits
 from rscc.inference.facts import GroundedCaption
 from rscc.model_folder import available_models, find_model, open_model_folder
 from rscc.structures import NO_CHANGE_CAPTION, Caption
@@ -276,12 +276,18 @@ def grounded(tmp_path) -> Captioner:
     return Captioner.load(folder.path, device="cpu")
 
 
+def facts_of(captioner: Captioner, before, after, regions) -> np.ndarray:
+    """The fact heads' logits for a region of each pair, (B, len(ANSWERS))."""
+    _, answers = captioner.survey(before, after)
+    return region_logits(torch.from_numpy(answers).float(), torch.from_numpy(regions)).numpy()
+
+
 def test_with_facts_captions_are_grounded(grounded) -> None:
     before, after = random_arrays(3)
     assert grounded.facts is not None
     captions, found = grounded.caption(before, after), grounded.predict_change(before, after)
     masks = found.change_probability >= grounded.card.threshold
-    logits, closer = (grounded.measure(before, after, of) for of in (np.zeros_like(masks), masks))
+    logits, closer = (facts_of(grounded, before, after, of) for of in (np.zeros_like(masks), masks))
     assert logits.shape == (3, len(ANSWERS))
     for number, caption in enumerate(captions):
         probability = float(found.changed_probability[number])
@@ -310,7 +316,7 @@ def test_facts_are_told_of_pairs_and_pixels_at_the_thresholds_themselves(grounde
     assert with_threshold(grounded, probability).caption(before, after)[0].changed
     ((closer, mask),) = asked
     np.testing.assert_array_equal(mask, found.change_probability[0] == peak)
-    whole, region = (grounded.measure(before, after, of[None])[0] for of in (np.ones((64, 64)), mask))
+    whole, region = (facts_of(grounded, before, after, of[None])[0] for of in (np.ones((64, 64)), mask))
     assert np.abs(whole - region).max() > 1e-3
     np.testing.assert_allclose(closer, region, atol=1e-3)
     above = float(np.nextafter(np.float32(probability), np.float32(1)))
@@ -321,8 +327,8 @@ def test_regions_are_measured_apart(grounded) -> None:
     before, after = random_arrays(2)
     regions = np.zeros((2, 64, 64))
     regions[0, :, :32] = 1
-    found = grounded.measure(before, after, regions)
-    whole = grounded.measure(before, after, np.ones((2, 64, 64)))
+    found = facts_of(grounded, before, after, regions)
+    whole = facts_of(grounded, before, after, np.ones((2, 64, 64)))
     np.testing.assert_allclose(found[1], whole[1], atol=1e-3)
     assert np.abs(found[0] - whole[0]).max() > 1e-3
 
@@ -330,7 +336,7 @@ def test_regions_are_measured_apart(grounded) -> None:
 def test_facts_are_of_the_dates_in_their_order(grounded, tmp_path) -> None:
     before, after = random_arrays(2)
     after = after // 2 + 127
-    found = grounded.measure(before, after, np.ones((2, 64, 64)))
+    found = facts_of(grounded, before, after, np.ones((2, 64, 64)))
     model = weights.load_model(open_model_folder(tmp_path / "facts"))
     change = torch.from_numpy(grounded.predict_change(before, after).change_probability)
     with torch.no_grad():

@@ -26,10 +26,11 @@ def open_scout(captioner: Captioner) -> Captioner:
     Raises:
         OptionInvalid: it sees no faster, or not the same, as the model asked for.
     """
-    scout = _load(SCOUT, device_of(captioner))
-    asked, first = captioner.card, scout.card
-    if asked.name == first.name:
+    asked = captioner.card
+    if asked.name == SCOUT:
         raise OptionInvalid(f"fast: {asked.name} is the fast model; leave the option out")
+    scout = _load(SCOUT, device_of(captioner))
+    first = scout.card
     if asked.localiser != "change_head" or asked.gsd != first.gsd:
         raise OptionInvalid(
             f"fast: {first.name} looks at buildings at {first.gsd:g} m per pixel and cannot rule out what "

@@ -73,13 +73,12 @@ def test_a_network_that_overflows_is_no_answer(paper, tmp_path) -> None:
     folder = saved(tmp_path / "model", overflowing(tiny_model(paper)), facts=tiny_facts(None))
     captioner = Captioner.load(folder.path, device="cpu")
     dates = random_arrays(2)
-    regions = np.ones((2, 64, 64), bool)
     for ask in (
         lambda: captioner.predict_change(*dates),
         lambda: captioner.caption(*dates, ground=False),
         lambda: captioner.caption(*dates, assume_changed=True),
         lambda: captioner.describe(*dates),
-        lambda: captioner.measure(*dates, regions),
+        lambda: captioner.survey(*dates),
         lambda: captioner.explain(dates[0][0], dates[1][0]),
     ):
         with pytest.raises(NonFiniteOutput, match="NaN or infinity for pair 1 of") as caught:

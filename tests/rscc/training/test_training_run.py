@@ -1,5 +1,6 @@
 """Whole runs, from folders to a model folder."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -77,6 +78,17 @@ def test_from_folders_to_a_captioner_in_two_stages(data, tmp_path, monkeypatch) 
     assert captioner.predict_change(before, after).change_probability.shape == (2, 64, 64)
     found = captioner.caption(before, after, assume_changed=True)
     assert all(caption.text and not caption.text.startswith("there") for caption in found)
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_bfloat16_is_used_where_the_hardware_computes_it(data, tmp_path, monkeypatch, fast) -> None:
+    monkeypatch.setattr(runs, "fast_bf16", lambda device: fast)
+    lines: list[str] = []
+    config = whole_config(replace(settings(epochs=1), bf16=True))
+    paths = RunPaths(data=data, output=tmp_path / "run")
+    train_model(config, paths, name="words", command="rscc train", report=lines.append)
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["train"]["bf16"] == fast
+    assert any("float32" in line for line in lines) == (not fast)
 
 
 @pytest.mark.slow
