@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from filelock import FileLock
 from torch import nn
 
 from rscc.data.augmentation import disturb
@@ -165,25 +166,26 @@ def build_feature_cache(
     if head is not None:
         key = _key({**identity, "head": weights_digest(head)})
         files[folder / f"change-{key}.npy"] = (*count, size // STRIDES[0], size // STRIDES[0])
-    if not all(path.is_file() for path in files):
-        with atomic_write(*files, alone=True) as drafts:
-            arrays = [
-                np.lib.format.open_memmap(draft, mode="w+", dtype=np.float16, shape=shape)
-                for draft, shape in zip(drafts, files.values(), strict=True)
-            ]
-            for start in range(0, len(records), batch_size):
-                samples = [read_pair(record) for record in records[start : start + batch_size]]
-                for view, flip in enumerate(flips):
-                    turned = [flip_sample(sample, flip) for sample in samples]
-                    if view:
-                        turned = [_disturbed(sample, view, disturbance) for sample in turned]
-                    views = _compute_maps(backbone, head, turned, size, bf16)
-                    for array, values in zip(arrays, views, strict=True):
-                        array[start : start + len(samples), view] = values
-                if progress is not None:
-                    progress(min(start + batch_size, len(records)), len(records))
-            for array in arrays:
-                array.flush()
+    with _lock(folder):
+        if not all(path.is_file() for path in files):
+            with atomic_write(*files, alone=True) as drafts:
+                arrays = [
+                    np.lib.format.open_memmap(draft, mode="w+", dtype=np.float16, shape=shape)
+                    for draft, shape in zip(drafts, files.values(), strict=True)
+                ]
+                for start in range(0, len(records), batch_size):
+                    samples = [read_pair(record) for record in records[start : start + batch_size]]
+                    for view, flip in enumerate(flips):
+                        turned = [flip_sample(sample, flip) for sample in samples]
+                        if view:
+                            turned = [_disturbed(sample, view, disturbance) for sample in turned]
+                        views = _compute_maps(backbone, head, turned, size, bf16)
+                        for array, values in zip(arrays, views, strict=True):
+                            array[start : start + len(samples), view] = values
+                    if progress is not None:
+                        progress(min(start + batch_size, len(records)), len(records))
+                for array in arrays:
+                    array.flush()
     maps, *change = (np.load(path, mmap_mode="r") for path in files)
     return FeatureCache(maps, flips, change[0] if change else None)
 
@@ -238,16 +240,22 @@ def build_extraction_cache(
         "records": _digest_of(records),
     }
     path = folder / f"extracted-{_key(identity)}.npy"
-    if not path.is_file():
-        shares = np.zeros((len(records), *grid), dtype=np.float16)
-        for i, record in enumerate(records):
-            sample = resize_sample(read_pair(record), size)
-            shares[i] = grid_shares(extractor(sample.before, sample.after)[None], grid)[0]
-            if progress is not None:
-                progress(i + 1, len(records))
-        with atomic_write(path, alone=True) as (draft,), draft.open("wb") as file:
-            np.save(file, shares)
+    with _lock(folder):
+        if not path.is_file():
+            shares = np.zeros((len(records), *grid), dtype=np.float16)
+            for i, record in enumerate(records):
+                sample = resize_sample(read_pair(record), size)
+                shares[i] = grid_shares(extractor(sample.before, sample.after)[None], grid)[0]
+                if progress is not None:
+                    progress(i + 1, len(records))
+            with atomic_write(path, alone=True) as (draft,), draft.open("wb") as file:
+                np.save(file, shares)
     return ExtractionCache(np.load(path))
+
+
+def _lock(folder: Path) -> FileLock:
+    """Return a lock under which one of several runs makes a file; the others wait for it and open it."""
+    return FileLock(folder / ".lock")
 
 
 def trunk_grid(backbone: Backbone, size: int) -> tuple[int, int]:

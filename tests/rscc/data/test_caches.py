@@ -1,6 +1,7 @@
 """Features of a frozen trunk, computed once and stored."""
 
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -72,7 +73,7 @@ def test_a_cache_is_opened_again_for_the_same_trunk_pairs_and_size_only(
     build_feature_cache(trunk, records, tmp_path, size=32, bf16=False)
     build_feature_cache(trunk, records, tmp_path, size=64, bf16=False, flips=("none",))
     assert len(reads) == 8 + 4 + 8 + 8 + 8
-    assert len(list(tmp_path.iterdir())) == 6
+    assert len(list(tmp_path.glob("*.npy"))) == 6
 
 
 def test_an_image_that_changed_on_disk_is_not_taken_from_the_cache(root, trunk, tmp_path) -> None:
@@ -99,7 +100,9 @@ def test_a_stopped_cache_is_made_again(root, trunk, tmp_path, monkeypatch) -> No
     assert not list(tmp_path.glob("*.npy"))
     cache = build_feature_cache(trunk, records, tmp_path, size=64, bf16=False)
     assert all(np.any(cache.read(np.array([i]), np.array([3]))) for i in range(8))
-    assert [path.suffix for path in tmp_path.iterdir()] == [".npy"]
+    assert {path.name for path in tmp_path.iterdir()} - {".lock"} == {
+        path.name for path in tmp_path.glob("*.npy")
+    }
 
 
 def test_joined_caches_read_as_their_parts(root, trunk, tmp_path) -> None:
@@ -116,3 +119,19 @@ def test_joined_caches_read_as_their_parts(root, trunk, tmp_path) -> None:
     np.testing.assert_array_equal(joined.pooled(), np.concatenate([second.pooled(), first.pooled()]))
     with pytest.raises(IndexError):
         joined.read(np.array([8]), np.array([0]))
+
+
+def test_of_two_runs_at_once_one_computes_and_the_other_opens(root, trunk, tmp_path) -> None:
+    records = LevirCC(root, "train").records
+    computed: list[int] = []
+
+    def build(number: int) -> np.ndarray:
+        cache = build_feature_cache(
+            trunk, records, tmp_path, size=64, bf16=False, progress=lambda *done: computed.append(number)
+        )
+        return cache.read(np.arange(8), np.zeros(8, dtype=int))
+
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(build, range(2))
+    np.testing.assert_array_equal(first, second)
+    assert len(set(computed)) == 1
