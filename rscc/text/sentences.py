@@ -38,7 +38,7 @@ _BESIDE = {
     "trees": ("near the trees",),
 }
 _MAP_COVERS = {
-    "bare ground": "on bare ground",
+    "bare ground": "on open ground",
     "trees": "among trees",
     "grass": "on grass",
     "farmland": "on farmland",
@@ -76,6 +76,11 @@ def number_words(count: int) -> str:
     size = 10 ** max(0, len(str(count)) - 2)
     rounded = round(count / size) * size
     return str(count) if rounded == count and size == 1 else f"about {rounded}"
+
+
+def map_name(name: str) -> str:
+    """Return what a class is called on a map: the bareland of people is all that is open, dry grass too."""
+    return "open ground" if name == "bare ground" else name
 
 
 def doubtful(facts: ChangeFacts) -> bool:
@@ -273,7 +278,8 @@ def _map_sentences(facts: ChangeFacts) -> Iterator[str]:
     place = _map_place(facts)
     around = [beside, on, place]
     if facts.came and not facts.gone:
-        on = f"where there was {_listed([_former(name) for name in covers])}" if covers else ""
+        were = "were" if covers[:1] == ["trees"] else "was"
+        on = f"where there {were} {_listed([map_name(name) for name in covers])}" if covers else ""
         around = [beside, place, on]
     elif on and facts.came and any(name in _MAP_COVERS for name in facts.gone):
         on = f"partly {on}"  # the rest of it was what is gone
@@ -291,7 +297,7 @@ def _map_changes(facts: ChangeFacts) -> list[tuple[str, str]]:
         return [(f"{words} {verb[plural]}", "") for verb in _verbs(facts, gone=bool(facts.gone))]
     appear = f"{came[0]} {_verbs(facts, gone=False)[0][came[1]]}"
     disappear = f"{old[0]} {_verbs(facts, gone=True)[0][old[1]]}"
-    instead = (appear, f"in place of {_listed(_map_things(facts, gone=True, former=True))}")
+    instead = (appear, f"in place of {_listed(_map_things(facts, gone=True))}")
     turns = [
         (f"{disappear} and {appear}", ""),
         (f"{old[0]} {'are' if old[1] else 'is'} replaced by {came[0]}", ""),
@@ -306,12 +312,12 @@ def _map_subject(facts: ChangeFacts, *, gone: bool) -> tuple[str, bool]:
     return _listed(things), len(things) > 1 or any(map(_plural, things))
 
 
-def _map_things(facts: ChangeFacts, *, gone: bool, former: bool = False) -> list[str]:
-    """Return noun phrases; ``former``: as the ground was covered with it ("woodland")."""
-    return [_map_thing(facts, name, gone, former) for name in _ordered(facts.gone if gone else facts.came)]
+def _map_things(facts: ChangeFacts, *, gone: bool) -> list[str]:
+    """Return noun phrases of all that came or is gone."""
+    return [_map_thing(facts, name, gone) for name in _ordered(facts.gone if gone else facts.came)]
 
 
-def _map_thing(facts: ChangeFacts, name: str, gone: bool, former: bool) -> str:
+def _map_thing(facts: ChangeFacts, name: str, gone: bool) -> str:
     again = "former " if gone and name in facts.came else ""
     if name == "building":
         noun = "building" if facts.large or again else "house"
@@ -320,12 +326,8 @@ def _map_thing(facts: ChangeFacts, name: str, gone: bool, former: bool) -> str:
             return f"{again}{noun}s"
         return f"a {noun}" if count == 1 else f"{number_words(count)} {noun}s"
     if name in _MASSES:
-        return again + (_former(name) if former and not again else name)
+        return again + map_name(name)
     return f"a {again}{_NOUNS.get(name, name)}"
-
-
-def _former(name: str) -> str:
-    return "woodland" if name == "trees" else name
 
 
 def _map_place(facts: ChangeFacts) -> str:

@@ -141,12 +141,13 @@ def explain_event(
 
 def _answer(event: ReportedEvent, answer: str, value: float, least: float | None) -> Answer:
     from rscc.inference.fact_heads import COVERS
+    from rscc.text.sentences import map_name
 
     kind, _, name = answer.partition(" ")
-    change = event.change
+    change, word = event.change, map_name(name)
     named = {"came": change.came, "gone": change.gone, "around": change.before_cover}[kind]
     told = kind != "around" or name in COVERS
-    return Answer(kind, name, value, least, name in named if told else None)
+    return Answer(kind, word, value, least, word in named if told else None)
 
 
 def _other_model(event: ReportedEvent, card: ModelCard) -> list[str]:

@@ -17,7 +17,7 @@ BUILDING = "building"
 # A part of the scene that has at least this share of the area is named.
 MOSTLY = 2 / 3
 # Classes whose names are no single things: "trees", not "a trees".
-_MASSES = ("trees", "grass", "bare ground", "farmland", "water", "burnt ground", *PLANTS)
+_MASSES = ("trees", "grass", "open ground", "farmland", "water", "burnt ground", *PLANTS)
 _HECTARE, _SQUARE_KILOMETRE = 10_000.0, 1_000_000.0
 
 

@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
+from rscc.text.sentences import map_name
 from tiling import Band, Frame, NothingValid, write_probability
 from workflows.errors import OptionInvalid
 from workflows.options import SceneOptions
@@ -190,11 +191,10 @@ def _stated(caption: Caption) -> dict[str, Any]:
     facts = getattr(caption, "facts", None)
     if facts is None:
         return {}
+    named = {"came": facts.came, "gone": facts.gone, "before_cover": facts.before}
     return {
         "direction": facts.direction,
-        "came": tuple(facts.came),
-        "gone": tuple(facts.gone),
-        "before_cover": tuple(facts.before),
+        **{field: tuple(map(map_name, names)) for field, names in named.items()},
         "changed_m2": facts.area_m2,
         "caption_confident": getattr(caption, "confident", True),
     }

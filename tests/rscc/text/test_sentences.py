@@ -29,14 +29,14 @@ PICTURE = [
 
 # A grammar of all that may be said, apart from the one that is tested.
 ONE = r"a (?:former )?(?:house|building|road|parking lot|pond|swimming pool)"
-MASS = r"(?:former )?(?:grass|bare ground|farmland|woodland)"
+MASS = r"(?:former )?(?:grass|bare ground|open ground|farmland)"
 DIGITS = r"[1-9]\d|about [1-9]\d+0"
 SEVERAL = (
     rf"(?:two|three|four|five|six|seven|eight|nine|some|several|many|{DIGITS}) (?:houses|buildings|villas)"
 )
 BARE = r"(?:former )?(?:houses|buildings|trees)|roads|parking lots|ponds|swimming pools|(?:the|some) trees"
 COUNTABLE = "house|buildings|road|parking lot|pond|swimming pool"
-THE = rf"(?:{SEVERAL}|the (?:{COUNTABLE}|trees|grass|bare ground|farmland))"
+THE = rf"(?:{SEVERAL}|the (?:{COUNTABLE}|trees|grass|bare ground|open ground|farmland))"
 SINGULAR = rf"(?:{ONE}|{MASS}|a road with (?:{ONE}|{SEVERAL}|houses|buildings))"
 PLURAL = rf"(?:{SEVERAL}|{BARE})"
 THING = rf"(?:{ONE}|{MASS}|{PLURAL})"
@@ -50,14 +50,15 @@ BESIDE = {
     "trees": r"near the trees|near trees",
 }
 ON = {
-    "bare ground": r"(?:on|in) the bareland|on bareland|on the bare land|on bare ground",
+    "bare ground": r"(?:on|in) the bareland|on bareland|on the bare land|on open ground",
     "trees": r"in the woods|among the trees|in the forest|among trees",
     "grass": r"on the meadow|on the grass|on grass",
     "farmland": r"on the farmland|on farmland",
     "water": r"near the water|by the water",
 }
-FORMER = {"woodland": "trees", "water": "water"} | {name: name for name in COVERS[1:4]}
-WAS = rf"where there was (?:{'|'.join(FORMER)})(?:(?:, (?:{'|'.join(FORMER)}))* and (?:{'|'.join(FORMER)}))?"
+FORMER = {"open ground": "bare ground"} | {name: name for name in COVERS if name != "bare ground"}
+COVER = "|".join(FORMER)
+WAS = rf"where there (?:were(?= trees)|was(?! trees)) (?:{COVER})(?:(?:, (?:{COVER}))* and (?:{COVER}))?"
 SIDE = r"(?:top|bottom|left|right)"
 PLACE = (
     r"in the middle of the scene|in the center|in the middle|"
@@ -125,7 +126,7 @@ def check_truth(sentence: str, known: ChangeFacts) -> None:
     for names, held in ((BESIDE, known.beside), (ON, {**known.before, **known.beside})):
         for name, phrases in names.items():
             assert name in held or not re.search(rf" (?:{phrases})(?= |$)", unmoved), sentence
-    for list_ in re.findall(r"where there was (.+)$", sentence):
+    for list_ in re.findall(r"where there (?:was|were) (.+)$", sentence):
         assert {FORMER[word] for word in re.split(", | and ", list_)} <= set(known.before), sentence
 
 
@@ -186,7 +187,7 @@ def test_all_small_sets_of_facts_are_told_apart_and_read_back() -> None:
     [
         (
             told(["building", "road"], 113, before=["trees"]),
-            "about 110 houses and a road are built where there was woodland",
+            "about 110 houses and a road are built where there were trees",
         ),
         (told(["building"], 1, beside=["road"]), "a house is built beside the road"),
         (told([], 3, gone=["building"]), "three houses are removed"),
@@ -194,11 +195,15 @@ def test_all_small_sets_of_facts_are_told_apart_and_read_back() -> None:
             replace(told([], 3, ("north", "east"), gone=["building"]), large=True),
             "three buildings are removed in the north-east",
         ),
-        (told(["building"], 12, gone=["trees"]), "12 houses are built in place of woodland"),
+        (told(["building"], 12, gone=["trees"]), "12 houses are built in place of trees"),
         (told(["building"], 2, gone=["building"]), "two houses are built in place of former buildings"),
         (told(["building", "trees"], 1), "a house and trees appear"),
         (told(["trees"], gone=["road"]), "a road is removed and trees appear"),
-        (told(["water"], before=["grass", "trees"]), "a pond appears where there was grass and woodland"),
+        (told(["water"], before=["grass", "trees"]), "a pond appears where there was grass and trees"),
+        (
+            told(["building"], 1, before=["trees", "bare ground"]),
+            "a house is built where there were trees and open ground",
+        ),
         (told(["road"], place=("middle",)), "a road is built in the middle of the scene"),
     ],
 )
