@@ -32,8 +32,13 @@ def pick_device(name: str, *, hold: bool = True) -> torch.device:
 
 
 def fast_bf16(device: torch.device) -> bool:
-    """Return whether bfloat16 is computed by the hardware; elsewhere it would be slower than float32."""
+    """Return whether the hardware computes bfloat16 faster than float32.
+
+    Processors of Intel without AMX have instructions for it, and take half as long again as in float32
+    (measured, docs/performance.md); those of AMD with the same instructions gain.
+    """
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported()
     capabilities = torch.cpu.get_capabilities() if device.type == "cpu" else {}
-    return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))
+    gains = not str(capabilities.get("cpu_name", "")).startswith("Intel")
+    return bool(capabilities.get("amx_bf16") or (capabilities.get("avx512_bf16") and gains))

@@ -124,7 +124,7 @@ class LanguageModelDecoder(Decoder):
             inputs_embeds=inputs,
             attention_mask=mask,
             position_ids=positions,
-            past_key_values=past,
+            cache=past,
             use_cache=past is not None,
         )
         return output.last_hidden_state

@@ -58,7 +58,7 @@ def train_model(
         raise ConfigInvalid(f"data.name is {config.data.name!r}; known are {', '.join(DATASETS)}")
     keep_freed_memory()
     if config.train.bf16 and not fast_bf16(torch.device(device)):
-        report("computes in float32: bfloat16 is several times slower on this machine")
+        report("computes in float32: bfloat16 is slower on this machine")
         config = replace(config, train=replace(config.train, bf16=False))
     reader = DATASETS[config.data.name]
     if config.train.objective == "language":
