@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from rscc.data.benchmarks.levir_cc import LevirCC
@@ -27,6 +28,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("model", help="name or folder")
     parser.add_argument("--data", type=Path, required=True, help="folder in LEVIR-CC's layout")
     parser.add_argument("--output", type=Path, required=True, help="model folder to write")
+    parser.add_argument("--version", help="of the new model; default: that of MODEL")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args(words)
     keep_freed_memory()
@@ -45,12 +47,14 @@ def main(words: Sequence[str] | None = None) -> None:
         raise SystemExit(f"{options.data}: too few changed pairs with captions to learn facts from")
     told = facts_text(facts.rules)
     print(told)
-    card = (folder.path / "CARD.md").read_text(encoding="utf-8").partition(f"\n{FACTS_HEADING}\n")[0]
+    card = replace(folder.card, version=options.version or folder.card.version)
+    text = (folder.path / "CARD.md").read_text(encoding="utf-8").partition(f"\n{FACTS_HEADING}\n")[0]
+    _, _, text = text.partition("\n")
     save_model_folder(
         options.output,
         model,
-        card=folder.card,
-        card_text=f"{card.rstrip()}\n\n{told}",
+        card=card,
+        card_text=f"# {card.name} {card.version}\n{text.rstrip()}\n\n{told}",
         no_change_prefixes=folder.no_change_prefixes,
         no_change_runs=folder.no_change_runs,
         facts=facts,

@@ -148,6 +148,7 @@ class TrainConfig:
         select: what chooses the checkpoint: ``cider`` (validation captions), ``mask_f1`` (validation masks)
             or, of the objective ``language``, ``perplexity`` (validation sentences; the lower the better).
         keep_start: deliver the start of a fine-tuning as it was where the new model is not surely better.
+        facts: at the end learn the facts that sentences are made of; off, the decoder speaks for itself.
         seed: of everything random.
         workers: processes that read and augment; 0 reads in the training process.
         samples: captions that are drawn per pair (objective ``self_critical``).
@@ -177,6 +178,7 @@ class TrainConfig:
     cache_features: bool = False
     select: str = "cider"
     keep_start: bool = False
+    facts: bool = True
     seed: int = 1
     workers: int = 0
     samples: int = 5

@@ -54,13 +54,11 @@ class FactModel:
         """Return the caption of a pair that changed with ``probability``.
 
         Args:
-            logits: (len(ANSWERS),) of the whole pair.
-            closer: the same of its changed pixels alone, by which a small building is known.
+            logits, closer: (len(ANSWERS),), see :func:`stated_logits`.
             mask: (H, W) bool, the changed pixels.
         """
         outlines, count = counted(mask)
-        seen = np.where(OF_BUILDINGS, np.maximum(logits, closer), logits)
-        facts = self.rules.facts(seen, known=True)
+        facts = self.rules.facts(stated_logits(logits, closer), known=True)
         built = "building" in facts.came or "building" in facts.gone
         facts = replace(facts, count=max(1, count) if built else None, place=picture_place(outlines))
         prefer = None
@@ -133,6 +131,16 @@ class GroundedCaption(Caption):
 
     facts: ChangeFacts = field(default_factory=ChangeFacts)
     confident: bool = True
+
+
+def stated_logits(logits: np.ndarray, closer: np.ndarray) -> np.ndarray:
+    """Return what the facts of pictures are stated by, (..., len(ANSWERS)).
+
+    Args:
+        logits: (..., len(ANSWERS)) of whole pictures.
+        closer: the same of their changed pixels alone, by which a small building is known.
+    """
+    return np.where(OF_BUILDINGS, np.maximum(logits, closer), logits)
 
 
 def map_caption(facts: ChangeFacts) -> GroundedCaption:

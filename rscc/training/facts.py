@@ -31,7 +31,7 @@ from rscc.inference.fact_heads import (
     change_cells,
     pooled,
 )
-from rscc.inference.facts import FactModel, counted, measurements
+from rscc.inference.facts import FactModel, counted, measurements, stated_logits
 from rscc.models.shared.blocks import enlarge_maps
 from rscc.models.shared.captioner import ChangeCaptioner
 from rscc.text.object_classes import named_objects
@@ -41,7 +41,7 @@ from rscc.text.statements import agreed, read_statement
 from rscc.training.calibration import fit_logistic
 from rscc.training.validation import encoded_batches
 
-FOLDS, EPOCHS, BATCH = 3, 9, 32
+FOLDS, EPOCHS, BATCH = 3, 36, 32
 RATE, DECAY, SMOOTHING = 3e-3, 0.05, 0.04
 FEWEST_PAIRS = 200
 """Changed pairs with captions from which facts are learnt."""
@@ -107,16 +107,18 @@ def fit_facts(
     _whiten(heads, _maps(model, [records[i] for i in sample], size, bf16))
     seen = _look(model, heads, records, size, threshold, bf16)
     report(f"facts: {len(records)} pairs seen")
-    logits, everything = np.zeros(labels.shape, np.float32), np.arange(len(records))
+    everything = np.arange(len(records))
+    logits, stated = np.zeros((2, *labels.shape), np.float32)
     for fold in range(FOLDS):
         held = np.flatnonzero(folds == fold)
         fitted = _fit(heads, seen, labels, np.flatnonzero(folds != fold), seed)
-        logits[held] = _answers(fitted, seen, held)
+        logits[held], stated[held] = _answers(fitted, seen, held)
         report(f"facts: fold {fold + 1} of {FOLDS} answered")
-    rules = calibrated_rules(logits, labels.numpy(), changed)
+    rules = calibrated_rules(stated, labels.numpy(), changed)
     if start is not None:
-        known = _answers(start.heads, _look(model, start.heads, records, size, threshold, bf16), everything)
-        fewer = errors(start.rules, known, labels.numpy()) - errors(rules, logits, labels.numpy())
+        looked = _look(model, start.heads, records, size, threshold, bf16)
+        _, known = _answers(start.heads, looked, everything)
+        fewer = errors(start.rules, known, labels.numpy()) - errors(rules, stated, labels.numpy())
         gain = percentile_interval(Resamples(int(changed.sum())).means(fewer[changed]))
         if gain is None or gain[0] <= 0:
             report("facts: those of the start, for new ones are not surely better")
@@ -238,10 +240,10 @@ def _look(
     return Seen(torch.cat(maps), torch.cat(cells), np.concatenate(masks))
 
 
-def _logits(heads: FactHeads, seen: Seen, part: Tensor) -> Tensor:
+def _positions(heads: FactHeads, seen: Seen, part: Tensor) -> Tensor:
+    """Return the logits of all positions of some pairs, (B, P, len(ANSWERS))."""
     maps = seen.maps[part].float()
-    whole = torch.ones(maps.shape[0], maps.shape[2])
-    return pooled(heads.positions(maps[:, 0], maps[:, 1], seen.cells[part]), whole)
+    return heads.positions(maps[:, 0], maps[:, 1], seen.cells[part])
 
 
 def _fit(whitened: FactHeads, seen: Seen, labels: Tensor, members: np.ndarray, seed: int) -> FactHeads:
@@ -260,7 +262,8 @@ def _fit(whitened: FactHeads, seen: Seen, labels: Tensor, members: np.ndarray, s
         for step in range(steps):
             part = torch.from_numpy(shuffled[step * BATCH : (step + 1) * BATCH])
             soft = labels[part] * (1 - SMOOTHING) + SMOOTHING / 2
-            loss = F.binary_cross_entropy_with_logits(_logits(heads, seen, part), soft)
+            positions = _positions(heads, seen, part)
+            loss = F.binary_cross_entropy_with_logits(pooled(positions, _whole(positions)), soft)
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
@@ -268,7 +271,19 @@ def _fit(whitened: FactHeads, seen: Seen, labels: Tensor, members: np.ndarray, s
     return heads.eval()
 
 
-def _answers(heads: FactHeads, seen: Seen, members: np.ndarray) -> np.ndarray:
+def _answers(heads: FactHeads, seen: Seen, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the logits of whole pictures, and what their facts are stated by, each (N, len(ANSWERS))."""
+    parts = []
     with torch.no_grad():
-        parts = torch.from_numpy(members).split(64)
-        return torch.cat([_logits(heads, seen, part) for part in parts]).numpy()
+        for part in torch.from_numpy(members).split(64):
+            positions = _positions(heads, seen, part)
+            side = round(positions.shape[1] ** 0.5)
+            masks = torch.from_numpy(seen.masks[part.numpy()]).float()
+            closer = F.adaptive_avg_pool2d(masks, (side, side)).flatten(1)
+            parts.append([pooled(positions, weights).numpy() for weights in (_whole(positions), closer)])
+    whole, changed = (np.concatenate(several) for several in zip(*parts, strict=True))
+    return whole, stated_logits(whole, changed)
+
+
+def _whole(positions: Tensor) -> Tensor:
+    return torch.ones(positions.shape[:2])

@@ -110,7 +110,8 @@ def finish(
         cost=config.card.cost,
     )
     facts = None
-    if localiser == "change_head" and confidence.calibration is not None and config.data.name in OVERHEAD:
+    tells = config.train.facts and confidence.calibration is not None and config.data.name in OVERHEAD
+    if tells and localiser == "change_head":
         if origin is not None and "backbone" in config.train.frozen:
             facts = load_facts(origin)  # the same trunk, so they hold
         size, bf16 = config.data.size, config.train.bf16

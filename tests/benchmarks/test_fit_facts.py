@@ -27,10 +27,12 @@ def words(tmp_path) -> list[str]:
 def test_a_folder_is_taught_and_stays_the_same_captioner(words, tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setattr(facts, "FEWEST_PAIRS", 6)
     monkeypatch.setattr(facts, "FEWEST_LABELS", 2)
-    fit_facts.main(words)
+    fit_facts.main([*words, "--version", "77"])
     taught = open_model_folder(tmp_path / "taught", check_hashes=True)
-    assert taught.card.facts_sha256
-    assert replace(taught.card, facts_sha256="") == open_model_folder(tmp_path / "model").card
+    assert taught.card.facts_sha256 and taught.card.version == "77"
+    assert (taught.path / "CARD.md").read_text(encoding="utf-8").startswith(f"# {taught.card.name} 77\n")
+    start = open_model_folder(tmp_path / "model").card
+    assert replace(taught.card, facts_sha256="", version=start.version) == start
     weights = [sha256_of(tmp_path / name / "model.safetensors") for name in ("model", "taught")]
     assert weights[0] == weights[1]
     told = load_facts(taught)

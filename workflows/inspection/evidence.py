@@ -131,8 +131,9 @@ def explain_event(
             )
         logits = fact_logits(run, [outline], in_pixels(event.others(), run.pair))[0]
         warnings = (*_other_model(event, card), *_other_grid(event, run.pair))
-    values = facts.rules.probabilities(logits, known=True)
-    learnt = zip(values.items(), facts.rules.sure, facts.rules.slopes, strict=True)
+    rules = facts.rules.on_maps()
+    values = rules.probabilities(logits, known=True)
+    learnt = zip(values.items(), rules.sure, rules.slopes, strict=True)
     answers = tuple(
         _answer(event, answer, value, least if slope else None) for (answer, value), least, slope in learnt
     )

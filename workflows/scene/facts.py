@@ -47,7 +47,7 @@ def describe_by_facts(
     from rscc.inference.facts import map_caption
 
     answers = fact_logits(run, [event.outline for event in events], [event.outline for event in others])
-    rules = run.captioner.facts.rules  # type: ignore[union-attr]
+    rules = run.captioner.facts.rules.on_maps()  # type: ignore[union-attr]
     captions = []
     for event, logits in zip(events, answers, strict=True):
         place = compass_words(event.geometry, run.ground)

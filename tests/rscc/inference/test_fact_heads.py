@@ -106,6 +106,15 @@ def test_what_there_was_too_little_to_learn_from_is_never_stated() -> None:
     assert "road" not in facts.came and set(facts.came) == set(CHANGING) - {"road"}
 
 
+def test_on_a_map_what_changed_takes_more_and_what_stands_around_does_not() -> None:
+    just, more = np.log(0.6 / 0.4), np.log(0.71 / 0.29)
+    logits = logits_of("around trees", came_road=just, came_building=more, around_grass=just)
+    picture, place = plain_rules().facts(logits), plain_rules().on_maps().facts(logits)
+    assert set(picture.came) == {"building", "road"} and set(place.came) == {"building"}
+    assert list(place.before) == list(picture.before) == ["trees", "grass"]
+    assert plain_rules(sure=(0.9,) * len(ANSWERS)).on_maps().sure == (0.9,) * len(ANSWERS)
+
+
 def test_slope_and_offset_calibrate() -> None:
     rules = plain_rules(slopes=(2.0,) * len(ANSWERS), offsets=(-1.0,) * len(ANSWERS))
     found = rules.probabilities(np.full(len(ANSWERS), 0.5))

@@ -335,7 +335,7 @@ def test_the_text_says_the_sentence_of_the_report_first_and_every_fact(report):
     ):
         assert line in lines
     (building,) = [line for line in lines if line.startswith("came          building ")]
-    assert building.split() == ["came", "building", "0.80", "0.60", "yes"]
+    assert building.split() == ["came", "building", "0.80", "0.70", "yes"]
     (water,) = [line for line in lines if "water" in line]
     assert "never" in water
     set_attributes(report, 1, caption_confident=False)
