@@ -11,7 +11,7 @@ import torch
 
 from rscc.config import SENTENCES, Config
 from rscc.inference.calibration import Calibration, FlagCalibration, Reliability, ScoreCalibration
-from rscc.inference.fact_heads import FactRules
+from rscc.inference.fact_heads import SURE_ON_MAPS, FactRules
 from rscc.markdown import percent, table, unit
 from rscc.model_folder import ModelCard
 from rscc.models.shared.captioner import ChangeCaptioner
@@ -228,9 +228,11 @@ def facts_text(rules: FactRules) -> str:
     rows = [(name, *(f"{value:g}" for value in scores.values())) for name, scores in rules.scores.items()]
     return f"""{FACTS_HEADING}
 
-Sentences are made of facts, each stated from a calibrated probability of {rules.sure[0]:g}. The labels are
-what at least two references of a training pair state. Area under the ROC curve (AUC) and F1 are of changed
-training pairs, each answered by heads that did not learn from its place.
+Sentences are made of facts, each stated from a calibrated probability of {rules.sure[0]:g},
+on maps what came or is gone from {SURE_ON_MAPS:g}. The labels are what at least two references of a
+training pair state. Area under the ROC curve (AUC) and F1 are of changed training pairs, each answered by
+heads that did not learn from its place. What has an F1 below 0.5, of what came and what is gone the better
+one, is never stated.
 
 {table(("fact", "changed pairs", "AUC", "F1"), rows)}
 """

@@ -47,6 +47,8 @@ FEWEST_PAIRS = 200
 """Changed pairs with captions from which facts are learnt."""
 FEWEST_LABELS = 20
 """Pairs that an answer is true of, at least, for it to be calibrated and stated."""
+LEAST_F1 = 0.5
+"""F1 at held-out places from which an answer is stated: of what came and what is gone, the better one's."""
 _WHITENED, _STEP = 200, 5
 _TWINS = [(n, n + len(CHANGING)) for n in range(len(CHANGING))]
 # The answers that share their calibration, by the number of each.
@@ -183,8 +185,10 @@ def calibrated_rules(logits: np.ndarray, labels: np.ndarray, changed: np.ndarray
             f1 = 2 * (stated & true).sum() / max(1, stated.sum() + true.sum())
             area = area_under_curve(column[changed], true)
             scores[name] = {"pairs": int(true.sum()), "auc": round(area, 4), "f1": round(float(f1), 4)}
-    slopes, offsets = zip(*fits, strict=True)
-    return FactRules(slopes, offsets, scores=scores)
+    f1 = [scores[name]["f1"] if name in scores else 0.0 for name in ANSWERS]
+    known = [max(f1[i] for i in _ALIKE.get(number, (number,))) >= LEAST_F1 for number in range(len(ANSWERS))]
+    slopes = tuple(slope if sure else 0.0 for (slope, _), sure in zip(fits, known, strict=True))
+    return FactRules(slopes, tuple(offset for _, offset in fits), scores=scores)
 
 
 def area_under_curve(scores: np.ndarray, true: np.ndarray) -> float:

@@ -202,9 +202,22 @@ def test_what_came_and_what_is_gone_have_one_calibration() -> None:
     logits = random.normal(size=(400, len(ANSWERS))).astype(np.float32)
     labels = (logits + random.normal(0, 0.5, logits.shape) > 0).astype(np.float32)
     came, gone = ANSWERS.index("came road"), ANSWERS.index("gone road")
+    logits[:, gone] -= 3
     labels[:, gone] = 0  # nobody spoke of one
     rules = calibrated_rules(logits, labels, np.ones(400, bool))
     assert rules.slopes[came] == rules.slopes[gone] > 0 and rules.offsets[came] == rules.offsets[gone]
+
+
+def test_what_is_known_too_rarely_at_held_out_places_is_never_stated() -> None:
+    random = np.random.default_rng(3)
+    logits = random.normal(size=(400, len(ANSWERS))).astype(np.float32)
+    labels = (logits + random.normal(0, 0.5, logits.shape) > 0).astype(np.float32)
+    guessed = [ANSWERS.index(name) for name in ("around grass", "came road")]
+    labels[:, guessed] = random.random((400, 2)) < 0.2
+    rules = calibrated_rules(logits, labels, np.ones(400, bool))
+    unstated = {name for name, slope in zip(ANSWERS, rules.slopes, strict=True) if not slope}
+    assert unstated == {"around grass"}, "a road that is gone is known, and so is one that came"
+    assert rules.scores["around grass"]["f1"] < training.LEAST_F1 and set(rules.scores) == set(ANSWERS)
 
 
 @pytest.mark.parametrize(
