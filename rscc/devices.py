@@ -34,8 +34,8 @@ def pick_device(name: str, *, hold: bool = True) -> torch.device:
 def fast_bf16(device: torch.device) -> bool:
     """Return whether the hardware computes bfloat16 faster than float32.
 
-    Processors of Intel without AMX have instructions for it, and take half as long again as in float32
-    (measured, docs/performance.md); those of AMD with the same instructions gain.
+    Processors of Intel without AMX have instructions for it and lose by them; those of AMD with the same
+    ones gain (docs/performance.md).
     """
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported()

@@ -109,7 +109,7 @@ def test_a_run_ends_with_a_model_that_tells_facts_where_the_parser_is_there(
         }
     )
 
-    def trained(name: str):
+    def trained(name: str, config=config):
         return train_model(
             config, RunPaths(data=data, output=tmp_path / name), name=name, command="rscc train"
         )
@@ -124,6 +124,9 @@ def test_a_run_ends_with_a_model_that_tells_facts_where_the_parser_is_there(
     monkeypatch.setattr(finishing, "fit_facts", no_parser)
     assert not trained("second").tells_facts
     assert "the model will tell no facts: no parser is installed" in caplog.text
+    caplog.clear()
+    assert not trained("third", replace(config, train=replace(config.train, facts=False))).tells_facts
+    assert not caplog.text, "the parser was not asked"
 
 
 def test_a_run_on_images_reads_the_test_split_never(data, tmp_path) -> None:
