@@ -92,17 +92,22 @@ def test_tasks_of_a_lost_worker_are_done_by_another(cluster, tasks, tmp_path):
 def test_a_model_that_takes_its_workers_down_ends_a_run(cluster, tasks, monkeypatch, threads):
     monkeypatch.setattr(engine_dask, "NOBODY", 2.0)
     address = cluster.scheduler()
-    first = cluster.worker("--no-nanny", threads=threads)
     source = ModelSource("dies", "cpu", load_fake)
+    # A worker may be lost before it was given more than one task, so that two workers may die of other tasks.
+    workers = [cluster.worker("--no-nanny", threads=threads)]
     with (
         pytest.raises(WorkersUnable, match="before they finish anything"),
         DaskEngine(source, address) as engine,
     ):
         for task in tasks(*["plain"] * 12):
             engine.submit(task)
-        first.wait(timeout=LONG)
-        cluster.worker("--no-nanny", threads=threads)
-        until(lambda: any(outcome.state == "done" for outcome in engine.wait(1)))
+
+        def something_is_done() -> bool:
+            if workers[-1].poll() is not None and len(workers) < 4:
+                workers.append(cluster.worker("--no-nanny", threads=threads))
+            return any(outcome.state == "done" for outcome in engine.wait(1))
+
+        until(something_is_done)
 
 
 @pytest.mark.slow
