@@ -15,6 +15,7 @@ from rscc.inference.fact_heads import SURE_ON_MAPS, FactRules
 from rscc.markdown import percent, table, unit
 from rscc.model_folder import ModelCard
 from rscc.models.shared.captioner import ChangeCaptioner
+from rscc.training.facts import LEAST_F1
 from rscc.training.loop import TrainResult
 
 
@@ -231,7 +232,7 @@ def facts_text(rules: FactRules) -> str:
 Sentences are made of facts, each stated from a calibrated probability of {rules.sure[0]:g},
 on maps what came or is gone from {SURE_ON_MAPS:g}. The labels are what at least two references of a
 training pair state. Area under the ROC curve (AUC) and F1 are of changed training pairs, each answered by
-heads that did not learn from its place. What has an F1 below 0.5, of what came and what is gone the better
+heads that did not learn from its place. What has an F1 below {LEAST_F1:g}, of what came and what is gone the better
 one, is never stated.
 
 {table(("fact", "changed pairs", "AUC", "F1"), rows)}
