@@ -227,13 +227,13 @@ FACTS_HEADING = "## Facts"
 def facts_text(rules: FactRules) -> str:
     """Return the section of ``CARD.md`` on the facts that a model tells."""
     rows = [(name, *(f"{value:g}" for value in scores.values())) for name, scores in rules.scores.items()]
-    least = f"{LEAST_F1:g}"
+    f1 = f"{LEAST_F1:g}"
     return f"""{FACTS_HEADING}
 
 Sentences are made of facts, each stated from a calibrated probability of {rules.sure[0]:g},
 on maps what came or is gone from {SURE_ON_MAPS:g}. The labels are what at least two references of a
 training pair state. Area under the ROC curve (AUC) and F1 are of changed training pairs, each answered by
-heads that did not learn from its place. What has an F1 below {least}, of what came and what is gone the better
+heads that did not learn from its place. What has an F1 below {f1}, of what came and what is gone the better
 one, is never stated.
 
 {table(("fact", "changed pairs", "AUC", "F1"), rows)}
