@@ -33,6 +33,8 @@ from rscc.training.objectives import self_critical
 from rscc.training.start import TRUNK_PARTS, RunPaths, Start, load_trunk, open_start, take_start
 from rscc.training.validation import caption_validation, mask_validation
 
+IN_FLOAT32 = "computes in float32: bfloat16 is slower on this machine"
+
 
 def train_model(
     config: Config,
@@ -57,12 +59,14 @@ def train_model(
     if config.data.name not in DATASETS:
         raise ConfigInvalid(f"data.name is {config.data.name!r}; known are {', '.join(DATASETS)}")
     keep_freed_memory()
-    if config.train.bf16 and not fast_bf16(torch.device(device)):
-        report("computes in float32: bfloat16 is slower on this machine")
+    slow = config.train.bf16 and not fast_bf16(torch.device(device))
+    if slow:
         config = replace(config, train=replace(config.train, bf16=False))
     reader = DATASETS[config.data.name]
     if config.train.objective == "language":
         train = reader(paths.data, "train", trust=config.data.trust).records
+        if slow:
+            report(IN_FLOAT32)
         return train_language(
             config, paths, train, name=name, command=command, resume=resume, device=device, report=report
         )
@@ -71,6 +75,8 @@ def train_model(
     start = None if paths.start is None else open_start(paths.start)
     tunes = start is not None and start.whole and not learns_masks_only(config)
     train, val = _read_pairs(config, paths, tunes=tunes, report=report)
+    if slow:
+        report(IN_FLOAT32)
     parts = training_parts(config, train, paths.also, captioned=not learns_masks_only(config))
     train, captions = parts[0], every_caption(parts)
     vocabulary = (Vocabulary.build if start is None else start.words_with)(captions, config.data.min_count)

@@ -61,6 +61,8 @@ SEEN = [
 def changes(shared_data):
     """Return the changes of a pair, found once."""
     captioner = Captioner.load("rscc-medium", device="cpu")
+    # In which the outlines were found that a person saw: in float32 some fields are outlined in part.
+    captioner.bf16 = True
 
     @cache
     def of(name):

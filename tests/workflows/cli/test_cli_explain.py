@@ -48,7 +48,7 @@ def test_a_change_and_its_evidence_as_json(report, rscc_command):
         "kind": "came",
         "name": "road",
         "probability": 0.9526,
-        "least": 0.6,
+        "least": 0.7,
         "stated": False,
     }
 
