@@ -142,9 +142,8 @@ class FactRules:
 
     def on_maps(self) -> FactRules:
         """Return the rules for changes on a map, see :data:`SURE_ON_MAPS`."""
-        changing = (not name.startswith("around ") for name in ANSWERS)
-        sure = zip(self.sure, changing, strict=True)
-        return replace(self, sure=tuple(max(p, SURE_ON_MAPS) if changes else p for p, changes in sure))
+        least = (0.0 if name.startswith("around ") else SURE_ON_MAPS for name in ANSWERS)
+        return replace(self, sure=tuple(map(max, self.sure, least)))
 
     def calibrated(self, logits: np.ndarray) -> np.ndarray:
         """Return the calibrated probability of each answer, of the same shape, (..., len(ANSWERS))."""

@@ -30,6 +30,7 @@ from rscc.inference.fact_heads import (
     FactRules,
     change_cells,
     pooled,
+    region_logits,
 )
 from rscc.inference.facts import FactModel, counted, measurements, stated_logits
 from rscc.models.shared.blocks import enlarge_maps
@@ -185,9 +186,11 @@ def calibrated_rules(logits: np.ndarray, labels: np.ndarray, changed: np.ndarray
             f1 = 2 * (stated & true).sum() / max(1, stated.sum() + true.sum())
             area = area_under_curve(column[changed], true)
             scores[name] = {"pairs": int(true.sum()), "auc": round(area, 4), "f1": round(float(f1), 4)}
-    f1 = [scores[name]["f1"] if name in scores else 0.0 for name in ANSWERS]
-    known = [max(f1[i] for i in _ALIKE.get(number, (number,))) >= LEAST_F1 for number in range(len(ANSWERS))]
-    slopes = tuple(slope if sure else 0.0 for (slope, _), sure in zip(fits, known, strict=True))
+    known = [name in scores and scores[name]["f1"] >= LEAST_F1 for name in ANSWERS]
+    slopes = tuple(
+        slope if any(known[i] for i in _ALIKE.get(number, (number,))) else 0.0
+        for number, (slope, _) in enumerate(fits)
+    )
     return FactRules(slopes, tuple(offset for _, offset in fits), scores=scores)
 
 
@@ -267,7 +270,8 @@ def _fit(whitened: FactHeads, seen: Seen, labels: Tensor, members: np.ndarray, s
             part = torch.from_numpy(shuffled[step * BATCH : (step + 1) * BATCH])
             soft = labels[part] * (1 - SMOOTHING) + SMOOTHING / 2
             positions = _positions(heads, seen, part)
-            loss = F.binary_cross_entropy_with_logits(pooled(positions, _whole(positions)), soft)
+            logits = pooled(positions, torch.ones(positions.shape[:2]))
+            loss = F.binary_cross_entropy_with_logits(logits, soft)
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
@@ -282,12 +286,8 @@ def _answers(heads: FactHeads, seen: Seen, members: np.ndarray) -> tuple[np.ndar
         for part in torch.from_numpy(members).split(64):
             positions = _positions(heads, seen, part)
             side = round(positions.shape[1] ** 0.5)
-            masks = torch.from_numpy(seen.masks[part.numpy()]).float()
-            closer = F.adaptive_avg_pool2d(masks, (side, side)).flatten(1)
-            parts.append([pooled(positions, weights).numpy() for weights in (_whole(positions), closer)])
+            maps = positions.transpose(1, 2).unflatten(2, (side, side))
+            masks = torch.from_numpy(seen.masks[part.numpy()])
+            parts.append([region_logits(maps, region).numpy() for region in (torch.ones_like(masks), masks)])
     whole, changed = (np.concatenate(several) for several in zip(*parts, strict=True))
     return whole, stated_logits(whole, changed)
-
-
-def _whole(positions: Tensor) -> Tensor:
-    return torch.ones(positions.shape[:2])

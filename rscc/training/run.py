@@ -33,8 +33,6 @@ from rscc.training.objectives import self_critical
 from rscc.training.start import TRUNK_PARTS, RunPaths, Start, load_trunk, open_start, take_start
 from rscc.training.validation import caption_validation, mask_validation
 
-IN_FLOAT32 = "computes in float32: bfloat16 is slower on this machine"
-
 
 def train_model(
     config: Config,
@@ -59,14 +57,10 @@ def train_model(
     if config.data.name not in DATASETS:
         raise ConfigInvalid(f"data.name is {config.data.name!r}; known are {', '.join(DATASETS)}")
     keep_freed_memory()
-    slow = config.train.bf16 and not fast_bf16(torch.device(device))
-    if slow:
-        config = replace(config, train=replace(config.train, bf16=False))
     reader = DATASETS[config.data.name]
     if config.train.objective == "language":
         train = reader(paths.data, "train", trust=config.data.trust).records
-        if slow:
-            report(IN_FLOAT32)
+        config = _in_fast_precision(config, device, report)
         return train_language(
             config, paths, train, name=name, command=command, resume=resume, device=device, report=report
         )
@@ -75,8 +69,7 @@ def train_model(
     start = None if paths.start is None else open_start(paths.start)
     tunes = start is not None and start.whole and not learns_masks_only(config)
     train, val = _read_pairs(config, paths, tunes=tunes, report=report)
-    if slow:
-        report(IN_FLOAT32)
+    config = _in_fast_precision(config, device, report)
     parts = training_parts(config, train, paths.also, captioned=not learns_masks_only(config))
     train, captions = parts[0], every_caption(parts)
     vocabulary = (Vocabulary.build if start is None else start.words_with)(captions, config.data.min_count)
@@ -119,6 +112,14 @@ def train_model(
             report(keep_better(made.path, find_model(paths.start), comparison))
             return open_model_folder(made.path)
     return made
+
+
+def _in_fast_precision(config: Config, device: str, report: Report) -> Config:
+    """Return the config, in float32 where bfloat16 is slower, which is reported."""
+    if not config.train.bf16 or fast_bf16(torch.device(device)):
+        return config
+    report("computes in float32: bfloat16 is slower on this machine")
+    return replace(config, train=replace(config.train, bf16=False))
 
 
 def _read_pairs(
