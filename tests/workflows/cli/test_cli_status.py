@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 import threading
@@ -68,7 +69,7 @@ def test_an_archive_at_work(tmp_path, command):
         code, out, err = command(tmp_path)
         assert f"(process {os.getpid()})" in out
         assert "1 running" in out
-        assert "at work  p6 (0 s, attempt 2)" in out
+        assert re.search(r"at work  p6 \(\d+ s, attempt 2\)", out)  # the second may turn meanwhile
         assert "workers  w1 6 (pairs in the last 10 minutes)" in out
     assert (code, err) == (0, "")
 
