@@ -6,14 +6,14 @@ Each field carries what the commands, the run record and the key of an archive n
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 from rscc.config import MOST_BEAMS
 from workflows.dates import parse_date
 from workflows.errors import OptionInvalid
+from workflows.option import Options, Place, option
 
 if TYPE_CHECKING:
     from rscc.model_folder import ModelCard
@@ -68,62 +68,6 @@ IN_DEGREES: dict[str, Any] = {
     "allowed": "west, south, east, north in degrees",
     "is_allowed": lambda box: all(abs(value) <= 360 for value in box),
 }
-
-Place = Literal["settings", "dates", "overlap", "none"]
-"""Entry of an archive's key that holds a field; ``settings`` are the run record's too."""
-
-
-@dataclass(frozen=True)
-class Option:
-    """What a field of the options has besides its value.
-
-    Attributes:
-        help: text of the commands' option; None: no command offers it.
-        place: where the field is written; ``none``: nothing that is found depends on it.
-        flag: the commands' option; empty: the name of the field.
-        metavar: what the help calls the value.
-        allowed: in words, the values that are in range.
-        is_allowed: whether a value, other than None, is one of those.
-    """
-
-    help: str | None = None
-    place: Place = "settings"
-    flag: str = ""
-    metavar: str | None = None
-    allowed: str = ""
-    is_allowed: Callable[[Any], bool] | None = None
-
-
-def option(default: Any, help: str | None = None, **facts: Any) -> Any:
-    """Return a dataclass field; ``facts`` are further attributes of :class:`Option`."""
-    return field(default=default, metadata={"option": Option(help, **facts)})
-
-
-class Options:
-    """What all lists of options have in common: dataclasses whose fields are made by :func:`option`."""
-
-    def __post_init__(self) -> None:
-        for name in self.names():
-            value, facts = getattr(self, name), self.option(name)
-            if value is not None and facts.is_allowed is not None and not facts.is_allowed(value):
-                called = self.flag(name).removeprefix("--")
-                raise OptionInvalid(f"{called} is {str(value)[:60]}; it must be {facts.allowed}")
-
-    @classmethod
-    def names(cls) -> list[str]:
-        """Return the names of all fields."""
-        return [each.name for each in fields(cls)]  # type: ignore[arg-type]
-
-    @classmethod
-    def option(cls, name: str) -> Option:
-        """Return what a field has besides its value."""
-        facts: Option = cls.__dataclass_fields__[name].metadata["option"]  # type: ignore[attr-defined]
-        return facts
-
-    @classmethod
-    def flag(cls, name: str) -> str:
-        """Return how the commands call a field."""
-        return cls.option(name).flag or f"--{name.replace('_', '-')}"
 
 
 @dataclass(frozen=True)
