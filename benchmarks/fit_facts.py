@@ -1,10 +1,11 @@
 """Teaches a model folder to tell facts: heads on its trunk, their calibration, and what people say.
 
-    python benchmarks/fit_facts.py MODEL --data DATA/levir_cc --output FOLDER
+    python benchmarks/fit_facts.py MODEL --data DATA/levir_cc --roads DATA/single_date --output FOLDER
 
-Reads the training pairs alone. The captioner stays as it is. Prints, for
-each fact that there are pairs enough to learn from, how well it is known at places that the heads did not
-learn from (held out in turn): area under the ROC curve and F1 among changed pairs.
+Reads the training pairs alone, and the images with road masks. The captioner stays as it is, and so does
+what is learnt from a folder that is not given. Prints, for each fact that there are pairs enough to learn
+from, how well it is known at places that the heads did not learn from (held out in turn): area under the ROC
+curve and F1 among changed pairs; and how well roads are known on images held out.
 """
 
 from __future__ import annotations
@@ -12,40 +13,54 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from rscc.data.benchmarks.levir_cc import LevirCC
 from rscc.devices import fast_bf16, pick_device
 from rscc.freed_memory import keep_freed_memory
-from rscc.model_folder import find_model, load_model, open_model_folder, save_model_folder
+from rscc.model_folder import find_model, load_facts, load_model, open_model_folder, save_model_folder
 from rscc.training.card import FACTS_HEADING, facts_text
 from rscc.training.facts import fit_facts
+from rscc.training.roads import fit_roads
 
 
 def main(words: Sequence[str] | None = None) -> None:
     """Run the script."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("model", help="name or folder")
-    parser.add_argument("--data", type=Path, required=True, help="folder in LEVIR-CC's layout")
+    parser.add_argument("--data", type=Path, help="folder in LEVIR-CC's layout, to learn facts from")
+    parser.add_argument("--roads", type=Path, help="folder of single dates with road masks")
     parser.add_argument("--output", type=Path, required=True, help="model folder to write")
     parser.add_argument("--version", help="of the new model; default: that of MODEL")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args(words)
     keep_freed_memory()
+    report = partial(print, flush=True)
     folder = open_model_folder(find_model(options.model), check_hashes=True)
     model = load_model(folder)
-    facts = fit_facts(
-        model,
-        LevirCC(options.data, "train").records,
-        size=folder.card.tile_size,
-        threshold=folder.card.threshold,
-        bf16=fast_bf16(pick_device("cpu")),
-        seed=options.seed,
-        report=lambda line: print(line, flush=True),
-    )
+    facts = load_facts(folder)
+    size, seed = folder.card.tile_size, options.seed
+    if options.data is not None:
+        facts = fit_facts(
+            model,
+            LevirCC(options.data, "train").records,
+            size=size,
+            threshold=folder.card.threshold,
+            bf16=fast_bf16(pick_device("cpu")),
+            seed=seed,
+            report=report,
+        )
     if facts is None:
-        raise SystemExit(f"{options.data}: too few changed pairs with captions to learn facts from")
-    told = facts_text(facts.rules)
+        raise SystemExit(
+            f"{options.data or options.model}: no facts, and too few changed pairs to learn them from"
+        )
+    if options.roads is not None:
+        gsd = folder.card.gsd
+        facts = replace(
+            facts, roads=fit_roads(model, options.roads, size=size, gsd=gsd, seed=seed, report=report)
+        )
+    told = facts_text(facts)
     print(told)
     card = replace(folder.card, version=options.version or folder.card.version)
     text = (folder.path / "CARD.md").read_text(encoding="utf-8").partition(f"\n{FACTS_HEADING}\n")[0]

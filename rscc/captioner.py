@@ -15,6 +15,7 @@ from rscc.inference.calibration import FlagCalibration, changed_probability
 from rscc.inference.explanations import Explanation, explain_features
 from rscc.inference.fact_heads import region_logits
 from rscc.inference.localisers import ChangeHeadLocaliser, Localiser, build_localiser
+from rscc.inference.roads import picture_roads
 from rscc.model_folder import (
     DEFAULT_MODEL,
     ModelCard,
@@ -65,7 +66,8 @@ class Captioner:
         self.bf16 = fast_bf16(self.device)
         self.facts = load_facts(folder) if ground else None
         if self.facts is not None:
-            self.facts.heads.to(self.device)
+            for module in filter(None, (self.facts.heads, self.facts.roads)):
+                module.to(self.device)
 
     @classmethod
     def load(
@@ -106,14 +108,17 @@ class Captioner:
 
         Returns:
             (B, H, W) float32 in 0..1, and the heads' logits (B, len(ANSWERS), h, w) float16 on the grid of
-            the trunk's last map; :mod:`rscc.inference.fact_heads` says how those of a region are one.
+            the trunk's last map; :mod:`rscc.inference.fact_heads` says how those of a region are one. Where
+            the model tells roads, those of :mod:`rscc.inference.roads` follow, CHANNELS of them.
         """
         assert self.facts is not None, "the model tells no facts"
         with self._inference():
             maps, probability = self._maps(before, after)
             change = torch.from_numpy(probability).to(self.device)
-            answers = self._answers(maps, change).half()
-        return probability, answers.cpu().numpy()
+            answers, roads = self._answers(maps, change), self._roads(maps)
+        if roads is not None:
+            answers = torch.cat([answers, roads], 1)
+        return probability, answers.half().cpu().numpy()
 
     def predict_change(self, before: np.ndarray, after: np.ndarray) -> ChangePrediction:
         """Find changed pixels.
@@ -258,6 +263,16 @@ class Captioner:
         self._check_finite(answers)
         return answers
 
+    def _roads(self, maps: Maps) -> torch.Tensor | None:
+        """Return the logits of roads, see :meth:`rscc.inference.roads.RoadHead.maps`; None without a head."""
+        assert self.facts is not None, "the model tells no facts"
+        if self.facts.roads is None:
+            return None
+        with torch.autocast(self.device.type, enabled=False):
+            logits = self.facts.roads.maps(maps[0].float(), maps[1].float())
+        self._check_finite(logits)
+        return logits
+
     def _ground(
         self, features: DifferenceFeatures, prediction: ChangePrediction, assume_changed: bool
     ) -> list[Caption]:
@@ -265,7 +280,7 @@ class Captioner:
         assert self.facts is not None, "the model tells no facts"
         change = torch.from_numpy(prediction.change_probability).to(self.device)
         maps = (features.pair.maps_before, features.pair.maps_after)
-        answers = self._answers(maps, change)
+        answers, roads = self._answers(maps, change), self._roads(maps)
         regions = (torch.ones_like(change), change >= self.card.threshold)
         logits, closer = (region_logits(answers, region).cpu().numpy() for region in regions)
         captions: list[Caption] = []
@@ -275,7 +290,10 @@ class Captioner:
                 continue
             mask = prediction.change_probability[number] >= self.card.threshold
             certain = 1.0 if assume_changed else probability
-            captions.append(self.facts.picture_caption(logits[number], closer[number], mask, certain))
+            near = None
+            if roads is not None:
+                near = picture_roads(roads[number].cpu().numpy(), self.card.gsd * change.shape[-1])
+            captions.append(self.facts.picture_caption(logits[number], closer[number], mask, certain, near))
         return captions
 
     def _say(

@@ -15,7 +15,7 @@ so that heads learnt from what people say of whole pairs answer for an outline o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -155,18 +155,19 @@ class FactRules:
         answers = dict(zip(ANSWERS, self.calibrated(logits).tolist(), strict=True))
         return answers | _either(answers) if known else answers
 
-    def facts(self, logits: np.ndarray, *, known: bool = False) -> ChangeFacts:
+    def facts(self, logits: np.ndarray, *, known: bool = False, absent: Collection[str] = ()) -> ChangeFacts:
         """Return what is sure of a change; counts and places are the caller's to add.
 
         Args:
             logits: (len(ANSWERS),), of the region.
             known: something changed for certain, as in an outline of the change head.
+            absent: answers that are not so, whatever their probability.
         """
         values = self.probabilities(logits, known=known)
         sure = {
             name: value
             for (name, value), least, slope in zip(values.items(), self.sure, self.slopes, strict=True)
-            if slope and value >= least
+            if slope and value >= least and name not in absent
         }
         came, gone, around = (_of(sure, kind) for kind in ("came", "gone", "around"))
         before = {name: around[name] for name in COVERS if name in around and name not in came}

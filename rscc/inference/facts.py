@@ -17,6 +17,7 @@ from scipy import ndimage
 from rscc.files import parsed_json
 from rscc.inference.fact_heads import ANSWERS, FactHeads, FactRules
 from rscc.inference.objects import parted
+from rscc.inference.roads import RoadEvidence, RoadHead
 from rscc.stored_weights import built_for, stored_elements
 from rscc.structures import Caption
 from rscc.text.cover_sentences import cover_sentences
@@ -42,23 +43,33 @@ class FactModel:
         heads: on the captioner's trunk.
         rules: from logits to facts.
         phrasing: what people would say; None leaves the order of the grammar.
+        roads: on the same trunk; no road is stated that it does not find. None where there was nothing to
+            learn it from: then the heads alone decide.
     """
 
     heads: FactHeads
     rules: FactRules
     phrasing: Phrasing | None = None
+    roads: RoadHead | None = None
 
     def picture_caption(
-        self, logits: np.ndarray, closer: np.ndarray, mask: np.ndarray, probability: float
+        self,
+        logits: np.ndarray,
+        closer: np.ndarray,
+        mask: np.ndarray,
+        probability: float,
+        roads: RoadEvidence | None = None,
     ) -> GroundedCaption:
         """Return the caption of a pair that changed with ``probability``.
 
         Args:
             logits, closer: (len(ANSWERS),), see :func:`stated_logits`.
             mask: (H, W) bool, the changed pixels.
+            roads: that are found in the picture; None where the model finds none by itself.
         """
+        absent = () if roads is None else roads.absent
         outlines, count = counted(mask)
-        facts = self.rules.facts(stated_logits(logits, closer), known=True)
+        facts = self.rules.facts(stated_logits(logits, closer), known=True, absent=absent)
         built = "building" in facts.came or "building" in facts.gone
         facts = replace(facts, count=max(1, count) if built else None, place=picture_place(outlines))
         prefer = None
@@ -84,6 +95,9 @@ class FactModel:
                 state[f"phrasing.{name}"] = torch.from_numpy(getattr(self.phrasing, name)).float()
             state["phrasing.weights"] = state["phrasing.weights"].half()
             content["phrasing"] = {"rarity": self.phrasing.rarity, "unseen": self.phrasing.unseen}
+        if self.roads is not None:
+            state |= {f"roads.{name}": value.contiguous() for name, value in self.roads.state_dict().items()}
+            content["roads"] = self.roads.stored
         save_weights(state, folder / WEIGHTS)
         (folder / RULES).write_text(json.dumps(content) + "\n", encoding="utf-8")
 
@@ -102,7 +116,10 @@ class FactModel:
         state = load_weights(folder / WEIGHTS)
         with built_for(stored_elements(folder / WEIGHTS)):
             heads = FactHeads(**content["sizes"])
+            roads = RoadHead(**content["roads"]) if content.get("roads") else None
         heads.load_state_dict(_part(state, "heads."))
+        if roads is not None:
+            roads.load_state_dict(_part(state, "roads."))
         stored = content["rules"]
         slopes, offsets, sure = (tuple(map(float, stored[name])) for name in ("slopes", "offsets", "sure"))
         rules = FactRules(slopes, offsets, sure, stored["scores"])
@@ -117,7 +134,7 @@ class FactModel:
             phrasing = Phrasing(rarity, float(content["phrasing"]["unseen"]), **arrays)
             if arrays["weights"].shape != (len(arrays["mean"]) + 1, len(phrasing.rarity)):
                 raise ValueError(f"{WEIGHTS}: the phrasing does not fit {RULES}")
-        return cls(heads.eval(), rules, phrasing)
+        return cls(heads.eval(), rules, phrasing, None if roads is None else roads.eval())
 
 
 @dataclass(frozen=True)

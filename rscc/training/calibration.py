@@ -308,3 +308,10 @@ def _brier(probabilities: np.ndarray, truth: np.ndarray) -> float:
 
 def _too_few(truth: np.ndarray) -> bool:
     return min(int(truth.sum()), int((~truth).sum())) < FEWEST
+
+
+def area_under_curve(scores: np.ndarray, true: np.ndarray) -> float:
+    """Return the area under the ROC curve, 0..1; 0.5 where one of both kinds is missing."""
+    from sklearn.metrics import roc_auc_score
+
+    return float(roc_auc_score(true, scores)) if true.any() and not true.all() else 0.5

@@ -11,7 +11,9 @@ import torch
 
 from rscc.config import SENTENCES, Config
 from rscc.inference.calibration import Calibration, FlagCalibration, Reliability, ScoreCalibration
-from rscc.inference.fact_heads import SURE_ON_MAPS, FactRules
+from rscc.inference.fact_heads import SURE_ON_MAPS
+from rscc.inference.facts import FactModel
+from rscc.inference.roads import BESIDE, NEW, NEW_METRES
 from rscc.markdown import percent, table, unit
 from rscc.model_folder import ModelCard
 from rscc.models.shared.captioner import ChangeCaptioner
@@ -224,8 +226,15 @@ def _reliability_table(bins: Reliability, predicted: str, observed: str) -> str:
 FACTS_HEADING = "## Facts"
 
 
-def facts_text(rules: FactRules) -> str:
+def facts_text(facts: FactModel) -> str:
     """Return the section of ``CARD.md`` on the facts that a model tells."""
+    rules, roads = facts.rules, ""
+    if facts.roads is not None:
+        roads = f"""
+A road is stated only where one is found: from a probability of {BESIDE:g}, a new one from {NEW:g} along
+{NEW_METRES:g} m. Road masks of single dates taught this; on images held out, positions with road are told
+from others with an AUC of {facts.roads.stored["area"]:g}.
+"""
     rows = [(name, *(f"{value:g}" for value in scores.values())) for name, scores in rules.scores.items()]
     f1 = f"{LEAST_F1:g}"
     return f"""{FACTS_HEADING}
@@ -237,4 +246,4 @@ heads that did not learn from its place. What has an F1 below {f1}, of what came
 one, is never stated.
 
 {table(("fact", "changed pairs", "AUC", "F1"), rows)}
-"""
+{roads}"""

@@ -39,7 +39,7 @@ from rscc.text.object_classes import named_objects
 from rscc.text.phrasing import fit_phrasing
 from rscc.text.sentences import grammar_words
 from rscc.text.statements import agreed, read_statement
-from rscc.training.calibration import fit_logistic
+from rscc.training.calibration import area_under_curve, fit_logistic
 from rscc.training.validation import encoded_batches
 
 FOLDS, EPOCHS, BATCH = 3, 36, 32
@@ -128,7 +128,8 @@ def fit_facts(
             return start
     measured = np.stack([measurements(logits[i], *counted(seen.masks[i])) for i in np.flatnonzero(changed)])
     phrasing = fit_phrasing(measured, [records[i].captions for i in np.flatnonzero(changed)], grammar_words())
-    return FactModel(_fit(heads, seen, labels, everything, seed), rules, phrasing)
+    roads = None if start is None else start.roads
+    return FactModel(_fit(heads, seen, labels, everything, seed), rules, phrasing, roads)
 
 
 def errors(rules: FactRules, logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -192,13 +193,6 @@ def calibrated_rules(logits: np.ndarray, labels: np.ndarray, changed: np.ndarray
         for number, (slope, _) in enumerate(fits)
     )
     return FactRules(slopes, tuple(offset for _, offset in fits), scores=scores)
-
-
-def area_under_curve(scores: np.ndarray, true: np.ndarray) -> float:
-    """Return the area under the ROC curve, 0..1; 0.5 where one of both kinds is missing."""
-    from sklearn.metrics import roc_auc_score
-
-    return float(roc_auc_score(true, scores)) if true.any() and not true.all() else 0.5
 
 
 def _maps(

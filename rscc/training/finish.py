@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,6 +33,7 @@ from rscc.training.card import card_text, facts_text, make_card
 from rscc.training.facts import fit_facts
 from rscc.training.loop import TrainResult
 from rscc.training.no_change import learns_the_flag, no_change_prefixes, no_change_runs
+from rscc.training.roads import fit_roads
 from rscc.training.validation import MaskCurve, mask_curve
 
 _log = logging.getLogger(__name__)
@@ -117,6 +118,8 @@ def finish(
         size, bf16 = config.data.size, config.train.bf16
         try:
             facts = fit_facts(model, captions, size=size, threshold=threshold, bf16=bf16, start=facts)
+            if facts is not None and paths.roads is not None:
+                facts = replace(facts, roads=fit_roads(model, paths.roads, size=size, gsd=card.gsd))
         except (ExtraNotInstalled, WeightsNotFound) as error:
             kept = "keep the facts of the start" if facts else "tell no facts"
             _log.warning("the model will %s: %s", kept, error)
@@ -124,7 +127,7 @@ def finish(
         paths.output / "model",
         model,
         card=card,
-        card_text=card_text(card, config) + ("" if facts is None else f"\n{facts_text(facts.rules)}"),
+        card_text=card_text(card, config) + ("" if facts is None else f"\n{facts_text(facts)}"),
         no_change_prefixes=prefixes,
         no_change_runs=runs,
         facts=facts,

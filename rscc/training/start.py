@@ -35,6 +35,8 @@ class RunPaths:
             ``trunk`` is given, that one's trunk and change head win.
         corpus: file of captions without images, for ``train.objective = "language"``.
         also: further folders in the layout of ``data.name``, whose train split joins the training pairs.
+        roads: folder of single dates with road masks, see :func:`rscc.training.roads.fit_roads`; None: a
+            model that tells facts keeps the roads of its start, if it has any.
     """
 
     data: Path
@@ -46,6 +48,7 @@ class RunPaths:
     start: str | None = None
     corpus: Path | None = None
     also: tuple[Path, ...] = ()
+    roads: Path | None = None
 
 
 TRUNK_PARTS = ("backbone.", "change_head.")

@@ -13,6 +13,7 @@ from rscc.captioner import Captioner
 from rscc.errors import DeviceUnavailable, ModelFolderInvalid, ModelNotFound
 from rscc.inference.fact_heads import ANSWERS, region_logits
 from rscc.inference.facts import GroundedCaption
+from rscc.inference.roads import CHANNELS, RoadHead
 from rscc.model_folder import available_models, find_model, open_model_folder
 from rscc.structures import NO_CHANGE_CAPTION, Caption
 from rscc.text.statements import read_statement
@@ -307,9 +308,9 @@ def test_facts_are_told_of_pairs_and_pixels_at_the_thresholds_themselves(grounde
     peak, probability = float(found.change_probability.max()), float(found.changed_probability[0])
     asked, own = [], type(grounded.facts).picture_caption
 
-    def picture_caption(self, logits, closer, mask, certain):
+    def picture_caption(self, logits, closer, mask, *others):
         asked.append((closer, mask))
-        return own(self, logits, closer, mask, certain)
+        return own(self, logits, closer, mask, *others)
 
     monkeypatch.setattr(type(grounded.facts), "picture_caption", picture_caption)
     grounded.card = replace(grounded.card, threshold=peak)
@@ -321,6 +322,30 @@ def test_facts_are_told_of_pairs_and_pixels_at_the_thresholds_themselves(grounde
     np.testing.assert_allclose(closer, region, atol=1e-3)
     above = float(np.nextafter(np.float32(probability), np.float32(1)))
     assert not with_threshold(grounded, above).caption(before, after)[0].changed
+
+
+@pytest.mark.parametrize(("bias", "beside"), [(5.0, True), (-5.0, False)])
+def test_no_road_is_stated_that_is_not_found(tmp_path, bias, beside) -> None:
+    head = RoadHead(channels=12)
+    with torch.no_grad():
+        head.layers[-1].weight.zero_()
+        head.layers[-1].bias.fill_(bias)
+    asked = ("came building", "came road", "around road")
+    slopes = tuple(float(name in asked) for name in ANSWERS)
+    plain = tiny_facts(slopes=slopes, offsets=(30.0,) * len(ANSWERS))  # all that is asked is certain
+    before, after = random_arrays(1)
+    for roads in (None, head):
+        folder = saved(
+            tmp_path / str(roads is None), changed_threshold=0.0, facts=replace(plain, roads=roads)
+        )
+        captioner = Captioner.load(folder.path, device="cpu")
+        (caption,) = captioner.caption(before, after)
+        assert isinstance(caption, GroundedCaption)
+        named = "road" in caption.facts.came, "road" in caption.facts.beside
+        assert named == ((True, False) if roads is None else (False, beside))
+        _, answers = captioner.survey(before, after)
+        assert answers.shape[1] == len(ANSWERS) + (0 if roads is None else CHANNELS)
+    np.testing.assert_allclose(answers[:, len(ANSWERS) :], bias, atol=1e-2)
 
 
 def test_regions_are_measured_apart(grounded) -> None:

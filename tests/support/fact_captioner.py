@@ -20,15 +20,16 @@ class FactCaptioner(BrightnessCaptioner):
     """Answers alike everywhere; ``surveyed`` counts the tiles whose facts it was asked for.
 
     Whether a road is around is told by the brightness after of a position, 0..255, over 100. What is known of
-    water is too little to be stated.
+    water is too little to be stated. With ``roads``, (before, after), those are the logits of a road on each
+    date, in every position.
     """
 
-    def __init__(self, **values):
+    def __init__(self, *, roads: tuple[float, float] | None = None, **values):
         super().__init__(**values)
         slopes = [0.0 if answer == "around water" else 1.0 for answer in ANSWERS]
         sure = [0.9 if answer == "around trees" else 0.6 for answer in ANSWERS]
         rules = FactRules(tuple(slopes), (0.0,) * len(ANSWERS), tuple(sure))
-        self.facts = SimpleNamespace(rules=rules)
+        self.facts = SimpleNamespace(rules=rules, roads=roads)
         self.surveyed = 0
 
     def caption(self, *dates: np.ndarray, ground: bool = True, **options) -> list[Caption]:
@@ -43,4 +44,9 @@ class FactCaptioner(BrightnessCaptioner):
             logits[:, ANSWERS.index(answer)] = logit
         cells = after.mean(1).reshape(count, height // CELL, CELL, width // CELL, CELL).mean((2, 4))
         logits[:, ANSWERS.index("around road")] = cells / 100
+        if self.facts.roads is not None:
+            found = np.zeros((count, 2, *logits.shape[2:]), np.float16) + np.reshape(
+                self.facts.roads, (2, 1, 1)
+            )
+            logits = np.concatenate([logits, found.astype(np.float16)], 1)
         return self.search(before, after), logits

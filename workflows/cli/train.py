@@ -42,6 +42,10 @@ def train(
             help="Further captioned pairs, laid out like the data, to learn from too; repeatable.",
         ),
     ] = None,
+    roads: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Images with road masks: no road is stated that is not found."),
+    ] = None,
     trunk: Annotated[
         str | None, typer.Option(help="Model whose trunk and change head are the start.")
     ] = None,
@@ -102,6 +106,7 @@ def train(
                 start=start,
                 corpus=corpus,
                 also=tuple(also or ()),
+                roads=roads,
             ),
             name=name or output.resolve().name,
             command=shlex.join(["rscc", *sys.argv[1:]]),

@@ -9,7 +9,13 @@ from workflows.texts import shown_lines
 
 INDENT = 14
 _UNKNOWN = "not known"
-_KINDS = {"came": "came", "gone": "is gone", "around": "stands there"}
+_KINDS = {
+    "came": "came",
+    "gone": "is gone",
+    "around": "stands there",
+    "near": "is near",
+    "new near": "is new near",
+}
 
 
 def event_text(facts: Mapping[str, Any]) -> str:

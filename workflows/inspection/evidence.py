@@ -9,13 +9,14 @@ from tiling import NoOverlap, ScenePair, locate
 from workflows.inspection.event import ReportedEvent
 from workflows.options import ServerOptions
 from workflows.scene.crops import clipped
-from workflows.scene.facts import fact_logits
+from workflows.scene.facts import fact_logits, roads_near
 from workflows.scene.pixels import in_pixels
 from workflows.scene.run import SceneRun
 from workflows.texts import shown
 
 if TYPE_CHECKING:
     from rscc.captioner import Captioner
+    from rscc.inference.roads import RoadEvidence
     from rscc.model_folder import ModelCard
 
 
@@ -24,7 +25,8 @@ class Answer:
     """What the heads say to one question.
 
     Attributes:
-        kind: ``came``, ``gone`` or ``around`` (it stands there, whether or not it changed).
+        kind: ``came``, ``gone`` or ``around`` (it stands there, whether or not it changed); ``near`` and
+            ``new near`` of what is found beside the change, without which it is not stated.
         name: the object class.
         probability: calibrated, 0..1, given that something changed.
         least: the probability from which it is stated; None where it is never stated, since there was too
@@ -130,6 +132,7 @@ def explain_event(
                 f"and {names[1]} both show; give BEFORE and AFTER of this report"
             )
         logits = fact_logits(run, [outline], in_pixels(event.others(), run.pair))[0]
+        (roads,) = roads_near(run, [outline])
         warnings = (*_other_model(event, card), *_other_grid(event, run.pair))
     rules = facts.rules.on_maps()
     values = rules.probabilities(logits, known=True)
@@ -137,7 +140,19 @@ def explain_event(
     answers = tuple(
         _answer(event, answer, value, least if slope else None) for (answer, value), least, slope in learnt
     )
+    if roads is not None:
+        answers += _found_roads(event, roads)
     return ExplainedEvent(event, names, answers, None, f"{card.name} {card.version}", warnings)
+
+
+def _found_roads(event: ReportedEvent, roads: RoadEvidence) -> tuple[Answer, Answer]:
+    from rscc.inference.roads import BESIDE, NEW
+
+    stated = "road" in event.change.came
+    return (
+        Answer("near", "road", roads.standing, BESIDE, None),
+        Answer("new near", "road", roads.new, NEW, stated),
+    )
 
 
 def _answer(event: ReportedEvent, answer: str, value: float, least: float | None) -> Answer:

@@ -7,14 +7,15 @@ positions (:mod:`rscc.inference.fact_heads`). So what the search computed of a t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import ndimage
-from scipy.special import logsumexp
+from scipy.special import expit, logsumexp
 from shapely.geometry import MultiPolygon
 
 from tiling import TileGrid, Window
@@ -31,7 +32,11 @@ from workflows.scene.opening import tile_grid
 
 if TYPE_CHECKING:
     from rscc.inference.facts import GroundedCaption
+    from rscc.inference.roads import RoadEvidence
     from tiling.grid import Axis
+
+ROAD_REACH = 50.0
+"""Pixels around a change in which roads are looked for: across a front garden, 25 m at 0.5 m a pixel."""
 
 # First and last pixel (exclusive) of a tile along an axis, and of the pixels that it answers for.
 Span = tuple[int, int, int, int]
@@ -46,13 +51,14 @@ def describe_by_facts(
     """
     from rscc.inference.facts import map_caption
 
-    answers = fact_logits(run, [event.outline for event in events], [event.outline for event in others])
+    outlines = [event.outline for event in events]
+    answers = fact_logits(run, outlines, [event.outline for event in others])
     rules = run.captioner.facts.rules.on_maps()  # type: ignore[union-attr]
     captions = []
-    for event, logits in zip(events, answers, strict=True):
+    for event, logits, roads in zip(events, answers, roads_near(run, outlines), strict=True):
         place = compass_words(event.geometry, run.ground)
         facts = replace(
-            rules.facts(logits, known=True),
+            rules.facts(logits, known=True, absent=() if roads is None else roads.absent),
             count=event.count,
             place=tuple(place.split("-")) if place else (),
             large=event.median_m2 >= LARGE_BUILDING,
@@ -69,17 +75,60 @@ def fact_logits(
     What is asked about is the outlines and their surroundings, without those of other changes. A change that
     no tile sees whole is seen in several, whose positions are one bag.
     """
+    from rscc.inference.fact_heads import ANSWERS
+
     neighbours = Neighbours([*outlines, *others])
     grid = tile_grid(run.pair, run.card, run.options)
     views = [list(views_of(grid, outline)) for outline in outlines]
-    _complete(run, sorted({tile for each in views for tile, _ in each}, key=_place), grid)
+    _complete(run, _tiles_of(views), grid)
     answers = []
     for number, parts in enumerate(views):
-        bags = [_bag(run.fact_maps[tile], tile, part, neighbours, number) for tile, part in parts]  # type: ignore[index]
+        asked = partial(region_of, neighbours, number)
+        bags = [_bag(run.fact_maps[tile][: len(ANSWERS)], tile, part, asked) for tile, part in parts]  # type: ignore[index]
         logits, weights = (np.concatenate(each, -1) for each in zip(*bags, strict=True))
         answers.append(logsumexp(logits, axis=1, b=weights) - np.log(weights.sum()))
         tell(run.progress, "captions", number + 1, len(outlines))
     return answers
+
+
+def roads_near(run: OpenRun, outlines: Sequence[MultiPolygon]) -> list[RoadEvidence | None]:
+    """Return what is known of roads within :data:`ROAD_REACH` of changes; None where the model tells none.
+
+    The tiles are those that tell the facts, so no other is looked at: what one of them does not see of the
+    surroundings of a change is left out.
+    """
+    from rscc.inference.fact_heads import ANSWERS
+    from rscc.inference.roads import new_roads, road_evidence
+
+    if run.captioner.facts.roads is None:  # type: ignore[union-attr]
+        return [None] * len(outlines)
+    grid = tile_grid(run.pair, run.card, run.options)
+    views = [list(views_of(grid, outline)) for outline in outlines]
+    _complete(run, _tiles_of(views), grid)
+    maps = {}
+    for tile in _tiles_of(views):
+        logits = run.fact_maps[tile][len(ANSWERS) :]  # type: ignore[index]
+        maps[tile] = np.stack([expit(logits[1].astype(np.float32)), new_roads(logits)])
+    alone = Neighbours(outlines)
+    found: list[RoadEvidence | None] = []
+    for number, (outline, parts) in enumerate(zip(outlines, views, strict=True)):
+        tile, _ = parts[0]
+        if len(parts) == 1:
+            parts = [(tile, _around(grid, outline, ROAD_REACH).intersection(tile))]
+        bags = [_bag(maps[tile], tile, part, partial(_near, alone, number)) for tile, part in parts]
+        probabilities, weights = (np.concatenate(each, -1) for each in zip(*bags, strict=True))
+        metres = tile.width / maps[tile].shape[-1] * run.pair.grid.gsd
+        standing, new = probabilities[:, weights > 0]
+        found.append(road_evidence(standing, new, metres))
+    return found
+
+
+def _around(grid: TileGrid, outline: MultiPolygon, reach: float) -> Window:
+    """Return the pixels of a change and as far around it as ``reach``."""
+    left, top, right, bottom = outline.bounds
+    low = max(0, math.floor(left - reach)), max(0, math.floor(top - reach))
+    high = min(grid.width, math.ceil(right + reach)), min(grid.height, math.ceil(bottom + reach))
+    return Window(*low, high[0] - low[0], high[1] - low[1])
 
 
 def views_of(grid: TileGrid, outline: MultiPolygon) -> Iterator[tuple[Window, Window]]:
@@ -87,14 +136,9 @@ def views_of(grid: TileGrid, outline: MultiPolygon) -> Iterator[tuple[Window, Wi
 
     The pixels are those of the change and its surroundings, each of them once.
     """
-    left, top, right, bottom = outline.bounds
-    low = max(0, math.floor(left - SURROUNDINGS)), max(0, math.floor(top - SURROUNDINGS))
-    high = (
-        min(grid.width, math.ceil(right + SURROUNDINGS)),
-        min(grid.height, math.ceil(bottom + SURROUNDINGS)),
-    )
-    for above, below, first_row, last_row in _spans(grid.rows, low[1], high[1]):
-        for start, stop, first, last in _spans(grid.columns, low[0], high[0]):
+    asked = _around(grid, outline, SURROUNDINGS)
+    for above, below, first_row, last_row in _spans(grid.rows, asked.row_off, asked.row_end):
+        for start, stop, first, last in _spans(grid.columns, asked.col_off, asked.col_end):
             yield (
                 Window(start, above, stop - start, below - above),
                 Window(first, first_row, last - first, last_row - first_row),
@@ -129,10 +173,13 @@ def _complete(run: OpenRun, tiles: Sequence[Window], grid: TileGrid) -> None:
 
 
 def _bag(
-    logits: np.ndarray, tile: Window, part: Window, neighbours: Neighbours, event: int
+    maps: np.ndarray, tile: Window, part: Window, region: Callable[[Window], np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the positions of a part of a tile: logits (answers, n), and how much of each is asked about."""
-    cell = tile.width // logits.shape[-1]
+    """Return the positions of a part of a tile: maps (answers, n), and how much of each is asked about.
+
+    ``region`` returns which pixels of a window are, (h, w) bool.
+    """
+    cell = tile.width // maps.shape[-1]
     rows, cols = part.slices(tile)
     rows, cols = (slice(one.start // cell, -(-one.stop // cell)) for one in (rows, cols))
     height, width = rows.stop - rows.start, cols.stop - cols.start
@@ -141,9 +188,9 @@ def _bag(
     )
     asked = np.zeros((block.height, block.width), np.float32)
     inside = part.slices(block)
-    asked[inside] = region_of(neighbours, event, block)[inside]
+    asked[inside] = region(block)[inside]
     weights = asked.reshape(height, cell, width, cell).mean((1, 3))
-    return logits[:, rows, cols].reshape(len(logits), -1).astype(np.float64), weights.ravel()
+    return maps[:, rows, cols].reshape(len(maps), -1).astype(np.float64), weights.ravel()
 
 
 def region_of(neighbours: Neighbours, event: int, window: Window) -> np.ndarray:
@@ -151,6 +198,17 @@ def region_of(neighbours: Neighbours, event: int, window: Window) -> np.ndarray:
     own, others = neighbours.masks(event, window)
     near: np.ndarray = ndimage.distance_transform_edt(~own) <= SURROUNDINGS
     return near & ~others if own.any() else own
+
+
+def _near(outlines: Neighbours, event: int, window: Window) -> np.ndarray:
+    """Return the pixels (h, w) bool of a window within :data:`ROAD_REACH` of an event."""
+    own, _ = outlines.masks(event, window)
+    near: np.ndarray = ndimage.distance_transform_edt(~own) <= ROAD_REACH
+    return near if own.any() else own
+
+
+def _tiles_of(views: Sequence[Sequence[tuple[Window, Window]]]) -> list[Window]:
+    return sorted({tile for each in views for tile, _ in each}, key=_place)
 
 
 def _place(window: Window) -> tuple[int, int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from rscc.data.benchmarks.change_masks import ChangeMasks
 from rscc.data.benchmarks.levir_cc import LevirCC
 from rscc.data.pairs import PairRecord
+from rscc.data.single_dates import read_index, read_single_date
 from rscc.errors import DatasetLayoutInvalid
 
 FINEST, COARSEST = 0.25, 0.6
@@ -52,7 +52,7 @@ class Sources:
         self.captioned: list[PairRecord] = LevirCC(data, "train").records
         self.pairs, self._tinted = ([], frozenset()) if masks is None else _read_pairs(masks, mask_datasets)
         self._natural = [record for record in self.pairs if self.natural(record)]
-        rows = [] if single_date is None else _read_single_date(single_date)
+        rows = [] if single_date is None else read_single_date(single_date)
         self.roads = [(path, gsd) for path, kind, gsd in rows if kind != "building"]
         self.buildings = [(path, gsd) for path, kind, gsd in rows if kind == "building"]
 
@@ -102,7 +102,7 @@ def _read_pairs(root: Path, datasets: tuple[str, ...]) -> tuple[list[PairRecord]
     """Return training pairs of about 0.5 m, and the names of those whose colours were changed."""
     records = {record.id: record for record in ChangeMasks(root, datasets=datasets).records}
     native, tinted = [], set()
-    for row in _read_index(root):
+    for row in read_index(root):
         record = records.get(row.get("file", ""))
         if record is None or row.get("split", "train") != "train":
             continue
@@ -116,23 +116,3 @@ def _read_pairs(root: Path, datasets: tuple[str, ...]) -> tuple[list[PairRecord]
             "another collection with --mask-dataset"
         )
     return native, frozenset(tinted)
-
-
-def _read_single_date(root: Path) -> list[tuple[Path, str, float]]:
-    """Return (image, class, metres per pixel) of every row."""
-    try:
-        return [
-            (root / "image" / row["file"], row["class"], float(row["gsd_m"])) for row in _read_index(root)
-        ]
-    except (KeyError, ValueError, TypeError) as error:
-        raise DatasetLayoutInvalid(
-            f"{root / 'index.csv'}: a row lacks a column or a number ({error})"
-        ) from error
-
-
-def _read_index(root: Path) -> list[dict[str, str]]:
-    index = root / "index.csv"
-    if not index.is_file():
-        raise DatasetLayoutInvalid(f"{root}: no index.csv there; give the folder that holds it")
-    with index.open(newline="", encoding="utf-8") as file:
-        return [{key: value or "" for key, value in row.items() if key} for row in csv.DictReader(file)]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from fact_captioner import FactCaptioner
 from fakes import BrightnessCaptioner
 from scene_pairs import make_pair
 
+from rscc.inference.roads import BESIDE, NEW
 from tiling import LocationUnsupported, NoOverlap, SceneNotFound
 from workflows.errors import OptionInvalid, ReportInvalid
 from workflows.inspection import event as reading
@@ -250,6 +252,22 @@ def test_every_answer_is_shown_with_what_it_takes_to_be_stated(report):
     assert (answers["around trees"].least, answers["around trees"].stated) == (0.9, False)
     assert answers["around water"].least is None and answers["around road"].stated is None
     assert explained.model == "brightness 1.2.3" and explained.reason is None and explained.warnings == ()
+
+
+def test_the_roads_near_a_change_are_shown_with_what_it_takes_to_be_stated(report):
+    set_attributes(report, 1, came=["road", "building"])
+    explained = explain_event(read_event(report, 1), FactCaptioner(roads=(-4.0, 1.0)))
+    near, new = explained.answers[-2:]
+    assert [(one.kind, one.name, one.stated) for one in (near, new)] == [
+        ("near", "road", None),
+        ("new near", "road", True),
+    ]
+    assert (near.least, new.least) == (BESIDE, NEW)
+    assert near.probability == pytest.approx(1 / (1 + np.exp(-1)), abs=1e-3)
+    assert near.probability > new.probability > near.probability * 0.95
+    text = event_text(explained.as_dict())
+    assert re.search(r"^is near +road +0\.73 +0\.50 +-$", text, re.MULTILINE)
+    assert re.search(r"^is new near +road +0\.72 +0\.30 +yes$", text, re.MULTILINE)
 
 
 def test_a_building_has_the_probability_that_its_statement_rests_on(report):

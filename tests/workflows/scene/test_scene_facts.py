@@ -8,11 +8,12 @@ from scipy import ndimage
 from shapely.geometry import MultiPolygon, box
 
 from rscc.inference.fact_heads import ANSWERS
+from rscc.inference.roads import NEW
 from tiling import TileGrid, Window
 from workflows import SceneOptions, caption_scene
 from workflows.scene.captions import Neighbours
 from workflows.scene.crops import SURROUNDINGS, burnt
-from workflows.scene.facts import fact_logits, region_of, views_of
+from workflows.scene.facts import ROAD_REACH, fact_logits, region_of, roads_near, views_of
 from workflows.scene.run import SceneRun
 
 # Row, column, height, width, brightness after: two in the north-west, one in the south-east.
@@ -36,6 +37,43 @@ def test_a_sentence_counts_the_outlines_and_names_the_part_of_the_map(pair):
     assert one.caption.startswith("a house and a road are built") and "in the south-east" in one.caption
     assert {change.direction for change in (two, one)} == {"appeared"}
     assert set(two.came) == {"building", "road"} and two.caption_confident
+
+
+@pytest.mark.parametrize(
+    ("roads", "words"),
+    [
+        ((-5.0, 5.0), "a house and a road are built"),
+        ((5.0, 5.0), "a house is built beside the road"),
+        ((-5.0, -5.0), "a house is built"),
+        ((5.0, -5.0), "a house is built"),
+    ],
+)
+def test_a_road_is_stated_where_one_is_found(pair, roads, words):
+    captioner = FactCaptioner(roads=roads)
+    two, one = captioned(pair, captioner).changes
+    assert one.caption.startswith(f"{words} in the south-east")
+    assert ("road" in one.came) == ("road" in two.came) == (roads == (-5.0, 5.0))
+    assert captioner.surveyed == sum(shape[0] for shape in captioner.shapes)
+
+
+def test_roads_are_looked_for_near_a_change_alone(pair):
+    class Banded(FactCaptioner):
+        def survey(self, before, after):
+            found, logits = super().survey(before, after)
+            logits[:, -1, :, : logits.shape[-1] // 2] = -5.0
+            return found, logits
+
+    captioner = Banded(roads=(-5.0, 5.0), tile_size=256)
+    with SceneRun.open(pair.before, pair.after, captioner, SceneOptions()) as run:
+        (tile,) = [each.window for each in run.grid][:1]
+        middle = tile.col_off + tile.width // 2
+        near, far = (
+            MultiPolygon([box(right - 20, 20, right, 40)])
+            for right in (middle - ROAD_REACH / 2, middle - 2 * ROAD_REACH)
+        )
+        found = roads_near(run, [near, far])
+    assert [one.standing > 0.9 for one in found] == [True, False]
+    assert found[1].new < NEW
 
 
 def test_without_facts_the_decoder_speaks_and_their_fields_stay_empty(pair):

@@ -1,0 +1,80 @@
+"""Images of one date with masks of what stands there: their index, and crops with roads."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from rscc.errors import DatasetLayoutInvalid
+from rscc.images import resize
+
+
+def read_single_date(root: Path) -> list[tuple[Path, str, float]]:
+    """Return (image, class, metres per pixel) of every row of a folder of single dates.
+
+    It has ``index.csv`` with columns file, class and gsd_m, ``image/`` and, by the same names, ``mask/``.
+
+    Raises:
+        DatasetLayoutInvalid: it has another layout.
+    """
+    try:
+        return [(root / "image" / row["file"], row["class"], float(row["gsd_m"])) for row in read_index(root)]
+    except (KeyError, ValueError, TypeError) as error:
+        raise DatasetLayoutInvalid(
+            f"{root / 'index.csv'}: a row lacks a column or a number ({error})"
+        ) from error
+
+
+def read_index(root: Path) -> list[dict[str, str]]:
+    """Return the rows of ``index.csv`` of a folder by their columns.
+
+    Raises:
+        DatasetLayoutInvalid: there is none.
+    """
+    index = root / "index.csv"
+    if not index.is_file():
+        raise DatasetLayoutInvalid(f"{root}: no index.csv there; give the folder that holds it")
+    with index.open(newline="", encoding="utf-8") as file:
+        return [{key: value or "" for key, value in row.items() if key} for row in csv.DictReader(file)]
+
+
+def road_crops(root: Path, size: int, gsd: float) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    """Yield name, image (3, size, size) uint8 and road (size, size) bool of crops at ``gsd`` metres a pixel.
+
+    An image that is smaller than a crop is enlarged to one.
+
+    Raises:
+        DatasetLayoutInvalid: the folder has another layout, no roads, or an image cannot be read.
+    """
+    rows = [(path, own) for path, kind, own in read_single_date(root) if kind == "road"]
+    if not rows:
+        raise DatasetLayoutInvalid(f"{root / 'index.csv'}: no image of class road to learn from")
+    for path, own in rows:
+        image, mask = (
+            _read(path).transpose(2, 0, 1),
+            _read(path.parent.parent / "mask" / path.name)[..., 0] > 0,
+        )
+        factor = max(own / gsd, size / min(mask.shape))
+        shape = (max(size, round(mask.shape[0] * factor)), max(size, round(mask.shape[1] * factor)))
+        image, mask = resize(image, shape), resize(mask, shape)
+        for top in _starts(shape[0], size):
+            for left in _starts(shape[1], size):
+                rows_cols = slice(top, top + size), slice(left, left + size)
+                yield path.name, image[:, *rows_cols], mask[rows_cols]
+
+
+def _starts(length: int, size: int) -> list[int]:
+    count = max(1, round(length / size))
+    return [round(start) for start in np.linspace(0, length - size, count)]
+
+
+def _read(path: Path) -> np.ndarray:
+    try:
+        with Image.open(path) as image:
+            return np.asarray(image.convert("RGB"))
+    except (OSError, ValueError) as error:
+        raise DatasetLayoutInvalid(f"{path}: this image cannot be read ({error})") from error

@@ -1,0 +1,67 @@
+"""Roads are learnt from masks of single dates."""
+
+import csv
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from tiny_models import tiny_model
+
+from rscc.data.single_dates import road_crops
+from rscc.errors import DatasetLayoutInvalid
+from rscc.training.roads import fit_roads
+
+NAMES = tuple(f"{number}.png" for number in range(24))
+
+
+def single_dates(root, *, gsd=0.5, size=(96, 96), kind="road", names=NAMES):
+    """Write dark images with a bright road across each, at a row that follows from its name."""
+    for part in ("image", "mask"):
+        (root / part).mkdir(parents=True)
+    with (root / "index.csv").open("w", newline="", encoding="utf-8") as file:
+        rows = csv.writer(file)
+        rows.writerow(("file", "class", "gsd_m"))
+        for number, name in enumerate(names):
+            rows.writerow((name, kind, gsd))
+            mask = np.zeros(size, np.uint8)
+            mask[(top := 16 * (number % 5)) : top + 16] = 255
+            noise = np.random.default_rng(number).integers(0, 60, (*size, 3), dtype=np.uint8)
+            Image.fromarray(np.where(mask[..., None] > 0, 230, noise).astype(np.uint8)).save(
+                root / "image" / name
+            )
+            Image.fromarray(mask).save(root / "mask" / name)
+    return root
+
+
+@pytest.mark.parametrize(
+    ("gsd", "size", "count"),
+    [(0.5, (96, 96), 4), (0.5, (64, 128), 2), (1.0, (64, 64), 4), (0.25, (64, 64), 1), (0.5, (40, 40), 1)],
+)
+def test_crops_are_as_large_as_tiles_at_the_gsd_of_the_model(tmp_path, gsd, size, count):
+    crops = list(road_crops(single_dates(tmp_path, gsd=gsd, size=size, names=("a.png",)), 64, 0.5))
+    assert len(crops) == count and any(road.any() for _, _, road in crops)
+    for name, image, road in crops:
+        assert (name, image.shape, road.shape) == ("a.png", (3, 64, 64), (64, 64))
+        assert image[:, ~road].mean() < 100 and (not road.any() or image[:, road].mean() > 200)
+
+
+def test_a_head_tells_the_roads_of_images_held_out(tmp_path):
+    model, said = tiny_model(seed=2), []
+    state = {name: value.clone() for name, value in model.state_dict().items()}
+    head = fit_roads(model, single_dates(tmp_path), size=64, gsd=0.5, report=said.append)
+    assert head.stored["area"] > 0.9
+    assert said[0] == "roads: 96 crops seen" and f"{head.stored['area']:.3f}" in said[1]
+    assert all(torch.equal(value, state[name]) for name, value in model.state_dict().items())
+    same = fit_roads(model, tmp_path, size=64, gsd=0.5)
+    assert all(torch.equal(a, b) for a, b in zip(head.parameters(), same.parameters(), strict=True))
+
+
+def test_a_folder_without_roads_is_refused(tmp_path):
+    single_dates(tmp_path / "houses", kind="building")
+    with pytest.raises(DatasetLayoutInvalid, match=r"index\.csv: no image of class road"):
+        list(road_crops(tmp_path / "houses", 64, 0.5))
+    single_dates(tmp_path / "torn", names=("a.png",))
+    (tmp_path / "torn" / "mask" / "a.png").write_bytes(b"no image")
+    with pytest.raises(DatasetLayoutInvalid, match=r"a\.png: this image cannot be read"):
+        list(road_crops(tmp_path / "torn", 64, 0.5))
