@@ -21,6 +21,8 @@ from scipy import ndimage
 from scipy.special import expit
 from torch import Tensor, nn
 
+from rscc.inference.fact_heads import ANSWERS
+
 CHANNELS = 2
 """Maps of logits that tell of roads: those of the date before and of the date after."""
 BESIDE = 0.5
@@ -77,6 +79,16 @@ class RoadEvidence:
         """The answers of the fact heads that no road near the change bears out."""
         found = {"came road": self.new >= NEW, "around road": self.standing >= BESIDE}
         return frozenset(name for name, is_found in found.items() if not is_found)
+
+
+def road_logits(answers: np.ndarray) -> np.ndarray | None:
+    """Return those of roads among the answers of a tile, (:data:`CHANNELS`, h, w); None without a head.
+
+    Args:
+        answers: (len(ANSWERS), h, w), or as many more, see :meth:`rscc.captioner.Captioner.survey`.
+    """
+    logits = answers[len(ANSWERS) :]
+    return logits if len(logits) else None
 
 
 def new_roads(logits: np.ndarray) -> np.ndarray:

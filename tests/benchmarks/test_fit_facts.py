@@ -4,8 +4,11 @@ from dataclasses import replace
 
 import fit_facts
 import pytest
+import torch
 from levir_cc_fixture import write_levir_cc
 from saved_models import saved
+from synthesis_fixture import write_single_date
+from tiny_facts import tiny_facts
 
 pytest.importorskip("spacy")
 
@@ -49,4 +52,28 @@ def test_too_few_pairs_are_refused_in_one_line(words, tmp_path) -> None:
     with pytest.raises(SystemExit, match="too few changed pairs") as caught:
         fit_facts.main(words)
     assert "\n" not in str(caught.value)
+    assert not (tmp_path / "taught").exists()
+
+
+def test_roads_are_learnt_and_the_facts_stay(tmp_path, capsys) -> None:
+    start = saved(tmp_path / "model", facts=tiny_facts())
+    roads = write_single_date(tmp_path / "single")
+    fit_facts.main([str(start.path), "--roads", str(roads), "--output", str(tmp_path / "taught")])
+    old, new = (
+        load_facts(open_model_folder(tmp_path / name, check_hashes=True)) for name in ("model", "taught")
+    )
+    assert old is not None and new is not None
+    assert (old.roads, new.rules) == (None, old.rules) and new.roads is not None
+    for name, value in old.heads.state_dict().items():
+        assert torch.equal(value, new.heads.state_dict()[name])
+    printed = capsys.readouterr().out
+    card = (tmp_path / "taught" / "CARD.md").read_text(encoding="utf-8")
+    told = f"from others with an AUC of {new.roads.stored['area']:g}"
+    assert told in printed and told in card
+
+
+def test_roads_without_facts_are_refused(tmp_path) -> None:
+    start = saved(tmp_path / "model")
+    with pytest.raises(SystemExit, match="no facts"):
+        fit_facts.main([str(start.path), "--roads", str(tmp_path), "--output", str(tmp_path / "taught")])
     assert not (tmp_path / "taught").exists()

@@ -5,6 +5,7 @@ import tomllib
 
 import pytest
 from levir_cc_fixture import CHANGED, UNCHANGED, sentences, write_change_masks, write_levir_cc
+from synthesis_fixture import write_single_date
 from train_shipped import HERE, main
 from typer.testing import CliRunner
 
@@ -69,6 +70,7 @@ def recipe(tmp_path):
         entry["sentences"] += sentences(BUILT) if entry["changeflag"] else []
     captions.write_text(json.dumps(content))
     write_change_masks(data / "change_masks")
+    write_single_date(data / "single_date")
     (data / "annotations").mkdir()
     pairs = [{"filename": "a.png", "sentences": list(said)} for said in (*CHANGED, UNCHANGED)]
     (data / "annotations/corpus.json").write_text(json.dumps({"train": pairs, "val": pairs[:2]}))

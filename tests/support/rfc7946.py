@@ -16,7 +16,7 @@ FIELDS = {
     "alternatives": list,
     **dict.fromkeys(("score", "change_probability", "area_m2"), float),
     **dict.fromkeys(("date_before", "date_after"), (str, type(None))),
-    **dict.fromkeys(("caption", "before", "after", "model", "model_version"), str),
+    **dict.fromkeys(("caption", "before", "after", "model", "model_version", "outline_of"), str),
     "count": int,
     **dict.fromkeys(("direction", "place", "arrangement"), (str, type(None))),
     **dict.fromkeys(("came", "gone", "before_cover"), list),

@@ -135,7 +135,7 @@ def explain_event(
         (roads,) = roads_near(run, [outline])
         warnings = (*_other_model(event, card), *_other_grid(event, run.pair))
     rules = facts.rules.on_maps()
-    values = rules.probabilities(logits, known=True)
+    values = rules.probabilities(logits, known=event.change.outline_of == "change")
     learnt = zip(values.items(), rules.sure, rules.slopes, strict=True)
     answers = tuple(
         _answer(event, answer, value, least if slope else None) for (answer, value), least, slope in learnt

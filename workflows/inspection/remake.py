@@ -68,16 +68,18 @@ def remade(
             )
         events, warnings = _events(kept, options)
         ground = ground_of(kept.frame)
-    before = {_key(one.geometry): one for one in report.changes}
+    before = {_key(one.geometry): one for one in report.changes if one.outline_of == "change"}
     blank = {**_wordless(), **_about(run, source)}
-    changes = []
-    for number, event in enumerate(events, 1):
+    # New roads are no matter of the change probability.
+    changes = [
+        one for one in report.changes if one.outline_of == "road" and one.area_m2 >= (options.min_area or 0.0)
+    ]
+    kept_words = len(before) + len(changes)
+    for event in events:
         same = before.pop(_key(event.geometry), None)
-        if same is None:
-            changes.append(Change(id=number, **blank, **event.measured(ground)))
-        else:
-            changes.append(replace(same, id=number))
-    kept_words = len(report.changes) - len(before)
+        changes.append(same or Change(id=0, **blank, **event.measured(ground)))
+    kept_words -= len(before)
+    changes = [replace(one, id=number) for number, one in enumerate(in_order(changes), 1)]
     if kept_words < len(changes):
         warnings.append(
             f"{len(changes) - kept_words} of {len(changes)} changes have other outlines than before and "
@@ -128,7 +130,7 @@ def _same_run(about: Mapping[str, Any], run: Mapping[str, Any]) -> bool:
 
 
 def _events(kept: KeptProbability, options: SceneOptions) -> tuple[list[Event], list[str]]:
-    """Return the changes of a raster in order, and what is not as it should be."""
+    """Return the changes of a raster, and what is not as it should be."""
     frame = kept.frame
     assert options.threshold is not None
     grouping = Grouping(frame, options)
@@ -136,7 +138,7 @@ def _events(kept: KeptProbability, options: SceneOptions) -> tuple[list[Event], 
     warnings = [cut_warning(event) for event in found if grouping.leaves(event, kept.area)]
     if options.regularize:
         found = right_angled(frame, found, options.min_area_for(frame.grid.gsd))
-    return in_order(found), warnings
+    return found, warnings
 
 
 def _key(geometry: Polygon | MultiPolygon) -> bytes:

@@ -12,7 +12,7 @@ from shapely.geometry import MultiPolygon, Polygon
 
 from workflows.report.geojson import geometry_member, rounded
 
-SCHEMA_VERSION = "1.0"
+SCHEMA_VERSION = "1.1"
 """Of the attributes and of the run record, as ``docs/report.schema.json`` has them.
 
 The first number rises when one goes away or means something else, the second when one is new.
@@ -45,6 +45,7 @@ class Change:
         date_before, date_after: ISO dates as precise as known (day, month or year); None when unknown.
         before, after: file names of the scenes.
         model, model_version: what found and described it.
+        outline_of: ``road`` where the outlines are of a new road away from other changes, else ``change``.
         count: number of objects: outlines, of which those of buildings that touch are parted.
         direction: ``appeared``, ``disappeared`` or ``replaced``.
         came, gone: object classes that appeared and that are gone.
@@ -74,6 +75,7 @@ class Change:
     after: str
     model: str
     model_version: str
+    outline_of: str = "change"
     count: int = 1
     direction: str | None = None
     came: tuple[str, ...] = ()

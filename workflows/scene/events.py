@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import compress
 from statistics import median
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import shapely
@@ -27,6 +27,7 @@ from tiling import (
     to_wgs84,
 )
 from workflows.options import SceneOptions
+from workflows.report.change import Change
 from workflows.report.geojson import rounded
 from workflows.scene.carrier import OpenRun
 from workflows.scene.crops import burnt
@@ -46,15 +47,22 @@ MOST_STEPS = 4
 
 @dataclass(frozen=True)
 class Place:
-    """A region with its outline as it is written (WGS84, rounded) and the geodesic area of that outline."""
+    """A region with its outline as it is written (WGS84, rounded) and the geodesic area of that outline.
+
+    Attributes:
+        kind: ``road`` of what the road head found, ``change`` of what the change head did.
+    """
 
     region: ChangeRegion
     geometry: Polygon | MultiPolygon
     area_m2: float
+    kind: str = "change"
 
     @cached_property
     def objects_m2(self) -> tuple[float, ...]:
         """Square metres of each object in it: buildings that touch are parted."""
+        if self.kind == "road":
+            return (self.area_m2,)
         outline = self.region.pixel_polygon
         window = window_around(outline)
         if self.area_m2 > PARTED_GSD**2 * outline.area or window.width * window.height > LARGEST_PARTED:
@@ -72,6 +80,11 @@ class Event:
     """One change of the report: a place, or places near each other."""
 
     places: tuple[Place, ...]
+
+    @property
+    def kind(self) -> str:
+        """What was found: all its places are of one kind."""
+        return self.places[0].kind
 
     @property
     def regions(self) -> list[ChangeRegion]:
@@ -135,12 +148,17 @@ class Event:
             "geometry": self.geometry,
             "change_probability": self.probability,
             "area_m2": float(self.area_m2),
+            "outline_of": self.kind,
             "count": self.count,
             "largest_m2": self.largest_m2,
             "median_m2": self.median_m2,
             "place": compass_words(self.geometry, ground),
             "arrangement": self.arrangement,
         }
+
+
+OneChange = TypeVar("OneChange", Event, Change)
+"""A change found, or written in a report."""
 
 
 @dataclass(frozen=True)
@@ -236,9 +254,9 @@ class Search(Grouping):
         return event, False
 
 
-def in_order(events: Iterable[Event]) -> list[Event]:
-    """Return events from north to south, then from west to east: the same input gives the same ids."""
-    return sorted(events, key=lambda event: (-event.geometry.bounds[3], event.geometry.bounds[0]))
+def in_order(changes: Iterable[OneChange]) -> list[OneChange]:
+    """Return changes from north to south, then from west to east: the same input gives the same ids."""
+    return sorted(changes, key=lambda one: (-one.geometry.bounds[3], one.geometry.bounds[0]))
 
 
 def right_angled(pair: ScenePair | Frame, events: Iterable[Event], min_area: float) -> list[Event]:

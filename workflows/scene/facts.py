@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from rscc.inference.roads import RoadEvidence
     from tiling.grid import Axis
 
+NO_BUILDING = frozenset({"came building", "gone building", "came parking lot", "gone road"})
+"""Answers that are not so of a new road without buildings."""
 ROAD_REACH = 50.0
 """Pixels around a change in which roads are looked for: across a front garden, 25 m at 0.5 m a pixel."""
 
@@ -57,9 +59,12 @@ def describe_by_facts(
     captions = []
     for event, logits, roads in zip(events, answers, roads_near(run, outlines), strict=True):
         place = compass_words(event.geometry, run.ground)
+        absent = frozenset[str]() if roads is None else roads.absent
+        if event.kind == "road":
+            absent = NO_BUILDING  # the road is there for certain
         facts = replace(
-            rules.facts(logits, known=True, absent=() if roads is None else roads.absent),
-            count=event.count,
+            rules.facts(logits, known=event.kind == "change", absent=absent),
+            count=event.count if event.kind == "change" else None,
             place=tuple(place.split("-")) if place else (),
             large=event.median_m2 >= LARGE_BUILDING,
         )
@@ -97,8 +102,7 @@ def roads_near(run: OpenRun, outlines: Sequence[MultiPolygon]) -> list[RoadEvide
     The tiles are those that tell the facts, so no other is looked at: what one of them does not see of the
     surroundings of a change is left out.
     """
-    from rscc.inference.fact_heads import ANSWERS
-    from rscc.inference.roads import new_roads, road_evidence
+    from rscc.inference.roads import new_roads, road_evidence, road_logits
 
     if run.captioner.facts.roads is None:  # type: ignore[union-attr]
         return [None] * len(outlines)
@@ -107,7 +111,8 @@ def roads_near(run: OpenRun, outlines: Sequence[MultiPolygon]) -> list[RoadEvide
     _complete(run, _tiles_of(views), grid)
     maps = {}
     for tile in _tiles_of(views):
-        logits = run.fact_maps[tile][len(ANSWERS) :]  # type: ignore[index]
+        logits = road_logits(run.fact_maps[tile])  # type: ignore[index]
+        assert logits is not None
         maps[tile] = np.stack([expit(logits[1].astype(np.float32)), new_roads(logits)])
     alone = Neighbours(outlines)
     found: list[RoadEvidence | None] = []

@@ -187,12 +187,19 @@ def _predict(
     return scouted | searched, frozenset(scouted.keys() - searched.keys())
 
 
+def _has_new_road(answers: np.ndarray) -> bool:
+    from rscc.inference.roads import NEW, new_roads, road_logits
+
+    logits = road_logits(answers)
+    return logits is not None and bool(new_roads(logits).max() >= NEW)
+
+
 def _searched(
     run: OpenRun, model: Captioner, tiles: Sequence[PairTile], weight: int
 ) -> dict[int, np.ndarray]:
     """Return the change probability by tile index; tiles of one size go through the model together.
 
-    What the model's fact heads answer in a tile with a change is kept in the run.
+    What the model's heads answer in a tile with a change or a new road is kept in the run.
     """
     kept = run.fact_maps if model is run.captioner else None
     threshold = run.options.threshold_for(run.card)
@@ -205,7 +212,7 @@ def _searched(
                 return model.search(*dates)
             found, facts = model.survey(*dates)
         for tile, probability, answers in zip(part, found, facts, strict=True):
-            if (probability[tile.valid] >= threshold).any():
+            if (probability[tile.valid] >= threshold).any() or _has_new_road(answers):
                 kept[tile.tile.window] = answers
         return found
 

@@ -37,6 +37,7 @@ from workflows.scene.facts import describe_by_facts
 from workflows.scene.land_cover import describe_by_cover, tells_cover
 from workflows.scene.opening import Scene
 from workflows.scene.refinement import open_segmenter, refine_events
+from workflows.scene.roads import road_events
 from workflows.store.identity import SceneIdentities
 
 if TYPE_CHECKING:
@@ -103,7 +104,8 @@ class SceneRun(OpenRun):
         changes = events.events
         if self.options.regularize:
             changes = right_angled(self.pair, changes, self.options.min_area_for(self.pair.grid.gsd))
-        return replace(events, events=in_order(changes))
+        roads = road_events(self, [*changes, *events.others])
+        return replace(events, events=in_order([*changes, *roads]))
 
     def describe(self, events: Events) -> list[Description]:
         """Return the caption of every change, and its alternatives."""

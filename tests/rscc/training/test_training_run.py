@@ -9,6 +9,7 @@ import pytest
 import torch
 from levir_cc_fixture import write_change_masks, write_levir_cc
 from safetensors.torch import load_file
+from synthesis_fixture import write_single_date
 from tiny_models import TinyTextEncoder, random_images, tiny_config, tiny_model
 from training_runs import LOSS, assert_same_tensors, settings, sum_of_weights, whole_config
 
@@ -110,13 +111,15 @@ def test_a_run_ends_with_a_model_that_tells_facts_where_the_parser_is_there(
     )
 
     def trained(name: str, config=config):
-        return train_model(
-            config, RunPaths(data=data, output=tmp_path / name), name=name, command="rscc train"
-        )
+        paths = RunPaths(data=data, output=tmp_path / name, roads=roads)
+        return train_model(config, paths, name=name, command="rscc train")
 
+    roads = write_single_date(tmp_path / "roads")
     told = trained("first")
-    assert told.tells_facts and "## Facts" in (told.path / "CARD.md").read_text()
-    assert Captioner.load(told.path, device="cpu").facts is not None
+    assert told.tells_facts and "## Facts" in (card := (told.path / "CARD.md").read_text())
+    assert "A road is stated only where one is found" in card
+    known = Captioner.load(told.path, device="cpu").facts
+    assert known is not None and known.roads is not None
 
     def no_parser(*_: object, **__: object) -> None:
         raise WeightsNotFound("no parser is installed")

@@ -1,0 +1,133 @@
+"""New roads away from all buildings are changes of their own."""
+
+import numpy as np
+import pytest
+import shapely
+from fact_captioner import LOGITS
+from road_captioner import ROAD_BRIGHTNESS, RoadCaptioner
+from scene_pairs import make_pair
+
+from tiling import to_wgs84
+from workflows import SceneOptions, caption_scene
+from workflows.inspection.event import read_event, read_report
+from workflows.inspection.event_text import event_text
+from workflows.inspection.evidence import explain_event
+from workflows.inspection.remake import remade
+from workflows.report.summary import summary_of
+
+# Row, column, height, width, brightness after: a house in the north-west, a road of 160 m in the south.
+HOUSE, ROAD = (20, 20, 20, 24, 220), (240, 48, 16, 320, ROAD_BRIGHTNESS)
+SIZE = (304, 420)
+
+
+def captioned(pair, captioner=None, **options):
+    return caption_scene(pair.before, pair.after, captioner or RoadCaptioner(), SceneOptions(**options))
+
+
+def roads_of(report):
+    return [change for change in report.changes if change.outline_of == "road"]
+
+
+@pytest.fixture
+def pair(tmp_path):
+    return make_pair(tmp_path, [HOUSE, ROAD], size=SIZE)
+
+
+def test_a_road_alone_is_a_change_that_says_so(pair):
+    captioner = RoadCaptioner()
+    house, road = captioned(pair, captioner).changes
+    assert (house.outline_of, road.outline_of) == ("change", "road")
+    assert house.caption.startswith("a house is built") and "road" not in house.came
+    assert (road.caption, road.came, road.gone) == ("a road is built in the south", ("road",), ())
+    assert (road.direction, road.count, road.place, road.caption_confident) == ("appeared", 1, "south", True)
+    assert road.score == pytest.approx(1 / (1 + np.exp(-3)), abs=1e-3)
+    assert captioner.surveyed == sum(shape[0] for shape in captioner.shapes), "no tile is looked at twice"
+    # It crosses several tiles, and is one outline to within half a position.
+    truth = to_wgs84(pair.truth[1], "EPSG:32633")
+    assert road.geometry.geom_type == "Polygon"
+    shared = shapely.intersection(road.geometry, truth).area
+    assert shared / truth.area > 0.9 and shared / road.geometry.area > 0.6
+
+
+def test_a_road_beside_a_house_is_told_by_the_house(tmp_path):
+    pair = make_pair(tmp_path, [HOUSE, (48, 16, 16, 320, ROAD_BRIGHTNESS)], size=SIZE)
+    (house,) = captioned(pair).changes
+    assert house.caption.startswith("a house and a road are built") and house.outline_of == "change"
+    assert house.area_m2 == pytest.approx(20 * 24 * 0.25, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("height", "width", "brightness"), [(16, 48, ROAD_BRIGHTNESS), (16, 320, 110), (2, 320, ROAD_BRIGHTNESS)]
+)
+def test_what_is_too_little_is_no_road(tmp_path, height, width, brightness):
+    pair = make_pair(tmp_path, [(240, 48, height, width, brightness)], size=SIZE)
+    assert captioned(pair).changes == []
+
+
+def test_a_road_that_the_fact_heads_doubt_is_none(pair, monkeypatch):
+    monkeypatch.setitem(LOGITS, "came road", 0.8)  # 0.69
+    assert roads_of(captioned(pair)) == []
+    monkeypatch.setitem(LOGITS, "came road", 0.9)  # 0.71
+    assert len(roads_of(captioned(pair))) == 1
+
+
+def test_a_road_has_been_there_where_it_was_before(tmp_path):
+    pair = make_pair(tmp_path, [ROAD], size=SIZE)
+    (later,) = [tmp_path / "later"]
+    later.mkdir()
+    again = make_pair(later, [ROAD], size=SIZE)
+    assert caption_scene(pair.after, again.after, RoadCaptioner(), SceneOptions()).changes == []
+
+
+@pytest.mark.parametrize(("options", "count"), [({"min_area": 100.0}, 1), ({"min_area": 4000.0}, 0)])
+def test_the_smallest_area_is_that_of_roads_too(pair, options, count):
+    assert len(roads_of(captioned(pair, **options))) == count
+
+
+def test_a_road_outside_of_what_was_asked_for_is_left_out(pair):
+    house, road = captioned(pair).changes
+    assert captioned(pair, bounds=house.geometry.bounds).changes[0].geometry == house.geometry
+    assert not roads_of(captioned(pair, bounds=house.geometry.bounds))
+    assert roads_of(captioned(pair, bounds=road.geometry.bounds))
+
+
+def test_finished_tiles_keep_their_roads(pair, tmp_path):
+    class Stopped(Exception):
+        pass
+
+    class Stopping(RoadCaptioner):
+        def survey(self, before, after):
+            if self.surveyed > 40:
+                raise Stopped
+            return super().survey(before, after)
+
+    options = {"tile_cache": tmp_path / "cache", "batch_size": 4}
+    with pytest.raises(Stopped):
+        captioned(pair, Stopping(), **options)
+    report, whole = captioned(pair, **options), captioned(pair, batch_size=4)
+    assert report.changes == whole.changes and len(roads_of(whole)) == 1
+    assert report.run["resumed_tiles"] > 0
+
+
+def test_changes_made_anew_keep_their_roads(pair, tmp_path):
+    made = caption_scene(
+        pair.before, pair.after, RoadCaptioner(), SceneOptions(), probability=tmp_path / "change.tif"
+    )
+    source = made.write(tmp_path / "r.geojson")
+    report = read_report(source)
+    (road,) = roads_of(report)
+    higher = remade(report, source, {"threshold": 0.95})
+    assert [(one.id, one.outline_of) for one in higher.changes] == [(1, "change"), (2, "road")]
+    assert roads_of(higher) == [road] and higher.run["remade"]["kept_words"] == len(higher.changes)
+    assert roads_of(remade(report, source, {"min_area": road.area_m2 + 1})) == []
+
+
+def test_a_road_is_explained_and_summed_up(pair, tmp_path):
+    report = captioned(pair)
+    source = report.write(tmp_path / "r.geojson")
+    explained = explain_event(read_event(source, 2), RoadCaptioner())
+    assert explained.answers is not None
+    new = explained.answers[-1]
+    assert (new.kind, new.stated) == ("new near", True) and new.probability > 0.9
+    assert "is new near" in event_text(explained.as_dict())
+    assert "road" in str(summary_of(report.changes))

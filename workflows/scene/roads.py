@@ -1,0 +1,102 @@
+"""New roads that lie by themselves: changes of their own, where no building tells of them.
+
+The change head knows buildings alone. The road head answers for positions of the trunk's last maps, 8 m of
+ground, in the tiles that the search looked at; where it finds a new road and the fact heads agree that one
+came, its outline is that of those positions. A road beside a building that changed is told by its sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import compress
+
+import numpy as np
+import shapely
+from scipy import ndimage
+
+from tiling import Band, ChangeMosaic, Polygonizer, TileGrid, group_regions
+from workflows.scene.carrier import OpenRun
+from workflows.scene.detection import touching
+from workflows.scene.events import Event, places_of
+from workflows.scene.facts import fact_logits
+
+LEAST_ROAD = 320.0
+"""Square metres of the smallest new road: 40 m by a position of 8 m."""
+SIMPLIFY = 2.0
+"""Pixels that the outline of a road may be moved to be simpler: a position has 16."""
+
+
+def road_events(run: OpenRun, others: Sequence[Event]) -> list[Event]:
+    """Return the new roads of a run that are no part of the changes ``others``.
+
+    Those are left out that lie outside of what was asked for, and those that the fact heads doubt. A road
+    that leaves the area that was searched ends there.
+    """
+    from rscc.inference.fact_heads import ANSWERS
+
+    facts = getattr(run.captioner, "facts", None)
+    if run.fact_maps is None or facts is None or facts.roads is None:
+        return []
+    events = _apart(run, _found(run), others)
+    events = list(compress(events, touching([event.outline for event in events], run.pair.focus)))
+    rules, road = facts.rules.on_maps(), ANSWERS.index("came road")
+    answers = fact_logits(run, [event.outline for event in events], [event.outline for event in others])
+    return list(compress(events, (rules.calibrated(one)[road] >= rules.sure[road] for one in answers)))
+
+
+def _found(run: OpenRun) -> list[Event]:
+    """Return all new roads, grouped by the distance that groups changes."""
+    from rscc.inference.roads import NEW
+
+    grid, options = run.pair.grid, run.options
+    polygons = Polygonizer(NEW, min_area_px=LEAST_ROAD / grid.gsd**2)
+    for band in _bands(run, run.grid):
+        polygons.add(band)
+    regions = polygons.finish(simplify_px=SIMPLIFY, transform=grid.transform)
+    places = [replace(place, kind="road") for place in places_of(regions, run.pair, options.min_area or 0.0)]
+    groups = group_regions([place.region for place in places], _distance(run))
+    return [Event(tuple(places[number] for number in group)) for group in groups]
+
+
+def _distance(run: OpenRun) -> float:
+    """Return the pixels up to which outlines are one change."""
+    gsd = run.pair.grid.gsd
+    return run.options.group_distance_for(gsd) / gsd
+
+
+def _apart(run: OpenRun, events: Sequence[Event], others: Sequence[Event]) -> list[Event]:
+    """Return the events that are farther from all others than outlines of one change are."""
+    outlines = np.array([event.outline for event in events], dtype=object)
+    tree = shapely.STRtree([event.outline for event in others])
+    near, _ = tree.query(outlines, predicate="dwithin", distance=_distance(run))
+    return [event for number, event in enumerate(events) if number not in set(near.tolist())]
+
+
+def _bands(run: OpenRun, grid: TileGrid) -> Iterator[Band]:
+    """Yield the probability of a new road from top to bottom; nothing where no tile has one."""
+    from rscc.inference.roads import NEW, new_roads, road_logits
+
+    assert run.fact_maps is not None
+    found = {}
+    for tile in grid:
+        answers = run.fact_maps.get(tile.window)
+        logits = None if answers is None else road_logits(answers)
+        if logits is not None and (new := new_roads(logits)).max() >= NEW:
+            found[tile.window] = new
+    if not found:
+        return
+    mosaic = ChangeMosaic(grid)
+    for tile in grid:
+        shape = (tile.window.height, tile.window.width)
+        positions = found.get(tile.window)
+        probability = np.zeros(shape, np.float32) if positions is None else _enlarged(positions, shape)
+        yield from mosaic.add(tile, probability, np.ones(shape, bool))
+    yield from mosaic.finish()
+
+
+def _enlarged(positions: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
+    """Return (h, w) values of positions as those of pixels, between whose middles they change evenly."""
+    factors = [wanted / own for wanted, own in zip(shape, positions.shape, strict=True)]
+    pixels: np.ndarray = ndimage.zoom(positions, factors, order=1, mode="nearest", grid_mode=True)
+    return pixels
