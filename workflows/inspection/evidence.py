@@ -131,7 +131,7 @@ def explain_event(
                 f"{shown(event.report)}: change {event.change.id} does not lie on the ground that {names[0]} "
                 f"and {names[1]} both show; give BEFORE and AFTER of this report"
             )
-        logits = fact_logits(run, [outline], in_pixels(event.others(), run.pair))[0]
+        (logits,) = fact_logits(run, [outline], in_pixels(event.others(), run.pair))
         (roads,) = roads_near(run, [outline])
         warnings = (*_other_model(event, card), *_other_grid(event, run.pair))
     rules = facts.rules.on_maps()

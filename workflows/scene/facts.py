@@ -69,13 +69,14 @@ def describe_by_facts(
             large=event.median_m2 >= LARGE_BUILDING,
         )
         captions.append(map_caption(facts))
+        tell(run.progress, "captions", len(captions), len(events))
     return captions
 
 
 def fact_logits(
     run: OpenRun, outlines: Sequence[MultiPolygon], others: Sequence[MultiPolygon]
-) -> list[np.ndarray]:
-    """Return the logits of the fact heads, (answers,), for changes with these outlines in pixels.
+) -> Iterator[np.ndarray]:
+    """Yield the logits of the fact heads, (answers,), for changes with these outlines in pixels.
 
     What is asked about is the outlines and their surroundings, without those of other changes. A change that
     no tile sees whole is seen in several, whose positions are one bag.
@@ -86,14 +87,11 @@ def fact_logits(
     grid = tile_grid(run.pair, run.card, run.options)
     views = [list(views_of(grid, outline)) for outline in outlines]
     _complete(run, _tiles_of(views), grid)
-    answers = []
     for number, parts in enumerate(views):
         asked = partial(region_of, neighbours, number)
         bags = [_bag(run.fact_maps[tile][: len(ANSWERS)], tile, part, asked) for tile, part in parts]  # type: ignore[index]
         logits, weights = (np.concatenate(each, -1) for each in zip(*bags, strict=True))
-        answers.append(logsumexp(logits, axis=1, b=weights) - np.log(weights.sum()))
-        tell(run.progress, "captions", number + 1, len(outlines))
-    return answers
+        yield logsumexp(logits, axis=1, b=weights) - np.log(weights.sum())
 
 
 def roads_near(run: OpenRun, outlines: Sequence[MultiPolygon]) -> list[RoadEvidence | None]:

@@ -187,20 +187,15 @@ def _predict(
     return scouted | searched, frozenset(scouted.keys() - searched.keys())
 
 
-def _has_new_road(answers: np.ndarray) -> bool:
-    from rscc.inference.roads import NEW, new_roads, road_logits
-
-    logits = road_logits(answers)
-    return logits is not None and bool(new_roads(logits).max() >= NEW)
-
-
 def _searched(
     run: OpenRun, model: Captioner, tiles: Sequence[PairTile], weight: int
 ) -> dict[int, np.ndarray]:
     """Return the change probability by tile index; tiles of one size go through the model together.
 
-    What the model's heads answer in a tile with a change or a new road is kept in the run.
+    What the model's heads answer in a tile with a change, or perhaps with a new road, is kept in the run.
     """
+    from rscc.inference.roads import may_hold_new_road
+
     kept = run.fact_maps if model is run.captioner else None
     threshold = run.options.threshold_for(run.card)
 
@@ -211,8 +206,9 @@ def _searched(
             if kept is None:
                 return model.search(*dates)
             found, facts = model.survey(*dates)
+        rules = model.facts.rules.on_maps()  # type: ignore[union-attr]
         for tile, probability, answers in zip(part, found, facts, strict=True):
-            if (probability[tile.valid] >= threshold).any() or _has_new_road(answers):
+            if (probability[tile.valid] >= threshold).any() or may_hold_new_road(answers, rules):
                 kept[tile.tile.window] = answers
         return found
 

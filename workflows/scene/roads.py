@@ -14,6 +14,7 @@ from itertools import compress
 import numpy as np
 import shapely
 from scipy import ndimage
+from shapely.geometry import MultiPolygon
 
 from tiling import Band, ChangeMosaic, Polygonizer, TileGrid, group_regions
 from workflows.scene.carrier import OpenRun
@@ -23,6 +24,8 @@ from workflows.scene.facts import fact_logits
 
 LEAST_ROAD = 320.0
 """Square metres of the smallest new road: 40 m by a position of 8 m."""
+TOLD_BY_OTHERS = 0.5
+"""Share of a road's outline near other changes from which their sentences tell of it, and it is none."""
 SIMPLIFY = 2.0
 """Pixels that the outline of a road may be moved to be simpler: a position has 16."""
 
@@ -33,16 +36,16 @@ def road_events(run: OpenRun, others: Sequence[Event]) -> list[Event]:
     Those are left out that lie outside of what was asked for, and those that the fact heads doubt. A road
     that leaves the area that was searched ends there.
     """
-    from rscc.inference.fact_heads import ANSWERS
+    from rscc.inference.roads import is_sure_of_road
 
     facts = getattr(run.captioner, "facts", None)
     if run.fact_maps is None or facts is None or facts.roads is None:
         return []
     events = _apart(run, _found(run), others)
     events = list(compress(events, touching([event.outline for event in events], run.pair.focus)))
-    rules, road = facts.rules.on_maps(), ANSWERS.index("came road")
     answers = fact_logits(run, [event.outline for event in events], [event.outline for event in others])
-    return list(compress(events, (rules.calibrated(one)[road] >= rules.sure[road] for one in answers)))
+    rules = facts.rules.on_maps()
+    return list(compress(events, (is_sure_of_road(logits, rules) for logits in answers)))
 
 
 def _found(run: OpenRun) -> list[Event]:
@@ -66,11 +69,16 @@ def _distance(run: OpenRun) -> float:
 
 
 def _apart(run: OpenRun, events: Sequence[Event], others: Sequence[Event]) -> list[Event]:
-    """Return the events that are farther from all others than outlines of one change are."""
-    outlines = np.array([event.outline for event in events], dtype=object)
-    tree = shapely.STRtree([event.outline for event in others])
-    near, _ = tree.query(outlines, predicate="dwithin", distance=_distance(run))
-    return [event for number, event in enumerate(events) if number not in set(near.tolist())]
+    """Return the events of which most is farther from all others than outlines of one change are."""
+    reach = _distance(run)
+    around = np.array([event.outline.buffer(reach) for event in others], dtype=object)
+    tree = shapely.STRtree(around)
+
+    def share(outline: MultiPolygon) -> float:
+        near = shapely.union_all(around[tree.query(outline)])
+        return float(outline.intersection(near).area / outline.area)
+
+    return [event for event in events if share(event.outline) < TOLD_BY_OTHERS]
 
 
 def _bands(run: OpenRun, grid: TileGrid) -> Iterator[Band]:

@@ -50,10 +50,16 @@ def test_a_road_alone_is_a_change_that_says_so(pair):
 
 
 def test_a_road_beside_a_house_is_told_by_the_house(tmp_path):
-    pair = make_pair(tmp_path, [HOUSE, (48, 16, 16, 320, ROAD_BRIGHTNESS)], size=SIZE)
+    pair = make_pair(tmp_path, [HOUSE, (48, 0, 16, 128, ROAD_BRIGHTNESS)], size=SIZE)
     (house,) = captioned(pair).changes
     assert house.caption.startswith("a house and a road are built") and house.outline_of == "change"
     assert house.area_m2 == pytest.approx(20 * 24 * 0.25, rel=0.02)
+
+
+def test_a_long_road_is_a_change_though_a_house_stands_at_its_end(tmp_path):
+    pair = make_pair(tmp_path, [HOUSE, (48, 0, 16, 400, ROAD_BRIGHTNESS)], size=SIZE)
+    road, house = sorted(captioned(pair).changes, key=lambda change: change.outline_of, reverse=True)
+    assert (road.outline_of, road.came, set(house.came)) == ("road", ("road",), {"building", "road"})
 
 
 @pytest.mark.parametrize(
