@@ -20,7 +20,7 @@ from tiling import Band, ChangeMosaic, Polygonizer, TileGrid, group_regions
 from workflows.scene.carrier import OpenRun
 from workflows.scene.detection import touching
 from workflows.scene.events import Event, places_of
-from workflows.scene.facts import fact_logits
+from workflows.scene.facts import fact_logits, roads_near
 
 LEAST_ROAD = 320.0
 """Square metres of the smallest new road: 40 m by a position of 8 m."""
@@ -36,7 +36,7 @@ def road_events(run: OpenRun, others: Sequence[Event]) -> list[Event]:
     Those are left out that lie outside of what was asked for, and those that the fact heads doubt. A road
     that leaves the area that was searched ends there.
     """
-    from rscc.inference.roads import is_sure_of_road
+    from rscc.inference.roads import NEW_ALONE, is_sure_of_road
 
     facts = getattr(run.captioner, "facts", None)
     if run.fact_maps is None or facts is None or facts.roads is None:
@@ -45,7 +45,9 @@ def road_events(run: OpenRun, others: Sequence[Event]) -> list[Event]:
     events = list(compress(events, touching([event.outline for event in events], run.pair.focus)))
     answers = fact_logits(run, [event.outline for event in events], [event.outline for event in others])
     rules = facts.rules.on_maps()
-    return list(compress(events, (is_sure_of_road(logits, rules) for logits in answers)))
+    events = list(compress(events, (is_sure_of_road(logits, rules) for logits in answers)))
+    near = roads_near(run, [event.outline for event in events])
+    return list(compress(events, (roads is not None and roads.new >= NEW_ALONE for roads in near)))
 
 
 def _found(run: OpenRun) -> list[Event]:
