@@ -11,15 +11,16 @@ _LEAST = 125
 
 
 class RoadCaptioner(FactCaptioner):
-    """A position is a road where its mean brightness on a date is that of one, up to 180."""
+    """A position is a road, with ``logit``, where its mean brightness on a date is that of one, up to 180."""
 
-    def __init__(self, **values):
+    def __init__(self, *, logit: float = 5.0, **values):
         super().__init__(roads=(0.0, 0.0), **values)
+        self.logit = logit
 
     def survey(self, before: np.ndarray, after: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         found, logits = super().survey(before, after)
         for channel, date in ((-2, before), (-1, after)):
             height, width = logits.shape[2:]
             cells = date.mean(1).reshape(len(date), height, CELL, width, CELL).mean((2, 4))
-            logits[:, channel] = np.where((cells > _LEAST) & (cells < 180), 5.0, -5.0)
+            logits[:, channel] = np.where((cells > _LEAST) & (cells < 180), self.logit, -5.0)
         return found, logits

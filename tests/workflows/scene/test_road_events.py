@@ -77,6 +77,16 @@ def test_a_road_that_the_fact_heads_doubt_is_none(pair, monkeypatch):
     assert len(roads_of(captioned(pair))) == 1
 
 
+@pytest.mark.parametrize(("probability", "count"), [(0.39, 0), (0.42, 1)])
+def test_a_road_alone_takes_more_than_one_beside_a_house(pair, tmp_path, probability, count):
+    captioner = RoadCaptioner(logit=float(np.log(probability / (1 - probability))))
+    assert len(roads_of(captioned(pair, captioner))) == count
+    (folder := tmp_path / "beside").mkdir()
+    beside = make_pair(folder, [HOUSE, (48, 0, 16, 128, ROAD_BRIGHTNESS)], size=SIZE)
+    (house,) = captioned(beside, captioner).changes
+    assert "road" in house.came
+
+
 def test_a_road_has_been_there_where_it_was_before(tmp_path):
     pair = make_pair(tmp_path, [ROAD], size=SIZE)
     (later,) = [tmp_path / "later"]
