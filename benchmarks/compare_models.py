@@ -69,7 +69,6 @@ def score_runs(runs: Sequence[Run], arguments: argparse.Namespace) -> None:
     """Score finished runs on the test split and write ``scores.json`` into their folders."""
     from rscc.captioner import Captioner
     from rscc.data.benchmarks.levir_cc import LevirCC
-    from rscc.data.caches import build_extraction_cache, build_feature_cache
     from rscc.evaluation.metrics import CaptionScorer
     from rscc.evaluation.predictions import PairPrediction
     from rscc.evaluation.run import score_predictions
@@ -77,28 +76,15 @@ def score_runs(runs: Sequence[Run], arguments: argparse.Namespace) -> None:
     from rscc.training.validation import encoded_batches
 
     records = LevirCC(arguments.data, "test").records
-    cache = None
     with CaptionScorer() as scorer:
         for name, seed in runs:
             path = run_folder(arguments.output, name, seed)
             folder = open_model_folder(path / "model")
             size, model = folder.card.tile_size, load_model(folder)
             captioner = Captioner(model, folder, device="cpu")
-            if cache is None:  # all runs have the same frozen trunk
-                features = arguments.output / "features"
-                cache = build_feature_cache(
-                    model.backbone, records, features, size=size, flips=("none",), bf16=captioner.bf16
-                )
-            extracted = None
-            if model.extractor is not None:
-                extracted = build_extraction_cache(
-                    model.extractor, records, arguments.output / "features", size=size, grid=cache.grid
-                )
             predictions = [
                 PairPrediction(said.text, said.changed)
-                for encoded in encoded_batches(
-                    model, records, size=size, cache=cache, extracted=extracted, bf16=captioner.bf16
-                )
+                for encoded in encoded_batches(model, records, size=size, bf16=captioner.bf16)
                 for said in captioner.say(encoded, beams=arguments.beams)
             ]
             rows = score_predictions(name, records, predictions, scorer)
