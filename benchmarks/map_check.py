@@ -193,15 +193,16 @@ def _total(name: str, checked: Sequence[Checked], missed: int) -> tuple[str, ...
     return (
         name,
         str(len(checked)),
-        _share(len(true), len(checked)),
-        _share(sum(one.count_is_right for one in true), len(true)),
-        _share(objects, objects + missed),
+        share_text(len(true), len(checked)),
+        share_text(sum(one.count_is_right for one in true), len(true)),
+        share_text(objects, objects + missed),
         f"{sum(one.change.count for one in checked)} for {objects + missed} objects",
         str(len({one.change.caption for one in checked})),
     )
 
 
-def _share(part: int, whole: int) -> str:
+def share_text(part: int, whole: int) -> str:
+    """Return a share in percent with its interval and both numbers; a dash of none."""
     interval = wilson_interval(part, whole)
     if interval is None:
         return "–"

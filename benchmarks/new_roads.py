@@ -16,11 +16,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from false_change_scenes import write_scene
+from map_check import share_text
 
 from rscc.captioner import Captioner
 from rscc.data.benchmarks.levir_cc import LevirCC
 from rscc.data.pairs import PairRecord, read_mask, read_pair, truly_changed
-from rscc.evaluation.bootstrap import wilson_interval
 from rscc.markdown import table
 from rscc.text.statements import agreed, read_statement
 from workflows import caption_scene
@@ -62,19 +62,12 @@ def main(words: Sequence[str] | None = None) -> None:
     options = parser.parse_args(words)
     counts = found(LevirCC(options.data, options.split).records, Captioner.load(options.model, device="cpu"))
     rows = [
-        (kind, str(len(pairs)), *(_share([one[part] for one in pairs]) for part in (0, 1)))
+        (kind, str(len(pairs)), *(share_text(sum(one[part] for one in pairs), len(pairs)) for part in (0, 1)))
         for kind, pairs in sorted(counts.items())
     ]
     print(
         table(("pairs", "number", "a road is a change, %", "a sentence says that a road is built, %"), rows)
     )
-
-
-def _share(hits: Sequence[bool]) -> str:
-    interval = wilson_interval(sum(hits), len(hits))
-    assert interval is not None
-    low, high = (100 * edge for edge in interval)
-    return f"{100 * sum(hits) / len(hits):.0f} ({low:.0f}-{high:.0f}), {sum(hits)} of {len(hits)}"
 
 
 if __name__ == "__main__":

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
 
+from rscc.data.pairs import read_mask, read_rgb
 from rscc.errors import DatasetLayoutInvalid
 from rscc.images import resize
 
@@ -42,6 +42,11 @@ def read_index(root: Path) -> list[dict[str, str]]:
         return [{key: value or "" for key, value in row.items() if key} for row in csv.DictReader(file)]
 
 
+def mask_of(image: Path) -> Path:
+    """Return the file of the mask of an image."""
+    return image.parent.parent / "mask" / image.name
+
+
 def road_crops(root: Path, size: int, gsd: float) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
     """Yield name, image (3, size, size) uint8 and road (size, size) bool of crops at ``gsd`` metres a pixel.
 
@@ -54,10 +59,7 @@ def road_crops(root: Path, size: int, gsd: float) -> Iterator[tuple[str, np.ndar
     if not rows:
         raise DatasetLayoutInvalid(f"{root / 'index.csv'}: no image of class road to learn from")
     for path, own in rows:
-        image, mask = (
-            _read(path).transpose(2, 0, 1),
-            _read(path.parent.parent / "mask" / path.name)[..., 0] > 0,
-        )
+        image, mask = read_rgb(path), read_mask(mask_of(path))
         factor = max(own / gsd, size / min(mask.shape))
         shape = (max(size, round(mask.shape[0] * factor)), max(size, round(mask.shape[1] * factor)))
         image, mask = resize(image, shape), resize(mask, shape)
@@ -70,11 +72,3 @@ def road_crops(root: Path, size: int, gsd: float) -> Iterator[tuple[str, np.ndar
 def _starts(length: int, size: int) -> list[int]:
     count = max(1, round(length / size))
     return [round(start) for start in np.linspace(0, length - size, count)]
-
-
-def _read(path: Path) -> np.ndarray:
-    try:
-        with Image.open(path) as image:
-            return np.asarray(image.convert("RGB"))
-    except (OSError, ValueError) as error:
-        raise DatasetLayoutInvalid(f"{path}: this image cannot be read ({error})") from error

@@ -122,10 +122,15 @@ def new_roads(logits: np.ndarray) -> np.ndarray:
     return new
 
 
+def road_maps(logits: np.ndarray) -> np.ndarray:
+    """Return the probabilities of a road on the date after and of a new one, (2, h, w); as above."""
+    return np.stack([expit(logits[1].astype(np.float32)), new_roads(logits)])
+
+
 def picture_roads(logits: np.ndarray, metres: float) -> RoadEvidence:
     """Return what is known of roads in a picture ``metres`` wide; ``logits`` as in :func:`new_roads`."""
-    after = expit(logits[1].astype(np.float32))
-    return road_evidence(after.ravel(), new_roads(logits).ravel(), metres / logits.shape[-1])
+    standing, new = road_maps(logits).reshape(2, -1)
+    return road_evidence(standing, new, metres / logits.shape[-1])
 
 
 def road_evidence(standing: np.ndarray, new: np.ndarray, metres: float) -> RoadEvidence:

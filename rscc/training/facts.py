@@ -40,10 +40,10 @@ from rscc.text.phrasing import fit_phrasing
 from rscc.text.sentences import grammar_words
 from rscc.text.statements import agreed, read_statement
 from rscc.training.calibration import area_under_curve, fit_logistic
+from rscc.training.heads import fit_head
 from rscc.training.validation import encoded_batches
 
-FOLDS, EPOCHS, BATCH = 3, 36, 32
-RATE, DECAY, SMOOTHING = 3e-3, 0.05, 0.04
+FOLDS, EPOCHS, SMOOTHING = 3, 36, 0.04
 FEWEST_PAIRS = 200
 """Changed pairs with captions from which facts are learnt."""
 FEWEST_LABELS = 20
@@ -253,24 +253,13 @@ def _fit(whitened: FactHeads, seen: Seen, labels: Tensor, members: np.ndarray, s
     heads = FactHeads(**whitened.sizes)
     heads.reduce.load_state_dict(whitened.reduce.state_dict())
     heads.reduce.requires_grad_(False)
-    learnt = [parameter for parameter in heads.parameters() if parameter.requires_grad]
-    optimiser = torch.optim.AdamW(learnt, RATE, weight_decay=DECAY)
-    steps = max(1, len(members) // BATCH)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, RATE, total_steps=EPOCHS * steps + 1)
-    order = np.random.default_rng(seed)
-    for _ in range(EPOCHS):
-        shuffled = order.permutation(members)
-        for step in range(steps):
-            part = torch.from_numpy(shuffled[step * BATCH : (step + 1) * BATCH])
-            soft = labels[part] * (1 - SMOOTHING) + SMOOTHING / 2
-            positions = _positions(heads, seen, part)
-            logits = pooled(positions, torch.ones(positions.shape[:2]))
-            loss = F.binary_cross_entropy_with_logits(logits, soft)
-            optimiser.zero_grad()
-            loss.backward()
-            optimiser.step()
-            schedule.step()
-    return heads.eval()
+
+    def loss(part: Tensor) -> Tensor:
+        soft = labels[part] * (1 - SMOOTHING) + SMOOTHING / 2
+        positions = _positions(heads, seen, part)
+        return F.binary_cross_entropy_with_logits(pooled(positions, torch.ones(positions.shape[:2])), soft)
+
+    return fit_head(heads, members, loss, epochs=EPOCHS, seed=seed)
 
 
 def _answers(heads: FactHeads, seen: Seen, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

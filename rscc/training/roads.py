@@ -20,8 +20,9 @@ from rscc.data.single_dates import road_crops
 from rscc.inference.roads import RoadHead
 from rscc.models.shared.captioner import ChangeCaptioner
 from rscc.training.calibration import area_under_curve
+from rscc.training.heads import fit_head
 
-EPOCHS, BATCH, RATE, DECAY = 15, 32, 3e-3, 0.05
+EPOCHS = 15
 HELD_OUT = 4
 """One image of so many is held out to be measured."""
 ROAD = 0.3
@@ -94,18 +95,8 @@ def _fit(seen: _Seen, members: np.ndarray, seed: int) -> RoadHead:
     positions = seen.maps[torch.from_numpy(members[::4])].float().flatten(0, 1)
     head.mean.copy_(positions.mean(0))
     head.scale.copy_(positions.std(0) + 1e-3)
-    learnt = [parameter for parameter in head.parameters() if parameter.requires_grad]
-    optimiser = torch.optim.AdamW(learnt, RATE, weight_decay=DECAY)
-    steps = max(1, len(members) // BATCH)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, RATE, total_steps=EPOCHS * steps + 1)
-    order = np.random.default_rng(seed)
-    for _ in range(EPOCHS):
-        shuffled = order.permutation(members)
-        for step in range(steps):
-            part = torch.from_numpy(shuffled[step * BATCH : (step + 1) * BATCH])
-            loss = F.binary_cross_entropy_with_logits(head(seen.maps[part].float()), seen.shares[part])
-            optimiser.zero_grad()
-            loss.backward()
-            optimiser.step()
-            schedule.step()
-    return head.eval()
+
+    def loss(part: Tensor) -> Tensor:
+        return F.binary_cross_entropy_with_logits(head(seen.maps[part].float()), seen.shares[part])
+
+    return fit_head(head, members, loss, epochs=EPOCHS, seed=seed)

@@ -186,15 +186,16 @@ class Grouping:
     def __init__(self, frame: ScenePair | Frame, options: SceneOptions) -> None:
         self.frame, self.options = frame, options
 
-    def events_of(self, regions: Iterable[ChangeRegion]) -> tuple[list[Event], list[Event]]:
+    def events_of(
+        self, regions: Iterable[ChangeRegion], kind: str = "change"
+    ) -> tuple[list[Event], list[Event]]:
         """Return what touches the pixels asked for, and what does not; nothing that is too small."""
-        grid = self.frame.grid
-        places = places_of(regions, self.frame, self.options.min_area_for(grid.gsd))
+        places = places_of(regions, self.frame, self.options.min_area_for(self.frame.grid.gsd), kind)
         if not places:
             return [], []
         groups = [[number] for number in range(len(places))]
-        if self._metres > 0:
-            groups = group_regions([place.region for place in places], self._metres / grid.gsd)
+        if self.reach > 0:
+            groups = group_regions([place.region for place in places], self.reach)
         events = [Event(tuple(places[number] for number in group)) for group in groups]
         touches = touching([event.outline for event in events], self.frame.focus)
         return list(compress(events, touches)), list(compress(events, ~touches))
@@ -205,13 +206,15 @@ class Grouping:
         return reached != reached.intersection(area)
 
     @property
-    def distance(self) -> int:
+    def reach(self) -> float:
         """Pixels up to which outlines are one change."""
-        return math.ceil(self._metres / self.frame.grid.gsd)
+        gsd = self.frame.grid.gsd
+        return self.options.group_distance_for(gsd) / gsd
 
     @property
-    def _metres(self) -> float:
-        return self.options.group_distance_for(self.frame.grid.gsd)
+    def distance(self) -> int:
+        """The same in whole pixels."""
+        return math.ceil(self.reach)
 
 
 class Search(Grouping):
@@ -277,13 +280,15 @@ def right_angled(pair: ScenePair | Frame, events: Iterable[Event], min_area: flo
     return [Event(tuple(straightened(place) for place in event.places)) for event in events]
 
 
-def places_of(regions: Iterable[ChangeRegion], pair: ScenePair | Frame, min_area: float) -> list[Place]:
+def places_of(
+    regions: Iterable[ChangeRegion], pair: ScenePair | Frame, min_area: float, kind: str = "change"
+) -> list[Place]:
     """Return the regions whose outline, as it is written, has at least ``min_area`` square metres."""
     places = []
     for region in regions:
         geometry = rounded(to_wgs84(region.polygon, pair.grid.crs))
         if not geometry.is_empty and (area := geodesic_area_m2(geometry)) >= min_area:
-            places.append(Place(region, geometry, area))
+            places.append(Place(region, geometry, area, kind))
     return places
 
 

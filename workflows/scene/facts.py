@@ -7,7 +7,7 @@ positions (:mod:`rscc.inference.fact_heads`). So what the search computed of a t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import ndimage
-from scipy.special import expit, logsumexp
+from scipy.special import logsumexp
 from shapely.geometry import MultiPolygon
 
 from tiling import TileGrid, Window
@@ -85,12 +85,9 @@ def fact_logits(
 
     neighbours = Neighbours([*outlines, *others])
     grid = tile_grid(run.pair, run.card, run.options)
-    views = [list(views_of(grid, outline)) for outline in outlines]
-    _complete(run, _tiles_of(views), grid)
-    for number, parts in enumerate(views):
-        asked = partial(region_of, neighbours, number)
-        bags = [_bag(run.fact_maps[tile][: len(ANSWERS)], tile, part, asked) for tile, part in parts]  # type: ignore[index]
-        logits, weights = (np.concatenate(each, -1) for each in zip(*bags, strict=True))
+    for number, parts in enumerate(_seen(run, outlines, grid)):
+        maps = {tile: run.fact_maps[tile][: len(ANSWERS)] for tile, _ in parts}  # type: ignore[index]
+        logits, weights = _bag_of(maps, parts, partial(region_of, neighbours, number))
         yield logsumexp(logits, axis=1, b=weights) - np.log(weights.sum())
 
 
@@ -100,26 +97,24 @@ def roads_near(run: OpenRun, outlines: Sequence[MultiPolygon]) -> list[RoadEvide
     The tiles are those that tell the facts, so no other is looked at: what one of them does not see of the
     surroundings of a change is left out.
     """
-    from rscc.inference.roads import new_roads, road_evidence, road_logits
+    from rscc.inference.roads import road_evidence, road_logits, road_maps
 
     if run.captioner.facts.roads is None:  # type: ignore[union-attr]
         return [None] * len(outlines)
     grid = tile_grid(run.pair, run.card, run.options)
-    views = [list(views_of(grid, outline)) for outline in outlines]
-    _complete(run, _tiles_of(views), grid)
+    views = _seen(run, outlines, grid)
     maps = {}
     for tile in _tiles_of(views):
         logits = road_logits(run.fact_maps[tile])  # type: ignore[index]
         assert logits is not None
-        maps[tile] = np.stack([expit(logits[1].astype(np.float32)), new_roads(logits)])
+        maps[tile] = road_maps(logits)
     alone = Neighbours(outlines)
     found: list[RoadEvidence | None] = []
     for number, (outline, parts) in enumerate(zip(outlines, views, strict=True)):
         tile, _ = parts[0]
         if len(parts) == 1:
             parts = [(tile, _around(grid, outline, ROAD_REACH).intersection(tile))]
-        bags = [_bag(maps[tile], tile, part, partial(_near, alone, number)) for tile, part in parts]
-        probabilities, weights = (np.concatenate(each, -1) for each in zip(*bags, strict=True))
+        probabilities, weights = _bag_of(maps, parts, partial(_near, alone, number))
         metres = tile.width / maps[tile].shape[-1] * run.pair.grid.gsd
         standing, new = probabilities[:, weights > 0]
         found.append(road_evidence(standing, new, metres))
@@ -175,6 +170,17 @@ def _complete(run: OpenRun, tiles: Sequence[Window], grid: TileGrid) -> None:
             run.fact_maps.update(zip(batch, maps, strict=True))
 
 
+def _bag_of(
+    maps: Mapping[Window, np.ndarray],
+    parts: Sequence[tuple[Window, Window]],
+    region: Callable[[Window], np.ndarray],
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the positions of all parts of tiles, see :func:`_bag`, one after the other."""
+    bags = [_bag(maps[tile], tile, part, region) for tile, part in parts]
+    values, weights = (np.concatenate(each, -1) for each in zip(*bags, strict=True))
+    return values, weights
+
+
 def _bag(
     maps: np.ndarray, tile: Window, part: Window, region: Callable[[Window], np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -199,15 +205,28 @@ def _bag(
 def region_of(neighbours: Neighbours, event: int, window: Window) -> np.ndarray:
     """Return the pixels (h, w) bool of a window that an event's facts are asked of."""
     own, others = neighbours.masks(event, window)
-    near: np.ndarray = ndimage.distance_transform_edt(~own) <= SURROUNDINGS
-    return near & ~others if own.any() else own
+    return _within(own, SURROUNDINGS) & ~others
 
 
 def _near(outlines: Neighbours, event: int, window: Window) -> np.ndarray:
     """Return the pixels (h, w) bool of a window within :data:`ROAD_REACH` of an event."""
     own, _ = outlines.masks(event, window)
-    near: np.ndarray = ndimage.distance_transform_edt(~own) <= ROAD_REACH
+    return _within(own, ROAD_REACH)
+
+
+def _within(own: np.ndarray, reach: float) -> np.ndarray:
+    """Return the pixels at most so far from those of (h, w) bool; none where there are none."""
+    near: np.ndarray = ndimage.distance_transform_edt(~own) <= reach
     return near if own.any() else own
+
+
+def _seen(
+    run: OpenRun, outlines: Sequence[MultiPolygon], grid: TileGrid
+) -> list[list[tuple[Window, Window]]]:
+    """Return :func:`views_of` each change; what their tiles answer is there then."""
+    views = [list(views_of(grid, outline)) for outline in outlines]
+    _complete(run, _tiles_of(views), grid)
+    return views
 
 
 def _tiles_of(views: Sequence[Sequence[tuple[Window, Window]]]) -> list[Window]:

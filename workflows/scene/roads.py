@@ -8,7 +8,6 @@ came, its outline is that of those positions. A road beside a building that chan
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import compress
 
 import numpy as np
@@ -16,10 +15,9 @@ import shapely
 from scipy import ndimage
 from shapely.geometry import MultiPolygon
 
-from tiling import Band, ChangeMosaic, Polygonizer, TileGrid, group_regions
+from tiling import Band, ChangeMosaic, ChangeRegion, Polygonizer, TileGrid
 from workflows.scene.carrier import OpenRun
-from workflows.scene.detection import touching
-from workflows.scene.events import Event, places_of
+from workflows.scene.events import Event, Grouping
 from workflows.scene.facts import fact_logits, roads_near
 
 LEAST_ROAD = 320.0
@@ -38,11 +36,16 @@ def road_events(run: OpenRun, others: Sequence[Event]) -> list[Event]:
     """
     from rscc.inference.roads import NEW_ALONE, is_sure_of_road
 
-    facts = getattr(run.captioner, "facts", None)
-    if run.fact_maps is None or facts is None or facts.roads is None:
+    if run.fact_maps is None:
         return []
-    events = _apart(run, _found(run), others)
-    events = list(compress(events, touching([event.outline for event in events], run.pair.focus)))
+    facts = run.captioner.facts
+    if facts is None or facts.roads is None:
+        return []
+    grouping = Grouping(run.pair, run.options)
+    events, _ = grouping.events_of(_regions(run), "road")
+    if not events:
+        return []
+    events = _apart(events, others, grouping.reach)
     answers = fact_logits(run, [event.outline for event in events], [event.outline for event in others])
     rules = facts.rules.on_maps()
     events = list(compress(events, (is_sure_of_road(logits, rules) for logits in answers)))
@@ -50,29 +53,19 @@ def road_events(run: OpenRun, others: Sequence[Event]) -> list[Event]:
     return list(compress(events, (roads is not None and roads.new >= NEW_ALONE for roads in near)))
 
 
-def _found(run: OpenRun) -> list[Event]:
-    """Return all new roads, grouped by the distance that groups changes."""
+def _regions(run: OpenRun) -> list[ChangeRegion]:
+    """Return all new roads of the area that was searched."""
     from rscc.inference.roads import NEW
 
-    grid, options = run.pair.grid, run.options
+    grid = run.pair.grid
     polygons = Polygonizer(NEW, min_area_px=LEAST_ROAD / grid.gsd**2)
     for band in _bands(run, run.grid):
         polygons.add(band)
-    regions = polygons.finish(simplify_px=SIMPLIFY, transform=grid.transform)
-    places = [replace(place, kind="road") for place in places_of(regions, run.pair, options.min_area or 0.0)]
-    groups = group_regions([place.region for place in places], _distance(run))
-    return [Event(tuple(places[number] for number in group)) for group in groups]
+    return polygons.finish(simplify_px=SIMPLIFY, transform=grid.transform)
 
 
-def _distance(run: OpenRun) -> float:
-    """Return the pixels up to which outlines are one change."""
-    gsd = run.pair.grid.gsd
-    return run.options.group_distance_for(gsd) / gsd
-
-
-def _apart(run: OpenRun, events: Sequence[Event], others: Sequence[Event]) -> list[Event]:
-    """Return the events of which most is farther from all others than outlines of one change are."""
-    reach = _distance(run)
+def _apart(events: Sequence[Event], others: Sequence[Event], reach: float) -> list[Event]:
+    """Return the events of which most is farther than ``reach`` pixels from all others."""
     around = np.array([event.outline.buffer(reach) for event in others], dtype=object)
     tree = shapely.STRtree(around)
 
