@@ -146,12 +146,13 @@ def explain_event(
 
 
 def _found_roads(event: ReportedEvent, roads: RoadEvidence) -> tuple[Answer, Answer]:
-    from rscc.inference.roads import BESIDE, NEW
+    from rscc.inference.roads import BESIDE, NEW, NEW_ALONE
 
-    stated = "road" in event.change.came
+    change = event.change
+    least = NEW_ALONE if change.outline_of == "road" else NEW
     return (
         Answer("near", "road", roads.standing, BESIDE, None),
-        Answer("new near", "road", roads.new, NEW, stated),
+        Answer("new near", "road", roads.new, least, "road" in change.came),
     )
 
 

@@ -7,6 +7,7 @@ from fact_captioner import LOGITS
 from road_captioner import ROAD_BRIGHTNESS, RoadCaptioner
 from scene_pairs import make_pair
 
+from rscc.inference.roads import NEW_ALONE
 from tiling import to_wgs84
 from workflows import SceneOptions, caption_scene
 from workflows.inspection.event import read_event, read_report
@@ -145,5 +146,6 @@ def test_a_road_is_explained_and_summed_up(pair, tmp_path):
     assert explained.answers is not None
     new = explained.answers[-1]
     assert (new.kind, new.stated) == ("new near", True) and new.probability > 0.9
+    assert new.least == NEW_ALONE
     assert "is new near" in event_text(explained.as_dict())
     assert "road" in str(summary_of(report.changes))
