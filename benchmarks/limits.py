@@ -146,8 +146,8 @@ def higher(machine: dict[str, Any], peaks: dict[str, float | None], bandwidth: f
 
 
 def measure_model(name: str) -> dict[str, Any]:
-    """Measure a shipped model at the side of its own tiles."""
-    captioner = Captioner.load(name, device="cpu")
+    """Measure a shipped model at the side of its own tiles, in floats: those operations are counted."""
+    captioner = Captioner.load(name, device="cpu", int8=False)
     side = captioner.card.tile_size
     model = load_model(open_model_folder(find_model(name)))
     costs = part_costs(model, side, bf16=captioner.bf16)

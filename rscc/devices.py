@@ -42,3 +42,14 @@ def fast_bf16(device: torch.device) -> bool:
     capabilities = torch.cpu.get_capabilities() if device.type == "cpu" else {}
     gains = not str(capabilities.get("cpu_name", "")).startswith("Intel")
     return bool(capabilities.get("amx_bf16") or (capabilities.get("avx512_bf16") and gains))
+
+
+def fast_int8(device: torch.device) -> bool:
+    """Return whether the processor has instructions for sums of products of 8-bit integers (VNNI, AMX).
+
+    Without them such sums overflow, or are no faster.
+    """
+    if device.type != "cpu" or "onednn" not in torch.backends.quantized.supported_engines:
+        return False
+    capabilities = torch.cpu.get_capabilities()
+    return any(capabilities.get(name) for name in ("avx512_vnni", "avx_vnni", "amx_int8"))

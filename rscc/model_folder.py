@@ -73,6 +73,8 @@ class ModelCard:
         sentences: what they are made of where it has no fact heads, a key of :data:`rscc.config.SENTENCES`.
         search_size: side in pixels of the tiles that a scene is searched in, where its change map was found
             to be as good in them; 0 is ``tile_size``. Larger tiles overlap less.
+        ranges: how large the trunk's activations get, by which it can compute in 8-bit integers, see
+            :func:`rscc.inference.int8.activation_ranges`; empty where that was not measured.
     """
 
     name: str
@@ -101,6 +103,7 @@ class ModelCard:
     facts_sha256: str = ""
     sentences: str = "decoder"
     search_size: int = 0
+    ranges: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.localiser not in LOCALISATIONS:
@@ -117,6 +120,8 @@ class ModelCard:
         low_high = len(self.gsd_range) == 2 and 0 < self.gsd_range[0] <= self.gsd_range[1] < math.inf
         if not (0 < self.gsd < math.inf and low_high):
             raise ConfigInvalid("card.gsd and card.gsd_range must be metres above 0, the finer first")
+        if not all(0 < most < math.inf for most in self.ranges.values()):
+            raise ConfigInvalid("card.ranges must be numbers above 0")
         if not (0 <= self.threshold <= 1 and 0 <= self.changed_threshold < math.inf):
             raise ConfigInvalid("card.threshold must be in 0..1, card.changed_threshold a number from 0")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -15,6 +16,7 @@ from rscc.errors import ExtraNotInstalled, WeightsNotFound
 from rscc.evaluation.run import OVERHEAD
 from rscc.evaluation.scoring import KindScores, score_kinds
 from rscc.inference.calibration import Calibration, evidence_pixels, sigmoid
+from rscc.inference.int8 import activation_ranges
 from rscc.inference.localisers import build_localiser
 from rscc.model_folder import (
     LOCALISATIONS,
@@ -24,8 +26,10 @@ from rscc.model_folder import (
     open_model_folder,
     save_model_folder,
 )
+from rscc.models.shared.backbone import fold_norms
 from rscc.models.shared.captioner import ChangeCaptioner
 from rscc.models.shared.search_rules import SearchRules
+from rscc.sequences import evenly
 from rscc.text.no_change import is_no_change
 from rscc.training.caching import Caches
 from rscc.training.calibration import answer_pairs, best_threshold, calibrate
@@ -34,9 +38,12 @@ from rscc.training.facts import fit_facts
 from rscc.training.loop import TrainResult
 from rscc.training.no_change import learns_the_flag, no_change_prefixes, no_change_runs
 from rscc.training.roads import fit_roads
-from rscc.training.validation import MaskCurve, mask_curve
+from rscc.training.validation import MaskCurve, image_batches, mask_curve
 
 _log = logging.getLogger(__name__)
+
+# Training pairs that the trunk's activations are measured on.
+_RANGED_PAIRS = 64
 
 if TYPE_CHECKING:
     from rscc.training.start import RunPaths
@@ -109,6 +116,7 @@ def finish(
         support=config.card.support,
         kinds=confidence.kinds,
         cost=config.card.cost,
+        ranges=trunk_ranges(model, captions, size=config.data.size),
     )
     facts = None
     tells = config.train.facts and confidence.calibration is not None and config.data.name in OVERHEAD
@@ -132,6 +140,17 @@ def finish(
         no_change_runs=runs,
         facts=facts,
     )
+
+
+def trunk_ranges(model: ChangeCaptioner, records: Sequence[PairRecord], *, size: int) -> dict[str, float]:
+    """Measure what a ResNet-50 trunk needs to compute in 8-bit integers, on training pairs; else nothing."""
+    if model.config.backbone != "resnet50" or not records:
+        return {}
+    trunk = copy.deepcopy(model.backbone)
+    fold_norms(trunk)
+    batches = image_batches(evenly(records, _RANGED_PAIRS), size=size)
+    dates = (date for batch in batches for date in (batch.before, batch.after) if date is not None)
+    return activation_ranges(trunk, (date.to(trunk.mean.device) for date in dates))
 
 
 def _mask_curve(

@@ -1,9 +1,9 @@
-"""Where bfloat16 is computed: only where the processor gains by it."""
+"""Where bfloat16 and 8-bit integers are computed: only where the processor gains by them."""
 
 import pytest
 import torch
 
-from rscc.devices import fast_bf16
+from rscc.devices import fast_bf16, fast_int8
 
 
 @pytest.mark.parametrize(
@@ -24,3 +24,14 @@ def test_bfloat16_is_taken_where_the_processor_gains_by_it(monkeypatch, name, in
 def test_no_other_device_is_asked_for_the_processors_instructions(monkeypatch):
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: pytest.fail("asked"))
     assert fast_bf16(torch.device("mps")) is False
+    assert fast_int8(torch.device("mps")) is False
+    assert fast_int8(torch.device("cuda")) is False
+
+
+@pytest.mark.parametrize(
+    ("instructions", "fast"),
+    [({"avx512_vnni"}, True), ({"avx_vnni"}, True), ({"amx_int8"}, True), ({"avx2", "avx512_bf16"}, False)],
+)
+def test_integers_are_taken_where_the_processor_sums_their_products(monkeypatch, instructions, fast):
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: dict.fromkeys(instructions, True))
+    assert fast_int8(torch.device("cpu")) is fast

@@ -19,11 +19,11 @@ from rscc.data.benchmarks.levir_cc import LevirCC
 from rscc.data.pairs import read_pair
 from rscc.data.sources import MaskSource
 from rscc.errors import ConfigInvalid, DatasetLayoutInvalid, ModelFolderInvalid, WeightsNotFound
-from rscc.model_folder import open_model_folder
+from rscc.model_folder import find_model, load_model, open_model_folder
 from rscc.training import facts
 from rscc.training import finish as finishing
 from rscc.training import run as runs
-from rscc.training.finish import finish
+from rscc.training.finish import finish, trunk_ranges
 from rscc.training.loop import Trainer, TrainResult
 from rscc.training.run import train_model
 from rscc.training.start import RunPaths
@@ -34,6 +34,18 @@ pytestmark = pytest.mark.usefixtures("tiny_registered")
 def pair_of(data, split="test") -> tuple[np.ndarray, np.ndarray]:
     samples = [read_pair(r) for r in LevirCC(data, split).records]
     return np.stack([s.before for s in samples]), np.stack([s.after for s in samples])
+
+
+def test_a_resnet_trunk_is_measured_for_integers_and_stays_as_it_is(data) -> None:
+    folder = open_model_folder(find_model("rscc-base"))
+    model, records = load_model(folder), LevirCC(data, "train").records
+    weights = {name: value.clone() for name, value in model.state_dict().items()}
+    ranges = trunk_ranges(model, records, size=64)
+    assert ranges.keys() == folder.card.ranges.keys()
+    assert all(value > 0 for value in ranges.values())
+    assert_same_tensors(model.state_dict(), weights)
+    assert trunk_ranges(model, [], size=64) == {}
+    assert trunk_ranges(tiny_model(), records, size=64) == {}
 
 
 @pytest.mark.slow

@@ -1,0 +1,171 @@
+"""The trunk in 8-bit integers gives the maps of the float one, whatever else is in the batch."""
+
+import numpy as np
+import pytest
+import torch
+from saved_models import edit, saved
+from tiny_models import random_images
+from torch import nn
+
+from rscc import captioner as captioners
+from rscc.captioner import Captioner
+from rscc.devices import fast_int8
+from rscc.errors import ModelFolderInvalid
+from rscc.inference.int8 import _MIDDLE, Int8Trunk, _Conv, activation_ranges
+from rscc.model_folder import find_model, load_model, open_model_folder
+from rscc.models.shared.backbone import fold_norms
+from rscc.models.trunks import build_backbone
+
+pytestmark = pytest.mark.skipif(
+    not fast_int8(torch.device("cpu")), reason="the processor has no instructions for 8-bit integers"
+)
+
+
+@pytest.fixture(scope="module")
+def trunk():
+    """A ResNet-50 with random weights and norms, not folded."""
+    torch.manual_seed(3)
+    trunk = build_backbone("resnet50").eval()
+    for module in trunk.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            nn.init.uniform_(module.weight, 0.3, 0.6)
+            nn.init.normal_(module.bias, std=0.2)
+            nn.init.normal_(module.running_mean, std=0.2)
+            nn.init.uniform_(module.running_var, 0.5, 2.0)
+    return trunk
+
+
+def soft_images(batch: int, side: int = 64) -> torch.Tensor:
+    coarse = random_images(batch, side // 8, side // 8)[0].float()
+    return nn.functional.interpolate(coarse, size=(side, side), mode="bilinear").round().to(torch.uint8)
+
+
+def folded(trunk):
+    copy = build_backbone("resnet50").eval()
+    copy.load_state_dict(trunk.state_dict())
+    fold_norms(copy)
+    return copy
+
+
+@pytest.mark.parametrize("relu", [True, False])
+def test_a_convolution_is_that_of_the_numbers_that_the_integers_stand_for(relu) -> None:
+    torch.manual_seed(1)
+    conv = nn.Conv2d(24, 16, 3, stride=2, padding=1)
+    x = torch.randint(0, 256, (2, 24, 20, 12), dtype=torch.uint8)
+    made = _Conv(conv, 0.01, 0.02, 0 if relu else _MIDDLE)
+    rounded = (conv.weight / made.weight_scales.view(-1, 1, 1, 1)).round() * made.weight_scales.view(
+        -1, 1, 1, 1
+    )
+    exact = nn.functional.conv2d(x * 0.01, rounded, conv.bias, stride=2, padding=1)
+    expected = ((exact.relu() if relu else exact) / 0.02 + made.zero).round().clamp(0, 255)
+    given = made(x.contiguous(memory_format=torch.channels_last), relu=relu)
+    assert given.dtype == torch.uint8
+    assert expected.std() > 10
+    # Where the number lies half way, the two may round otherwise.
+    assert (given - expected).abs().max() <= 1
+    assert (given == expected).float().mean() > 0.99
+
+
+def test_a_shortcut_is_added_before_the_relu() -> None:
+    torch.manual_seed(2)
+    conv = nn.Conv2d(16, 32, 1)
+    x = torch.randint(0, 256, (1, 16, 9, 9), dtype=torch.uint8).contiguous(memory_format=torch.channels_last)
+    shortcut = torch.randint(0, 256, (1, 32, 9, 9), dtype=torch.uint8)
+    made = _Conv(conv, 0.01, 0.02)
+    weight = (conv.weight / made.weight_scales.view(-1, 1, 1, 1)).round() * made.weight_scales.view(
+        -1, 1, 1, 1
+    )
+    signed = 0.03 * (shortcut.float() - _MIDDLE)
+    expected = (
+        ((nn.functional.conv2d(x * 0.01, weight, conv.bias) + signed).relu() / 0.02).round().clamp(0, 255)
+    )
+    memory = shortcut.clone(memory_format=torch.channels_last)
+    given = made.add(x, memory, 0.03, _MIDDLE)
+    assert (expected == 0).any()
+    assert (given - expected).abs().max() <= 1
+    assert (given == expected).float().mean() > 0.99
+
+
+def test_folded_norms_leave_the_maps_as_they_are(trunk) -> None:
+    images = soft_images(2)
+    copy = folded(trunk)
+    assert not any(isinstance(module, nn.BatchNorm2d) for module in copy.modules())
+    with torch.no_grad():
+        for expected, given in zip(trunk(images), copy(images), strict=True):
+            torch.testing.assert_close(given, expected, rtol=1e-3, atol=1e-3)
+
+
+def test_the_activation_of_a_norm_stays_when_it_is_folded() -> None:
+    timm = pytest.importorskip("timm")
+    torch.manual_seed(4)
+    module = nn.Sequential(nn.Conv2d(3, 4, 1), timm.layers.BatchNormAct2d(4)).eval()
+    nn.init.normal_(module[1].running_mean)
+    x = torch.randn(2, 3, 8, 8)
+    expected = module(x)
+    fold_norms(module)
+    assert not any(isinstance(part, nn.BatchNorm2d) for part in module)
+    assert (expected == 0).any()
+    torch.testing.assert_close(module(x), expected)
+
+
+def test_the_maps_are_those_of_the_float_trunk(trunk) -> None:
+    copy, images = folded(trunk), soft_images(8)
+    made = Int8Trunk(copy, activation_ranges(copy, images[:4].split(2)))
+    with torch.inference_mode():
+        for expected, given in zip(copy(images[4:]), made(images[4:]), strict=True):
+            assert given.shape == expected.shape
+            assert given.dtype == torch.float32
+            assert (given - expected).norm() < 0.15 * expected.norm()
+
+
+def test_a_pair_gives_the_same_bytes_alone_and_among_others_of_any_size(trunk) -> None:
+    copy, images = folded(trunk), soft_images(4)
+    made = Int8Trunk(copy, activation_ranges(copy, [images]))
+    with torch.inference_mode():
+        together = made(images)
+        for side in range(32, 192, 16):  # more sizes than are kept
+            made(soft_images(1, side))
+        for number in range(4):
+            for whole, alone in zip(together, made(images[number : number + 1]), strict=True):
+                assert torch.equal(whole[number], alone[0])
+
+
+def test_a_range_leaves_out_one_value_in_ten_thousand(trunk) -> None:
+    copy, images = folded(trunk), soft_images(2)
+    ranges = activation_ranges(copy, images.split(1))
+    with torch.no_grad():
+        last = copy(images)[2].flatten(1)
+    expected = torch.quantile(last, 0.9999, dim=1, interpolation="nearest").max()
+    assert ranges["stages.2.0.5"] == pytest.approx(float(expected), rel=0.02)
+    assert ranges["stages.2.0.5"] < last.max()
+
+
+def test_the_shipped_model_sees_the_same_in_integers() -> None:
+    before, after = (soft_images(2, 256).numpy() for _ in range(2))
+    after[:, :, 100:140, 80:160] = 230
+    integers, floats = Captioner.load(device="cpu"), Captioner.load(device="cpu", int8=False)
+    assert (integers.int8, floats.int8) == (True, False)
+    first, second = integers.search(before, after), floats.search(before, after)
+    assert second.max() - second.min() > 0.05
+    assert np.corrcoef(first.ravel(), second.ravel())[0, 1] > 0.98
+
+
+@pytest.mark.usefixtures("tiny_registered")
+def test_ranges_that_do_not_fit_are_told_with_their_file(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(captioners, "fast_int8", lambda device: True)
+    folder = saved(tmp_path / "tiny").path
+    edit(card__ranges={"stages.0.3": 1.0})(folder)
+    with pytest.raises(ModelFolderInvalid, match=r"model\.json: card\.ranges does not fit this trunk"):
+        Captioner.load(folder, device="cpu")
+    edit(card__ranges={"stages.0.3": -1.0})(folder)
+    with pytest.raises(ModelFolderInvalid, match=r"card\.ranges must be numbers above 0"):
+        Captioner.load(folder, device="cpu")
+
+
+def test_a_missing_range_is_named() -> None:
+    folder = open_model_folder(find_model("rscc-base"))
+    trunk, ranges = load_model(folder).backbone, dict(folder.card.ranges)
+    fold_norms(trunk)
+    del ranges["stages.1.0.2.conv1"]
+    with pytest.raises(KeyError, match=r"stages\.1\.0\.2\.conv1"):
+        Int8Trunk(trunk, ranges)
