@@ -37,6 +37,7 @@ STAGES: tuple[tuple[Named, str], ...] = (
     (_reading, "tiling.layer:LayerReader.read"),
     ("stretch", "tiling.radiometry:Table.apply"),
     ("trunk", "rscc.models.shared.backbone:Backbone.forward"),
+    ("trunk", "rscc.inference.int8:Int8Trunk.forward"),
     ("head", "rscc.models.shared.blocks:ChangeHead.forward"),
     ("encoder", "rscc.models.shared.captioner:ChangeCaptioner.encode_last_maps"),
     ("facts", "rscc.inference.fact_heads:FactHeads.maps"),

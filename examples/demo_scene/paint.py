@@ -6,6 +6,9 @@ real imagery. Arrays are (rows, columns) or (rows, columns, 3); colours are refl
 
 from __future__ import annotations
 
+import copy
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +20,8 @@ from demo_scene.layout import NEW_ROAD_WIDTH, ROAD_WIDTH, House, Layout, Tree
 FINER = 2
 WALL_HEIGHT = 3.0
 Color = tuple[float, float, float]
+Part = tuple[slice, slice]
+Texture = Callable[[Part], np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -99,9 +104,7 @@ class Canvas:
             [np.sin(azimuth) * np.cos(elevation), -np.cos(azimuth) * np.cos(elevation), np.sin(elevation)]
         )
 
-    def patch(
-        self, shape: shapely.Geometry, margin: float = 1.0
-    ) -> tuple[tuple[slice, slice], np.ndarray, np.ndarray]:
+    def patch(self, shape: shapely.Geometry, margin: float = 1.0) -> tuple[Part, np.ndarray, np.ndarray]:
         """Return the slices around a shape and the x and y of their pixel centres in metres."""
         west, north, east, south = shape.bounds
         columns = slice(
@@ -116,11 +119,11 @@ class Canvas:
         y = (np.arange(rows.start, rows.stop) + 0.5) * self.gsd
         return (rows, columns), *np.meshgrid(x, y)
 
-    def fill(self, shape: shapely.Geometry, color: np.ndarray | Color, amount: float = 1.0) -> None:
-        """Lay a flat surface; ``color`` is one colour or a texture of the whole canvas."""
+    def fill(self, shape: shapely.Geometry, color: Texture | Color, amount: float = 1.0) -> None:
+        """Lay a flat surface; ``color`` is one colour, or gives the colours of a part of the canvas."""
         where, x, y = self.patch(shape)
         inside = shapely.contains_xy(shape, x, y)
-        paint = color[where][inside] if isinstance(color, np.ndarray) else np.asarray(color, np.float32)
+        paint = color(where)[inside] if callable(color) else np.asarray(color, np.float32)
         self.color[where][inside] = (1 - amount) * self.color[where][inside] + amount * paint
         self.height[where][inside] = 0.0
 
@@ -164,7 +167,7 @@ def paint(
     Returns:
         (rows, columns, 3) uint8.
     """
-    ground, chance = np.random.default_rng(ground_seed), np.random.default_rng(date_seed)
+    chance = np.random.default_rng(date_seed)
     canvas = Canvas(
         width=layout.width,
         height=layout.height,
@@ -172,10 +175,11 @@ def paint(
         season=season,
         light=np.sin(np.radians(season.sun_elevation)),
     )
-    _ground(canvas, season, ground)
-    fine = fractal(ground, canvas.shape, (1.5, 3.0))
+    patterns = _patterns(ground_seed, canvas.shape)
+    fine = patterns.fine
+    _ground(canvas, season, patterns)
     houses = layout.old_houses + (layout.villas if after else ())
-    _lots(canvas, houses, season, np.random.default_rng(ground_seed + 1))
+    _lots(canvas, houses, season, patterns)
     for offset in (-0.9, 0.9):
         canvas.fill(layout.track.offset_curve(offset).buffer(0.6), season.soil, 0.65)
     for road in layout.roads:
@@ -192,22 +196,43 @@ def paint(
     return _photograph(canvas, season, chance)
 
 
-def _ground(canvas: Canvas, season: Season, rng: np.random.Generator) -> None:
-    broad = fractal(rng, canvas.shape, (420, 170, 70))
-    patches = fractal(rng, canvas.shape, (60, 24, 10))
-    grain = fractal(rng, canvas.shape, (1, 2, 5))
+@dataclass(frozen=True)
+class _Patterns:
+    """Noise that both dates share, each as large as the canvas, and the chance of the lots after it."""
+
+    broad: np.ndarray
+    patches: np.ndarray
+    grain: np.ndarray
+    fine: np.ndarray
+    blotches: np.ndarray
+    lots: np.random.Generator
+
+
+@functools.lru_cache(maxsize=1)
+def _patterns(seed: int, shape: tuple[int, int]) -> _Patterns:
+    ground, lots = np.random.default_rng(seed), np.random.default_rng(seed + 1)
+    sizes = ((420, 170, 70), (60, 24, 10), (1, 2, 5), (1.5, 3.0))
+    broad, patches, grain, fine = (fractal(ground, shape, cells) for cells in sizes)
+    return _Patterns(broad, patches, grain, fine, fractal(lots, shape, (30, 12, 4)), lots)
+
+
+def _ground(canvas: Canvas, season: Season, patterns: _Patterns) -> None:
+    broad, patches = patterns.broad, patterns.patches
     canvas.color[:] = mix(season.dry, season.lush, 0.5 + 0.28 * broad + 0.10 * patches)
     bare = np.clip(0.35 * patches + 0.45 * broad - 0.35, 0, 1)
     canvas.color[:] += bare[..., None] * (np.array(season.soil, np.float32) - canvas.color)
-    canvas.color *= (1 + 0.055 * grain + 0.05 * patches)[..., None]
+    canvas.color *= (1 + 0.055 * patterns.grain + 0.05 * patches)[..., None]
 
 
-def _lots(canvas: Canvas, houses: tuple[House, ...], season: Season, rng: np.random.Generator) -> None:
-    blotches = fractal(rng, canvas.shape, (30, 12, 4))
+def _lots(canvas: Canvas, houses: tuple[House, ...], season: Season, patterns: _Patterns) -> None:
+    rng = copy.deepcopy(patterns.lots)
     for house in houses:
-        lawn = mix(season.lush, season.dry, np.full(canvas.shape, rng.uniform(0.0, 0.9)) + 0.2 * blotches)
-        lot = house.lot()
-        canvas.fill(lot, lawn, 0.75)
+        dryness = np.float64(rng.uniform(0.0, 0.9))
+
+        def lawn(where: Part, dryness: np.float64 = dryness) -> np.ndarray:
+            return mix(season.lush, season.dry, dryness + 0.2 * patterns.blotches[where])
+
+        canvas.fill(house.lot(), lawn, 0.75)
         yard = house.place(shapely.box(-10.2, 0.0, 10.2, 19.0))
         fence = yard.boundary.buffer(0.3).difference(house.footprint())
         canvas.fill(fence, (0.17, 0.15, 0.13))
@@ -221,8 +246,11 @@ def _lots(canvas: Canvas, houses: tuple[House, ...], season: Season, rng: np.ran
 def _road(canvas: Canvas, line: shapely.LineString, width: float, tone: float, fine: np.ndarray) -> None:
     kerb = line.buffer(width / 2)
     canvas.fill(kerb, (0.66, 0.64, 0.60))
-    asphalt = np.asarray((tone, tone, tone * 0.99), np.float32) * (1 + 0.035 * fine)[..., None]
-    canvas.fill(line.buffer(width / 2 - 0.45), asphalt.astype(np.float32))
+
+    def asphalt(where: Part) -> np.ndarray:
+        return np.asarray((tone, tone, tone * 0.99), np.float32) * (1 + 0.035 * fine[where])[..., None]
+
+    canvas.fill(line.buffer(width / 2 - 0.45), asphalt)
     for offset in (-0.22, 0.22):
         canvas.fill(line.offset_curve(offset * width).buffer(0.55), (tone * 0.93,) * 3, 0.6)
 
