@@ -14,6 +14,7 @@ from rscc.errors import ModelFolderInvalid, NonFiniteOutput
 from rscc.inference.calibration import FlagCalibration, changed_probability
 from rscc.inference.explanations import Explanation, explain_features
 from rscc.inference.fact_heads import region_logits
+from rscc.inference.int8 import TRUNKS, Int8Trunk
 from rscc.inference.localisers import ChangeHeadLocaliser, Localiser, build_localiser
 from rscc.inference.roads import picture_roads
 from rscc.model_folder import (
@@ -64,13 +65,14 @@ class Captioner:
         *,
         device: str = "auto",
         ground: bool = True,
-        int8: bool = True,
+        int8: bool | None = None,
     ):
         self.card: ModelCard = folder.card
         self.device = pick_device(device)
         self._model = model.to(self.device).eval()
         fold_norms(self._model.backbone)
-        self.int8 = int8 and bool(self.card.ranges) and fast_int8(self.device)
+        wanted = TRUNKS.get(folder.config.backbone, False) if int8 is None else int8
+        self.int8 = wanted and bool(self.card.ranges) and fast_int8(self.device)
         if self.int8:
             self._model.backbone = _in_int8(self._model.backbone, folder)
         self._rules = model.search_rules(folder.no_change_prefixes, folder.no_change_runs)
@@ -88,7 +90,7 @@ class Captioner:
         *,
         device: str = "auto",
         ground: bool = True,
-        int8: bool = True,
+        int8: bool | None = None,
     ) -> Captioner:
         """Load a shipped model by name, or a model folder.
 
@@ -97,7 +99,8 @@ class Captioner:
             device: ``auto`` (a GPU when there is one), ``cpu``, ``cuda``, ``cuda:1``, ``mps``.
             ground: make sentences of measured facts where the model tells them.
             int8: let the trunk compute in 8-bit integers where the model was measured for it and the
-                processor has instructions for them: several times faster, and as good.
+                processor has instructions for them, which takes a third of the time; None where that is
+                as good, see :data:`rscc.inference.int8.TRUNKS`.
 
         Raises:
             ModelNotFound: no such name or folder.
@@ -393,8 +396,6 @@ class Captioner:
 
 
 def _in_int8(trunk: Backbone, folder: ModelFolder) -> Backbone:
-    from rscc.inference.int8 import Int8Trunk
-
     try:
         return Int8Trunk(trunk, folder.card.ranges)
     except (KeyError, ValueError) as error:

@@ -1,76 +1,162 @@
-"""The ResNet-50 trunk in 8-bit integers, for processors with instructions for products of them.
+"""A convolutional trunk in 8-bit integers, for processors with instructions for products of them.
 
 Jacob et al. 2018, "Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only
 Inference", after training: a number is ``scale * (integer - zero)`` (their Eq. 1). Weights are rounded for
 each output channel, evenly around 0; activations for each layer, by the largest value that they took on
-training images (:func:`activation_ranges`, kept in the model's card). The first convolution, whose three
-channels take little time, and the pooling behind it stay in float32. Sums are exact, so that an answer does
-not depend on the batch, nor on the number of threads.
+training images (:func:`activation_ranges`, kept in the model's card). What lies before the first block, whose
+three channels take little time, stays in float32. Sums are exact, so that an answer does not depend on the
+batch, nor on the number of threads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+import itertools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from rscc.models.shared.backbone import Backbone
 from rscc.models.shared.residual import Bottleneck
 
-_LEVELS = 255
-# Signed numbers are stored with this as their 0.
-_MIDDLE = 127
+TRUNKS = {"resnet50": True, "efficientnet_lite0": False}
+"""Trunks whose blocks are known here, and whether maps and words were found as good as in floats, see
+``docs/performance.md``."""
+_LEVELS, _MIDDLE = 255, 127
 # Share of an image's activations that a range holds: the few beyond are cut, and all others are finer.
 _HELD = 0.9999
-_POOL = "stages.0.3"
-# Sizes of maps whose order of the weights is kept, 8 MB each for the whole trunk.
+# Sizes of maps whose order of the weights is kept, a few megabytes each for the whole trunk.
 _SIZES = 8
+_ACTIVATIONS: dict[str, tuple[str, list[float]]] = {
+    "none": ("none", []),
+    "relu": ("relu", []),
+    "relu6": ("hardtanh", [0.0, 6.0]),
+}
+
+
+class _Stored(NamedTuple):
+    """What the integers of a map stand for."""
+
+    scale: float
+    zero: int
+
+    @classmethod
+    def of(cls, most: float, *, signed: bool) -> _Stored:
+        return cls(most / _MIDDLE, _MIDDLE) if signed else cls(most / _LEVELS, 0)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What a block of a trunk does.
+
+    Attributes:
+        name: of the block in the trunk.
+        convs: its convolutions, one after the other, by name.
+        inner, last: the activation behind each but the last of them, and behind the last and the shortcut.
+        shortcut: None where nothing is added, else what its input passes before.
+    """
+
+    name: str
+    convs: tuple[tuple[str, nn.Conv2d], ...]
+    inner: str
+    last: str
+    shortcut: nn.Module | None
+
+
+def _plans(trunk: Backbone) -> Iterator[tuple[_Plan, nn.Module]]:
+    for name, block in trunk.named_modules():
+        convs = tuple((key, conv) for key, conv in block.named_children() if isinstance(conv, nn.Conv2d))
+        if isinstance(block, Bottleneck):
+            yield _Plan(name, convs, "relu", "relu", block.downsample), block
+        elif hasattr(block, "conv_dw"):  # timm's blocks of an EfficientNet-Lite
+            yield _Plan(name, convs, "relu6", "none", nn.Identity() if block.has_skip else None), block
+
+
+def _opening(trunk: Backbone, first: _Plan) -> tuple[str, nn.Sequential]:
+    """Return what lies before the first block, and the name of its last module."""
+    stage, count = trunk.stages[0], int(first.name.split(".")[2])
+    assert isinstance(stage, nn.Sequential)
+    return f"stages.0.{count - 1}", nn.Sequential(*list(stage)[:count])
 
 
 class Int8Trunk(Backbone):
-    """A ResNet-50 trunk that computes in 8-bit integers; its maps are float32.
+    """A trunk that computes in 8-bit integers; its maps are float32.
 
     Args:
-        trunk: with its norms folded, see :func:`~rscc.models.shared.backbone.fold_norms`.
+        trunk: one of :data:`TRUNKS`, its norms folded, see :func:`~rscc.models.shared.backbone.fold_norms`.
         ranges: of every activation, as :func:`activation_ranges` gives them.
 
     Raises:
         KeyError: an activation has no range.
-        ValueError: it is no ResNet-50.
+        ValueError: it is another trunk.
     """
 
     def __init__(self, trunk: Backbone, ranges: dict[str, float]):
-        if not any(isinstance(module, Bottleneck) for module in trunk.modules()):
-            raise ValueError("it is no ResNet-50")
-        stages: list[list[_Block]] = [[], [], []]
-        scale = first = ranges[_POOL] / _LEVELS
-        for name, block in trunk.named_modules():
-            if isinstance(block, Bottleneck):
-                made = _Block(block, name, ranges, scale)
-                stages[int(name.split(".")[1])].append(made)
-                scale = made.scale
+        plans = [plan for plan, _ in _plans(trunk)]
+        if not plans:
+            raise ValueError("it is none that can compute in integers")
+        name, opening = _opening(trunk, plans[0])
+        given = first = _Stored.of(ranges[name], signed=False)
+        stages: list[list[_Block]] = [[] for _ in trunk.stages]
+        for plan in plans:
+            block = _Block(plan, ranges, given)
+            stages[int(plan.name.split(".")[1])].append(block)
+            given = block.gives
         mean, std = (tuple(values.flatten().tolist()) for values in (trunk.mean, trunk.std))
         super().__init__(
             [nn.Sequential(*blocks) for blocks in stages], channels=trunk.channels, mean=mean, std=std
         )
-        opening = trunk.stages[0]
-        assert isinstance(opening, nn.Sequential)
-        self.stem = opening[:4]
-        self._first, self._scales = first, [blocks[-1].scale for blocks in stages]
+        self.opening, self._first = opening, first
+        self._gives = [blocks[-1].gives for blocks in stages]
 
     def forward(self, images: Tensor) -> list[Tensor]:
         """Map (B, 3, H, W) RGB in 0..255 to three maps, as :class:`Backbone` does."""
         with torch.autocast(images.device.type, enabled=False):
             x = (images.float() - self.mean) / self.std
-            x = self.stem(x.contiguous(memory_format=torch.channels_last))
-        x = x.mul_(1 / self._first).round_().clamp_(0, _LEVELS).to(torch.uint8)
+            x = self.opening(x.contiguous(memory_format=torch.channels_last))
+        x = x.mul_(1 / self._first.scale).round_().clamp_(0, _LEVELS).to(torch.uint8)
         maps = []
-        for stage, scale in zip(self.stages, self._scales, strict=True):
+        for stage, (scale, zero) in zip(self.stages, self._gives, strict=True):
             x = stage(x)
-            maps.append(x.float().mul_(scale))
+            numbers = x.float()
+            maps.append((numbers.sub_(zero) if zero else numbers).mul_(scale))
         return maps
+
+
+class _Block(nn.Module):
+    """One block in integers; ``gives`` is how what it gives is stored."""
+
+    def __init__(self, plan: _Plan, ranges: dict[str, float], given: _Stored):
+        super().__init__()
+        self.given, self.gives = given, _Stored.of(ranges[plan.name], signed=plan.last == "none")
+        self.inner, self.last, self.adds = plan.inner, plan.last, plan.shortcut is not None
+        inside = [_Stored.of(ranges[f"{plan.name}.{key}"], signed=False) for key, _ in plan.convs[:-1]]
+        self.convs = [
+            _Conv(conv, *stored)
+            for (_, conv), stored in zip(
+                plan.convs, itertools.pairwise([given, *inside, self.gives]), strict=True
+            )
+        ]
+        self.shortcut = None
+        if isinstance(plan.shortcut, nn.Sequential):
+            conv = plan.shortcut[0]
+            assert isinstance(conv, nn.Conv2d)
+            stored = _Stored.of(ranges[f"{plan.name}.downsample"], signed=True)
+            self.shortcut = _Conv(conv, given, stored)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map (B, channels, H, W) uint8 to the block's output, uint8."""
+        y = x
+        for conv in self.convs[:-1]:
+            y = conv(y, self.inner)
+        if not self.adds:
+            return self.convs[-1](y, self.last)
+        if self.shortcut is None:
+            return self.convs[-1].add(y, x, self.given, self.last)
+        return self.convs[-1].add(y, self.shortcut(x, "none"), self.shortcut.gives, self.last)
 
 
 class _Conv:
@@ -78,34 +164,48 @@ class _Conv:
 
     Args:
         conv: with a bias.
-        given: scale of what it is given, whose zero is 0.
-        scale, zero: of what it gives.
+        given, gives: how its input and its output are stored.
     """
 
-    def __init__(self, conv: nn.Conv2d, given: float, scale: float, zero: int = 0):
+    def __init__(self, conv: nn.Conv2d, given: _Stored, gives: _Stored):
         assert conv.bias is not None, "its norm is not folded into it"
+        assert isinstance(conv.padding, tuple)
         weight, self.bias = conv.weight.detach().float(), conv.bias.detach().float()
         smallest = torch.finfo(torch.float32).tiny
         self.weight_scales = (weight.abs().amax((1, 2, 3)) / _MIDDLE).clamp(min=smallest)
         self.weight_zeros = torch.zeros(len(weight), dtype=torch.int32)
         self.integers = (weight / self.weight_scales.view(-1, 1, 1, 1)).round().to(torch.int8)
         self.layout = (list(conv.stride), list(conv.padding), list(conv.dilation), conv.groups)
+        # timm's "same" convolutions pad by the size of their input.
+        self.pads, self.kernel = type(conv) is not nn.Conv2d, conv.kernel_size
+        self.given, self.gives = given, gives
         self._packed: dict[tuple[int, int], Tensor] = {}
-        self.given, self.scale, self.zero = given, scale, zero
 
-    def __call__(self, x: Tensor, *, relu: bool) -> Tensor:
-        return torch.ops.onednn.qconv2d_pointwise(
-            *self._what(x), self.bias, *self._how(), "relu" if relu else "none", [], ""
-        )
+    def __call__(self, x: Tensor, activation: str) -> Tensor:
+        """Convolve (B, channels, H, W) uint8."""
+        return torch.ops.onednn.qconv2d_pointwise(*self._what(x), self.bias, *self._how(), *_last(activation))
 
-    def add(self, x: Tensor, shortcut: Tensor, scale: float, zero: int) -> Tensor:
-        """Convolve, add the shortcut, whose memory is taken for the result, and apply the ReLU."""
+    def add(self, x: Tensor, shortcut: Tensor, stored: _Stored, activation: str) -> Tensor:
+        """Convolve, then add the shortcut, whose memory the result takes."""
         return torch.ops.onednn.qconv2d_pointwise.binary(
-            *self._what(x), shortcut, self.bias, *self._how(), scale, zero, "sum", 1.0, "relu", [], ""
+            *self._what(x), shortcut, self.bias, *self._how(), *stored, "sum", 1.0, *_last(activation)
         )
 
     def _what(self, x: Tensor) -> tuple[Any, ...]:
-        return x, self.given, 0, self._weights_for(x), self.weight_scales, self.weight_zeros
+        if self.pads:
+            x = F.pad(x, self._padding(x), value=self.given.zero)
+        return x, *self.given, self._weights_for(x), self.weight_scales, self.weight_zeros
+
+    def _how(self) -> tuple[Any, ...]:
+        return *self.layout, *self.gives, torch.uint8
+
+    def _padding(self, x: Tensor) -> list[int]:
+        """Return what is added left, right, above and below, so that each stride gives a pixel."""
+        sides = []
+        for size, kernel, stride in zip(x.shape[:1:-1], self.kernel[::-1], self.layout[0][::-1], strict=True):
+            missing = max(0, (-(-size // stride) - 1) * stride + kernel - size)
+            sides += [missing // 2, missing - missing // 2]
+        return sides
 
     def _weights_for(self, x: Tensor) -> Tensor:
         """Return the weights in the order that is fastest for maps of this size; each size has its own."""
@@ -114,44 +214,20 @@ class _Conv:
             if len(self._packed) == _SIZES:
                 del self._packed[next(iter(self._packed))]
             self._packed[size] = torch.ops.onednn.qconv_prepack(
-                self.integers, self.weight_scales, self.given, 0, *self.layout, list(x.shape)
+                self.integers, self.weight_scales, *self.given, *self.layout, list(x.shape)
             )
         return self._packed[size]
 
-    def _how(self) -> tuple[Any, ...]:
-        return *self.layout, self.scale, self.zero, torch.uint8
 
-
-class _Block(nn.Module):
-    """A residual block of 8-bit integers; ``given`` is the scale of its input, ``scale`` of its output."""
-
-    def __init__(self, block: Bottleneck, name: str, ranges: dict[str, float], given: float):
-        super().__init__()
-        first, second = (ranges[f"{name}.{conv}"] / _LEVELS for conv in ("conv1", "conv2"))
-        self.given, self.scale = given, ranges[name] / _LEVELS
-        self.conv1 = _Conv(block.conv1, given, first)
-        self.conv2 = _Conv(block.conv2, first, second)
-        self.conv3 = _Conv(block.conv3, second, self.scale)
-        self.shortcut = None
-        if isinstance(block.downsample, nn.Sequential):
-            conv = block.downsample[0]
-            assert isinstance(conv, nn.Conv2d)
-            self.shortcut = _Conv(conv, given, ranges[f"{name}.downsample"] / _MIDDLE, _MIDDLE)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Map (B, channels, H, W) uint8 to the block's output, uint8."""
-        y = self.conv2(self.conv1(x, relu=True), relu=True)
-        if self.shortcut is None:
-            return self.conv3.add(y, x, self.given, 0)
-        shortcut = self.shortcut(x, relu=False)
-        return self.conv3.add(y, shortcut, self.shortcut.scale, self.shortcut.zero)
+def _last(activation: str) -> tuple[str, list[float], str]:
+    return *_ACTIVATIONS[activation], ""
 
 
 def activation_ranges(trunk: Backbone, batches: Iterable[Tensor]) -> dict[str, float]:
-    """Measure how large the activations of a ResNet-50 trunk get, by the name of what gives them.
+    """Measure how large the activations of a trunk get, by the name of what gives them.
 
     Args:
-        trunk: with its norms folded.
+        trunk: one of :data:`TRUNKS`, its norms folded.
         batches: training images, (B, 3, H, W) RGB in 0..255.
 
     Returns:
@@ -165,20 +241,22 @@ def activation_ranges(trunk: Backbone, batches: Iterable[Tensor]) -> dict[str, f
         most = sizes.kthvalue(max(1, round(_HELD * sizes.shape[1])), dim=1).values.max()
         ranges[name] = max(ranges.get(name, 0.0), float(most))
 
-    hooks = []
-    for name, module in trunk.named_modules():
-        if isinstance(module, nn.MaxPool2d):
-            hooks.append(module.register_forward_hook(lambda _, __, out, key=name: see(key, out)))
-        if not isinstance(module, Bottleneck):
-            continue
-        # What one convolution gives is what the next one gets, after the ReLU.
-        for giver, taker in (("conv1", module.conv2), ("conv2", module.conv3)):
-            key = f"{name}.{giver}"
-            hooks.append(taker.register_forward_pre_hook(lambda _, given, key=key: see(key, given[0])))
-        hooks.append(module.register_forward_hook(lambda _, __, out, key=name: see(key, out)))
-        if isinstance(module.downsample, nn.Sequential):
-            key = f"{name}.downsample"
-            hooks.append(module.downsample.register_forward_hook(lambda _, __, out, key=key: see(key, out)))
+    def given(name: str, module: nn.Module) -> Any:
+        return module.register_forward_pre_hook(lambda _, values: see(name, values[0]))
+
+    def gives(name: str, module: nn.Module) -> Any:
+        return module.register_forward_hook(lambda _, __, values: see(name, values))
+
+    plans = list(_plans(trunk))
+    name, opening = _opening(trunk, plans[0][0])
+    hooks = [gives(name, opening[-1])]
+    for plan, block in plans:
+        # What one convolution gives is what the next one gets, after the activation.
+        for (key, _), (_, taker) in itertools.pairwise(plan.convs):
+            hooks.append(given(f"{plan.name}.{key}", taker))
+        if isinstance(plan.shortcut, nn.Sequential):
+            hooks.append(gives(f"{plan.name}.downsample", plan.shortcut))
+        hooks.append(gives(plan.name, block))
     with torch.inference_mode():
         for images in batches:
             trunk(images)

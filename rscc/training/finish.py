@@ -16,7 +16,7 @@ from rscc.errors import ExtraNotInstalled, WeightsNotFound
 from rscc.evaluation.run import OVERHEAD
 from rscc.evaluation.scoring import KindScores, score_kinds
 from rscc.inference.calibration import Calibration, evidence_pixels, sigmoid
-from rscc.inference.int8 import activation_ranges
+from rscc.inference.int8 import TRUNKS, activation_ranges
 from rscc.inference.localisers import build_localiser
 from rscc.model_folder import (
     LOCALISATIONS,
@@ -143,8 +143,8 @@ def finish(
 
 
 def trunk_ranges(model: ChangeCaptioner, records: Sequence[PairRecord], *, size: int) -> dict[str, float]:
-    """Measure what a ResNet-50 trunk needs to compute in 8-bit integers, on training pairs; else nothing."""
-    if model.config.backbone != "resnet50" or not records:
+    """Measure on training pairs what a trunk needs to compute in 8-bit integers; nothing where it cannot."""
+    if model.config.backbone not in TRUNKS or not records:
         return {}
     trunk = copy.deepcopy(model.backbone)
     fold_norms(trunk)
