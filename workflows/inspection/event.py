@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import shapely
@@ -122,7 +122,7 @@ class ReportedRun:
 
 
 def _find(report: Path, name: str) -> str:
-    for place in (name, str(report.parent / name)):
+    for place in (name, str(report.parent / name), str(report.parent / PurePath(name).name)):
         try:
             local = locate(place).local
         except SceneNotFound:
