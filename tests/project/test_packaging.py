@@ -54,8 +54,9 @@ def test_continuous_integration_lints_and_tests(repository):
     script = repository / ".ci" / "run"
     assert script.stat().st_mode & stat.S_IXUSR
     lines = [line.strip() for line in script.read_text(encoding="utf-8").splitlines()]
-    steps = ("lint", "--no-print-directory test", "--no-print-directory fuzz")
-    assert lines[-4:] == [*(f"make {step} || status=$?" for step in steps), 'exit "$status"']
+    steps = ("--jobs 2 --keep-going --output-sync=target lint fuzz", "test")
+    commands = [f"make --no-print-directory {step} || status=$?" for step in steps]
+    assert lines[-4:] == ["status=0", *commands, 'exit "$status"']
     assert "set -euo pipefail" in lines
 
 
