@@ -51,8 +51,8 @@ class Rate:
 # Seconds of one core for a tile, as many as 16 crops at once, and for the words of a change, of the shipped
 # models. Tiles: processor time of Captioner.search with one thread on one core of an AMD EPYC with AVX-512
 # and bf16, torch 2.13, 2026-11, the trunk in bf16; asking the fact heads too takes 2 percent more, reading
-# comes on top, without bf16 it is several times as much, in 8-bit integers half. Words: measured_rate on such a core without AVX-512; the network
-# has no part in them, for the facts come with the search.
+# comes on top, without bf16 it is several times as much, in 8-bit integers half. Words: measured_rate on such
+# a core without AVX-512; the network has no part in them, for the facts come with the search.
 CORE_SECONDS = {"rscc-base": (0.41, 0.002), "rscc-small": (0.095, 0.002), "rscc-medium": (0.006, 0.01)}
 
 
