@@ -219,7 +219,8 @@ def test_a_part_holds_no_more_for_more_rows(tmp_path):
         find_part(pair.before, pair.after, BrightnessCaptioner(), options, (edges[first], edges[last]))
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-    assert peaks[2] < 1.1 * peaks[1], peaks
+    # How many tiles are read ahead differs with the load; 60 rows that are held would be 7 MB.
+    assert peaks[2] < 1.5 * peaks[1], peaks
 
 
 @pytest.mark.slow
