@@ -28,8 +28,8 @@ TRUNKS = {"resnet50": True, "efficientnet_lite0": False}
 _LEVELS, _MIDDLE = 255, 127
 # Share of an image's activations that a range holds: the few beyond are cut, and all others are finer.
 _HELD = 0.9999
-# Sizes of maps whose order of the weights is kept, a few megabytes each for the whole trunk.
-_SIZES = 8
+# From so many pixels in a row on oneDNN wants the weights in another order, and else sorts them every time.
+_WIDE = 16
 _ACTIVATIONS: dict[str, tuple[str, list[float]]] = {
     "none": ("none", []),
     "relu": ("relu", []),
@@ -179,7 +179,7 @@ class _Conv:
         # timm's "same" convolutions pad by the size of their input.
         self.pads, self.kernel = type(conv) is not nn.Conv2d, conv.kernel_size
         self.given, self.gives = given, gives
-        self._packed: dict[tuple[int, int], Tensor] = {}
+        self._packed: dict[bool, Tensor] = {}
 
     def __call__(self, x: Tensor, activation: str) -> Tensor:
         """Convolve (B, channels, H, W) uint8."""
@@ -208,15 +208,13 @@ class _Conv:
         return sides
 
     def _weights_for(self, x: Tensor) -> Tensor:
-        """Return the weights in the order that is fastest for maps of this size; each size has its own."""
-        size = (x.shape[2], x.shape[3])
-        if size not in self._packed:
-            if len(self._packed) == _SIZES:
-                del self._packed[next(iter(self._packed))]
-            self._packed[size] = torch.ops.onednn.qconv_prepack(
+        """Return the weights in the order that is fastest for maps of this width."""
+        wide = -(-x.shape[3] // self.layout[0][1]) >= _WIDE
+        if wide not in self._packed:
+            self._packed[wide] = torch.ops.onednn.qconv_prepack(
                 self.integers, self.weight_scales, *self.given, *self.layout, list(x.shape)
             )
-        return self._packed[size]
+        return self._packed[wide]
 
 
 def _last(activation: str) -> tuple[str, list[float], str]:

@@ -153,7 +153,7 @@ def test_a_pair_gives_the_same_bytes_alone_and_among_others_of_any_size(trunk) -
     made = Int8Trunk(plain, activation_ranges(plain, [images]))
     with torch.inference_mode():
         together = made(images)
-        for side in range(32, 192, 16):  # more sizes than are kept
+        for side in (32, 96, 272):  # wide and narrow maps
             made(soft_images(1, side))
         for number in range(4):
             for whole, alone in zip(together, made(images[number : number + 1]), strict=True):
