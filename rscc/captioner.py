@@ -99,8 +99,8 @@ class Captioner:
             device: ``auto`` (a GPU when there is one), ``cpu``, ``cuda``, ``cuda:1``, ``mps``.
             ground: make sentences of measured facts where the model tells them.
             int8: let the trunk compute in 8-bit integers where the model was measured for it and the
-                processor has instructions for them, which takes a third of the time; None where that is
-                as good, see :data:`rscc.inference.int8.TRUNKS`.
+                processor has instructions for them, which takes less than half the time; None where that
+                is as good, see :data:`rscc.inference.int8.TRUNKS`.
 
         Raises:
             ModelNotFound: no such name or folder.
