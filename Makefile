@@ -11,9 +11,8 @@ else
 BIN := $(VENV)/bin
 endif
 
-# As many processes run tests, one more than two cores have, since many tests wait for other processes;
-# spinning OpenMP threads of torch would slow each other down.
-JOBS ?= 3
+# As many processes run tests; spinning OpenMP threads of torch would slow each other down.
+JOBS ?= 2
 # Damaged files have a run of their own: make fuzz.
 PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --ignore=tests/fuzz
 # Tests start many processes; where nothing may be kept, each of them compiles all modules anew.
