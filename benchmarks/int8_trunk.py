@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from model_sizes import processor
+from search_tiles import f1
 
 from rscc import Captioner
 from rscc.data.benchmarks.levir_cc import LevirCC
@@ -33,15 +34,10 @@ def seconds(captioner: Captioner, dates: np.ndarray) -> float:
 
 def mask_f1(captioner: Captioner, records: Sequence[PairRecord]) -> float:
     """Return the F1 of the changed pixels of all pairs that have a mask."""
-    right = said = true = 0
-    for record in records:
-        sample = read_pair(record)
-        if sample.mask is None:
-            continue
-        changed = captioner.search(sample.before[None], sample.after[None])[0] >= captioner.card.threshold
-        mask = sample.mask > 0
-        right, said, true = right + (changed & mask).sum(), said + changed.sum(), true + mask.sum()
-    return float(2 * right / (said + true))
+    samples = [sample for sample in map(read_pair, records) if sample.mask is not None]
+    found = [captioner.search(one.before[None], one.after[None])[0] for one in samples]
+    threshold = captioner.card.threshold
+    return f1([one >= threshold for one in found], [one.mask > 0 for one in samples if one.mask is not None])
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

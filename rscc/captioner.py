@@ -10,11 +10,11 @@ import numpy as np
 import torch
 
 from rscc.devices import fast_bf16, fast_int8, pick_device
-from rscc.errors import ModelFolderInvalid, NonFiniteOutput
+from rscc.errors import NonFiniteOutput
 from rscc.inference.calibration import FlagCalibration, changed_probability
 from rscc.inference.explanations import Explanation, explain_features
 from rscc.inference.fact_heads import region_logits
-from rscc.inference.int8 import TRUNKS, Int8Trunk
+from rscc.inference.int8 import TRUNKS
 from rscc.inference.localisers import ChangeHeadLocaliser, Localiser, build_localiser
 from rscc.inference.roads import picture_roads
 from rscc.model_folder import (
@@ -23,10 +23,11 @@ from rscc.model_folder import (
     ModelFolder,
     find_model,
     load_facts,
+    load_int8,
     load_model,
     open_model_folder,
 )
-from rscc.models.shared.backbone import Backbone, fold_norms
+from rscc.models.shared.backbone import fold_norms
 from rscc.models.shared.blocks import enlarge_maps
 from rscc.models.shared.captioner import ChangeCaptioner
 from rscc.structures import NO_CHANGE_CAPTION, Caption, ChangePrediction, DifferenceFeatures
@@ -74,7 +75,7 @@ class Captioner:
         wanted = TRUNKS.get(folder.config.backbone, False) if int8 is None else int8
         self.int8 = wanted and bool(self.card.ranges) and fast_int8(self.device)
         if self.int8:
-            self._model.backbone = _in_int8(self._model.backbone, folder)
+            self._model.backbone = load_int8(folder, self._model.backbone)
         self._rules = model.search_rules(folder.no_change_prefixes, folder.no_change_runs)
         self._place_words = [i for i, word in enumerate(model.vocabulary.words) if word in PLACE_WORDS]
         self.bf16 = fast_bf16(self.device)
@@ -98,9 +99,8 @@ class Captioner:
             model: name or folder.
             device: ``auto`` (a GPU when there is one), ``cpu``, ``cuda``, ``cuda:1``, ``mps``.
             ground: make sentences of measured facts where the model tells them.
-            int8: let the trunk compute in 8-bit integers where the model was measured for it and the
-                processor has instructions for them, which takes less than half the time; None where that
-                is as good, see :data:`rscc.inference.int8.TRUNKS`.
+            int8: let the trunk compute in 8-bit integers, in less than half the time, where the card and the
+                processor allow it; None where that is as good, see :data:`rscc.inference.int8.TRUNKS`.
 
         Raises:
             ModelNotFound: no such name or folder.
@@ -393,14 +393,6 @@ class Captioner:
     def _inference(self) -> Iterator[None]:
         with torch.inference_mode(), torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16):
             yield
-
-
-def _in_int8(trunk: Backbone, folder: ModelFolder) -> Backbone:
-    try:
-        return Int8Trunk(trunk, folder.card.ranges)
-    except (KeyError, ValueError) as error:
-        file = folder.path / "model.json"
-        raise ModelFolderInvalid(f"{file}: card.ranges does not fit this trunk ({error})") from error
 
 
 def load_captioner(model: str, device: str) -> Captioner:

@@ -24,6 +24,8 @@ from rscc.inference.calibration import Calibration
 
 if TYPE_CHECKING:
     from rscc.inference.facts import FactModel
+    from rscc.inference.int8 import Int8Trunk
+    from rscc.models.shared.backbone import Backbone
     from rscc.models.shared.captioner import ChangeCaptioner
 
 DEFAULT_MODEL = "rscc-base"
@@ -313,6 +315,21 @@ def load_facts(folder: ModelFolder) -> FactModel | None:
     ) as error:  # fmt: skip
         first = (str(error).splitlines() or [type(error).__name__])[0]
         raise ModelFolderInvalid(f"{folder.path / 'facts.json'}: not facts that fit ({first})") from error
+
+
+def load_int8(folder: ModelFolder, trunk: Backbone) -> Int8Trunk:
+    """Make the trunk of a checked folder's model, its norms folded, compute in 8-bit integers.
+
+    Raises:
+        ModelFolderInvalid: the card's ranges are not those of this trunk.
+    """
+    from rscc.inference.int8 import Int8Trunk
+
+    try:
+        return Int8Trunk(trunk, folder.card.ranges)
+    except (KeyError, ValueError) as error:
+        file = folder.path / "model.json"
+        raise ModelFolderInvalid(f"{file}: card.ranges does not fit this trunk ({error})") from error
 
 
 def save_model_folder(

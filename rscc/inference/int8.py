@@ -30,10 +30,11 @@ _LEVELS, _MIDDLE = 255, 127
 _HELD = 0.9999
 # From so many pixels in a row on oneDNN wants the weights in another order, and else sorts them every time.
 _WIDE = 16
-_ACTIVATIONS: dict[str, tuple[str, list[float]]] = {
-    "none": ("none", []),
-    "relu": ("relu", []),
-    "relu6": ("hardtanh", [0.0, 6.0]),
+# How oneDNN is told of an activation: its name, its numbers, its variant.
+_ACTIVATIONS: dict[str, tuple[str, list[float], str]] = {
+    "none": ("none", [], ""),
+    "relu": ("relu", [], ""),
+    "relu6": ("hardtanh", [0.0, 6.0], ""),
 }
 
 
@@ -66,13 +67,13 @@ class _Plan:
     shortcut: nn.Module | None
 
 
-def _plans(trunk: Backbone) -> Iterator[tuple[_Plan, nn.Module]]:
+def _plans(trunk: Backbone) -> Iterator[_Plan]:
     for name, block in trunk.named_modules():
         convs = tuple((key, conv) for key, conv in block.named_children() if isinstance(conv, nn.Conv2d))
         if isinstance(block, Bottleneck):
-            yield _Plan(name, convs, "relu", "relu", block.downsample), block
+            yield _Plan(name, convs, "relu", "relu", block.downsample)
         elif hasattr(block, "conv_dw"):  # timm's blocks of an EfficientNet-Lite
-            yield _Plan(name, convs, "relu6", "none", nn.Identity() if block.has_skip else None), block
+            yield _Plan(name, convs, "relu6", "none", nn.Identity() if block.has_skip else None)
 
 
 def _opening(trunk: Backbone, first: _Plan) -> tuple[str, nn.Sequential]:
@@ -95,7 +96,7 @@ class Int8Trunk(Backbone):
     """
 
     def __init__(self, trunk: Backbone, ranges: dict[str, float]):
-        plans = [plan for plan, _ in _plans(trunk)]
+        plans = list(_plans(trunk))
         if not plans:
             raise ValueError("it is none that can compute in integers")
         name, opening = _opening(trunk, plans[0])
@@ -183,12 +184,14 @@ class _Conv:
 
     def __call__(self, x: Tensor, activation: str) -> Tensor:
         """Convolve (B, channels, H, W) uint8."""
-        return torch.ops.onednn.qconv2d_pointwise(*self._what(x), self.bias, *self._how(), *_last(activation))
+        return torch.ops.onednn.qconv2d_pointwise(
+            *self._what(x), self.bias, *self._how(), *_ACTIVATIONS[activation]
+        )
 
     def add(self, x: Tensor, shortcut: Tensor, stored: _Stored, activation: str) -> Tensor:
         """Convolve, then add the shortcut, whose memory the result takes."""
         return torch.ops.onednn.qconv2d_pointwise.binary(
-            *self._what(x), shortcut, self.bias, *self._how(), *stored, "sum", 1.0, *_last(activation)
+            *self._what(x), shortcut, self.bias, *self._how(), *stored, "sum", 1.0, *_ACTIVATIONS[activation]
         )
 
     def _what(self, x: Tensor) -> tuple[Any, ...]:
@@ -217,10 +220,6 @@ class _Conv:
         return self._packed[wide]
 
 
-def _last(activation: str) -> tuple[str, list[float], str]:
-    return *_ACTIVATIONS[activation], ""
-
-
 def activation_ranges(trunk: Backbone, batches: Iterable[Tensor]) -> dict[str, float]:
     """Measure how large the activations of a trunk get, by the name of what gives them.
 
@@ -246,15 +245,15 @@ def activation_ranges(trunk: Backbone, batches: Iterable[Tensor]) -> dict[str, f
         return module.register_forward_hook(lambda _, __, values: see(name, values))
 
     plans = list(_plans(trunk))
-    name, opening = _opening(trunk, plans[0][0])
+    name, opening = _opening(trunk, plans[0])
     hooks = [gives(name, opening[-1])]
-    for plan, block in plans:
+    for plan in plans:
         # What one convolution gives is what the next one gets, after the activation.
         for (key, _), (_, taker) in itertools.pairwise(plan.convs):
             hooks.append(given(f"{plan.name}.{key}", taker))
         if isinstance(plan.shortcut, nn.Sequential):
             hooks.append(gives(f"{plan.name}.downsample", plan.shortcut))
-        hooks.append(gives(plan.name, block))
+        hooks.append(gives(plan.name, trunk.get_submodule(plan.name)))
     with torch.inference_mode():
         for images in batches:
             trunk(images)

@@ -17,7 +17,6 @@ from rscc.inference.int8 import TRUNKS, Int8Trunk, _Conv, _Stored, activation_ra
 from rscc.model_folder import find_model, load_model, open_model_folder
 from rscc.models.shared.backbone import fold_norms
 from rscc.models.trunks import build_backbone
-from workflows.scene.cascade import open_scout
 
 pytestmark = pytest.mark.skipif(
     not fast_int8(torch.device("cpu")), reason="the processor has no instructions for 8-bit integers"
@@ -186,10 +185,6 @@ def test_a_shipped_model_sees_the_same_in_integers(model) -> None:
 @pytest.mark.parametrize(("model", "as_good"), [("rscc-base", True), ("rscc-small", False)])
 def test_integers_are_the_default_where_they_are_as_good(model, as_good) -> None:
     assert Captioner.load(model, device="cpu", ground=False).int8 is as_good
-
-
-def test_the_scout_of_a_cascade_computes_in_integers() -> None:
-    assert open_scout(Captioner.load(device="cpu", ground=False)).int8
 
 
 @pytest.mark.usefixtures("tiny_registered")

@@ -84,9 +84,11 @@ def test_a_model_without_a_scout_is_refused(pair, monkeypatch, card, words):
 
 def test_the_shipped_scout_serves_the_default_model():
     from rscc.captioner import Captioner
+    from rscc.devices import fast_int8
 
     model = Captioner.load("rscc-base", device="cpu", ground=False)
     scout = cascade.open_scout(model)
+    assert scout.int8 == fast_int8(scout.device)
     assert scout is cascade.open_scout(model), "loaded once for all pairs of an archive"
     assert SceneOptions(fast=True).fast
     before, after = (
