@@ -39,6 +39,7 @@ STAGES: tuple[tuple[Named, str], ...] = (
     ("trunk", "rscc.models.shared.backbone:Backbone.forward"),
     ("trunk", "rscc.inference.int8:Int8Trunk.forward"),
     ("head", "rscc.models.shared.blocks:ChangeHead.forward"),
+    ("head", "rscc.inference.int8_head:Int8ChangeHead.forward"),
     ("encoder", "rscc.models.shared.captioner:ChangeCaptioner.encode_last_maps"),
     ("facts", "rscc.inference.fact_heads:FactHeads.maps"),
     ("model, rest", "rscc.captioner:Captioner.search"),

@@ -23,9 +23,9 @@ from rscc.model_folder import (
     ModelFolder,
     find_model,
     load_facts,
-    load_int8,
     load_model,
     open_model_folder,
+    use_int8,
 )
 from rscc.models.shared.backbone import fold_norms
 from rscc.models.shared.blocks import enlarge_maps
@@ -54,7 +54,7 @@ class Captioner:
         card: what the model says of itself.
         device: where it runs.
         bf16: whether it computes in bfloat16, which it does where the hardware is fast at it.
-        int8: whether its trunk computes in 8-bit integers, see :mod:`rscc.inference.int8`.
+        int8: whether trunk and change head compute in 8-bit integers, see :mod:`rscc.inference.int8`.
         facts: what it tells facts by, which its sentences are then made of; None where the model has none, or
             its decoder is to speak for itself.
     """
@@ -75,7 +75,7 @@ class Captioner:
         wanted = TRUNKS.get(folder.config.backbone, False) if int8 is None else int8
         self.int8 = wanted and bool(self.card.ranges) and fast_int8(self.device)
         if self.int8:
-            self._model.backbone = load_int8(folder, self._model.backbone)
+            use_int8(folder, self._model)
         self._rules = model.search_rules(folder.no_change_prefixes, folder.no_change_runs)
         self._place_words = [i for i, word in enumerate(model.vocabulary.words) if word in PLACE_WORDS]
         self.bf16 = fast_bf16(self.device)
@@ -99,8 +99,8 @@ class Captioner:
             model: name or folder.
             device: ``auto`` (a GPU when there is one), ``cpu``, ``cuda``, ``cuda:1``, ``mps``.
             ground: make sentences of measured facts where the model tells them.
-            int8: let the trunk compute in 8-bit integers, in less than half the time, where the card and the
-                processor allow it; None where that is as good, see :data:`rscc.inference.int8.TRUNKS`.
+            int8: let trunk and change head compute in 8-bit integers, in a third of the time, where the card
+                and the processor allow it; None where it is as good, see :data:`rscc.inference.int8.TRUNKS`.
 
         Raises:
             ModelNotFound: no such name or folder.

@@ -24,8 +24,6 @@ from rscc.inference.calibration import Calibration
 
 if TYPE_CHECKING:
     from rscc.inference.facts import FactModel
-    from rscc.inference.int8 import Int8Trunk
-    from rscc.models.shared.backbone import Backbone
     from rscc.models.shared.captioner import ChangeCaptioner
 
 DEFAULT_MODEL = "rscc-base"
@@ -317,19 +315,26 @@ def load_facts(folder: ModelFolder) -> FactModel | None:
         raise ModelFolderInvalid(f"{folder.path / 'facts.json'}: not facts that fit ({first})") from error
 
 
-def load_int8(folder: ModelFolder, trunk: Backbone) -> Int8Trunk:
-    """Make the trunk of a checked folder's model, its norms folded, compute in 8-bit integers.
+def use_int8(folder: ModelFolder, model: ChangeCaptioner) -> None:
+    """Let trunk and change head of a checked folder's model, its norms folded, compute in 8-bit integers.
 
     Raises:
-        ModelFolderInvalid: the card's ranges are not those of this trunk.
+        ModelFolderInvalid: the card's ranges are not those of this model.
     """
     from rscc.inference.int8 import Int8Trunk
+    from rscc.inference.int8_head import Int8ChangeHead
+    from rscc.models.shared.blocks import ChangeHead
 
+    assert isinstance(model.change_head, ChangeHead)
     try:
-        return Int8Trunk(trunk, folder.card.ranges)
+        trunk = Int8Trunk(model.backbone, folder.card.ranges)
+        model.change_head = Int8ChangeHead(model.change_head, trunk, folder.card.ranges)
     except (KeyError, ValueError) as error:
         file = folder.path / "model.json"
-        raise ModelFolderInvalid(f"{file}: card.ranges does not fit this trunk ({error})") from error
+        raise ModelFolderInvalid(
+            f"{file}: card.ranges does not fit this model ({error}); without ranges it computes in floats"
+        ) from error
+    model.backbone = trunk
 
 
 def save_model_folder(

@@ -9,7 +9,9 @@ real scenes, raw ones follow the shadows.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -21,6 +23,8 @@ Read = Callable[[Window], tuple[np.ndarray, np.ndarray, np.ndarray]]
 
 # At most MOST x MOST windows are looked at, of the largest of these sizes that fits twice along a side.
 SIZES, MOST = (256, 128, 64), 6
+# So many windows are compared at a time.
+THREADS = 4
 # A window needs this share of valid pixels.
 VALID = 0.6
 GROUPS = 5
@@ -120,23 +124,32 @@ def _agreed(shifts: np.ndarray, windows: int, farthest: float, gsd: float) -> Re
 
 def _spectra(read: Read, width: int, height: int, size: int) -> Iterator[np.ndarray]:
     """Yield the cross spectrum (size, size) of every window that has data and texture, all of one weight."""
+    waiting: deque[Future[np.ndarray | None]] = deque()
+    with ThreadPoolExecutor(THREADS, thread_name_prefix="register") as pool:
+        for window in lattice(width, height, MOST, size):
+            waiting.append(pool.submit(_spectrum, *read(window)))
+            if len(waiting) > THREADS and (spectrum := waiting.popleft().result()) is not None:
+                yield spectrum
+        yield from (spectrum for one in waiting if (spectrum := one.result()) is not None)
+
+
+def _spectrum(before: np.ndarray, after: np.ndarray, valid: np.ndarray) -> np.ndarray | None:
+    """Return the cross spectrum of both dates (3, h, w) of a window; None without data or texture."""
     from scipy import fft
 
-    taper = np.hanning(size + 2)[1:-1].astype(np.float32)
-    for window in lattice(width, height, MOST, size):
-        before, after, valid = read(window)
-        if valid.mean() < VALID:
-            continue
-        pair = []
-        for image in (before, after):
-            detail = _detail(image, valid)
-            if detail is None:
-                break
-            spectrum = fft.fft2(detail * taper[:, None] * taper[None])
-            spectrum /= np.maximum(np.abs(spectrum), 1e-6) ** FLATTENED
-            pair.append(spectrum / np.sqrt((np.abs(spectrum) ** 2).sum()))
-        if len(pair) == 2:
-            yield pair[0] * pair[1].conj()
+    if valid.mean() < VALID:
+        return None
+    taper = np.hanning(len(valid) + 2)[1:-1].astype(np.float32)
+    pair = []
+    for image in (before, after):
+        detail = _detail(image, valid)
+        if detail is None:
+            return None
+        spectrum = fft.fft2(detail * taper[:, None] * taper[None])
+        spectrum /= np.maximum(np.abs(spectrum), 1e-6) ** FLATTENED
+        pair.append(spectrum / np.sqrt((np.abs(spectrum) ** 2).sum()))
+    cross: np.ndarray = pair[0] * pair[1].conj()
+    return cross
 
 
 def _detail(image: np.ndarray, valid: np.ndarray) -> np.ndarray | None:

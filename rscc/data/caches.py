@@ -22,7 +22,6 @@ from rscc.data.pairs import FLIPS, PairRecord, PairSample, flip_array, flip_samp
 from rscc.files import atomic_write
 from rscc.images import resize
 from rscc.models.shared.backbone import STRIDES, Backbone
-from rscc.models.shared.blocks import ChangeHead
 from rscc.models.shared.extraction import ChangeExtractor, grid_shares
 
 
@@ -136,7 +135,7 @@ def build_feature_cache(
     flips: Sequence[str] = FLIPS,
     batch_size: int = 16,
     bf16: bool = True,
-    head: ChangeHead | None = None,
+    head: nn.Module | None = None,
     disturbance: float = 0.0,
     progress: Callable[[int, int], None] | None = None,
 ) -> FeatureCache:
@@ -199,7 +198,7 @@ def _disturbed(sample: PairSample, view: int, strength: float) -> PairSample:
 
 @torch.no_grad()
 def _compute_maps(
-    backbone: Backbone, head: ChangeHead | None, samples: Sequence[PairSample], size: int, bf16: bool
+    backbone: Backbone, head: nn.Module | None, samples: Sequence[PairSample], size: int, bf16: bool
 ) -> list[np.ndarray]:
     """Return the last maps (B, 2, C, h, w) of the samples, and of a head (B, H / 4, W / 4) in 0..1."""
     device = next(backbone.parameters()).device

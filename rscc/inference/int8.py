@@ -1,11 +1,13 @@
 """A convolutional trunk in 8-bit integers, for processors with instructions for products of them.
 
+The change head that reads its maps is in :mod:`rscc.inference.int8_head`.
+
 Jacob et al. 2018, "Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only
 Inference", after training: a number is ``scale * (integer - zero)`` (their Eq. 1). Weights are rounded for
 each output channel, evenly around 0; activations for each layer, by the largest value that they took on
-training images (:func:`activation_ranges`, kept in the model's card). What lies before the first block, whose
-three channels take little time, stays in float32. Sums are exact, so that an answer does not depend on the
-batch, nor on the number of threads.
+training images (:func:`activation_ranges`, kept in the model's card). What lies before the first block stays
+in float32: in integers it costs a percent of the words. Sums are exact, so that an answer does not depend on
+the batch, nor on the number of threads.
 """
 
 from __future__ import annotations
@@ -20,12 +22,15 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from rscc.models.shared.backbone import Backbone
+from rscc.models.shared.blocks import ChangeHead
 from rscc.models.shared.residual import Bottleneck
 
 TRUNKS = {"resnet50": True, "efficientnet_lite0": False}
 """Trunks whose blocks are known here, and whether maps and words were found as good as in floats, see
 ``docs/performance.md``."""
-_LEVELS, _MIDDLE = 255, 127
+LEVELS = 255
+"""The largest integer that stands for an activation."""
+_MIDDLE = 127
 # Share of an image's activations that a range holds: the few beyond are cut, and all others are finer.
 _HELD = 0.9999
 # From so many pixels in a row on oneDNN wants the weights in another order, and else sorts them every time.
@@ -38,15 +43,26 @@ _ACTIVATIONS: dict[str, tuple[str, list[float], str]] = {
 }
 
 
-class _Stored(NamedTuple):
-    """What the integers of a map stand for."""
+class Stored(NamedTuple):
+    """What the integers of a map stand for: ``scale * (integer - zero)``."""
 
     scale: float
     zero: int
 
     @classmethod
-    def of(cls, most: float, *, signed: bool) -> _Stored:
-        return cls(most / _MIDDLE, _MIDDLE) if signed else cls(most / _LEVELS, 0)
+    def of(cls, most: float, *, signed: bool) -> Stored:
+        """Return how numbers from ``-most`` (or 0, unless ``signed``) to ``most`` are stored."""
+        return cls(most / _MIDDLE, _MIDDLE) if signed else cls(most / LEVELS, 0)
+
+    def integers(self, numbers: Tensor) -> Tensor:
+        """Round numbers to uint8 of the same shape; what is out of range is cut."""
+        shifted = torch.add(self.zero, numbers, alpha=1 / self.scale) if self.zero else numbers / self.scale
+        return shifted.round_().clamp_(0, LEVELS).to(torch.uint8)
+
+    def numbers(self, integers: Tensor) -> Tensor:
+        """Return what integers stand for, float32 of the same shape."""
+        numbers = integers.float()
+        return (numbers.sub_(self.zero) if self.zero else numbers).mul_(self.scale)
 
 
 @dataclass(frozen=True)
@@ -84,11 +100,17 @@ def _opening(trunk: Backbone, first: _Plan) -> tuple[str, nn.Sequential]:
 
 
 class Int8Trunk(Backbone):
-    """A trunk that computes in 8-bit integers; its maps are float32.
+    """A trunk that computes in 8-bit integers.
+
+    Its last map, which the captioners read, is float32. The others are uint8, as only
+    :class:`~rscc.inference.int8_head.Int8ChangeHead` reads them.
 
     Args:
         trunk: one of :data:`TRUNKS`, its norms folded, see :func:`~rscc.models.shared.backbone.fold_norms`.
         ranges: of every activation, as :func:`activation_ranges` gives them.
+
+    Attributes:
+        gives: how each of the three maps is stored.
 
     Raises:
         KeyError: an activation has no range.
@@ -100,7 +122,7 @@ class Int8Trunk(Backbone):
         if not plans:
             raise ValueError("it is none that can compute in integers")
         name, opening = _opening(trunk, plans[0])
-        given = first = _Stored.of(ranges[name], signed=False)
+        given = first = Stored.of(ranges[name], signed=False)
         stages: list[list[_Block]] = [[] for _ in trunk.stages]
         for plan in plans:
             block = _Block(plan, ranges, given)
@@ -111,42 +133,41 @@ class Int8Trunk(Backbone):
             [nn.Sequential(*blocks) for blocks in stages], channels=trunk.channels, mean=mean, std=std
         )
         self.opening, self._first = opening, first
-        self._gives = [blocks[-1].gives for blocks in stages]
+        self.gives = [blocks[-1].gives for blocks in stages]
 
     def forward(self, images: Tensor) -> list[Tensor]:
-        """Map (B, 3, H, W) RGB in 0..255 to three maps, as :class:`Backbone` does."""
+        """Map (B, 3, H, W) RGB in 0..255 to three maps of the shapes of :class:`Backbone`."""
         with torch.autocast(images.device.type, enabled=False):
             x = (images.float() - self.mean) / self.std
             x = self.opening(x.contiguous(memory_format=torch.channels_last))
-        x = x.mul_(1 / self._first.scale).round_().clamp_(0, _LEVELS).to(torch.uint8)
+        x = self._first.integers(x)
         maps = []
-        for stage, (scale, zero) in zip(self.stages, self._gives, strict=True):
+        for stage in self.stages:
             x = stage(x)
-            numbers = x.float()
-            maps.append((numbers.sub_(zero) if zero else numbers).mul_(scale))
-        return maps
+            maps.append(x)
+        return [*maps[:-1], self.gives[-1].numbers(maps[-1])]
 
 
 class _Block(nn.Module):
     """One block in integers; ``gives`` is how what it gives is stored."""
 
-    def __init__(self, plan: _Plan, ranges: dict[str, float], given: _Stored):
+    def __init__(self, plan: _Plan, ranges: dict[str, float], given: Stored):
         super().__init__()
-        self.given, self.gives = given, _Stored.of(ranges[plan.name], signed=plan.last == "none")
+        self.gives = Stored.of(ranges[plan.name], signed=plan.last == "none")
         self.inner, self.last, self.adds = plan.inner, plan.last, plan.shortcut is not None
-        inside = [_Stored.of(ranges[f"{plan.name}.{key}"], signed=False) for key, _ in plan.convs[:-1]]
+        inside = [Stored.of(ranges[f"{plan.name}.{key}"], signed=False) for key, _ in plan.convs[:-1]]
         self.convs = [
-            _Conv(conv, *stored)
+            Int8Conv(conv, *stored)
             for (_, conv), stored in zip(
                 plan.convs, itertools.pairwise([given, *inside, self.gives]), strict=True
             )
         ]
-        self.shortcut = None
+        self.shortcut, self.added = None, given
         if isinstance(plan.shortcut, nn.Sequential):
             conv = plan.shortcut[0]
             assert isinstance(conv, nn.Conv2d)
-            stored = _Stored.of(ranges[f"{plan.name}.downsample"], signed=True)
-            self.shortcut = _Conv(conv, given, stored)
+            self.added = Stored.of(ranges[f"{plan.name}.downsample"], signed=True)
+            self.shortcut = Int8Conv(conv, given, self.added)
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (B, channels, H, W) uint8 to the block's output, uint8."""
@@ -155,23 +176,22 @@ class _Block(nn.Module):
             y = conv(y, self.inner)
         if not self.adds:
             return self.convs[-1](y, self.last)
-        if self.shortcut is None:
-            return self.convs[-1].add(y, x, self.given, self.last)
-        return self.convs[-1].add(y, self.shortcut(x, "none"), self.shortcut.gives, self.last)
+        shortcut = x if self.shortcut is None else self.shortcut(x, "none")
+        return self.convs[-1].add(y, shortcut, self.added, self.last)
 
 
-class _Conv:
+class Int8Conv:
     """A convolution of 8-bit integers.
 
     Args:
-        conv: with a bias.
-        given, gives: how its input and its output are stored.
+        conv: any norm behind it folded in, where that can be.
+        given, gives: how its input and its output are stored; None gives the output in float32.
     """
 
-    def __init__(self, conv: nn.Conv2d, given: _Stored, gives: _Stored):
-        assert conv.bias is not None, "its norm is not folded into it"
+    def __init__(self, conv: nn.Conv2d, given: Stored, gives: Stored | None):
         assert isinstance(conv.padding, tuple)
-        weight, self.bias = conv.weight.detach().float(), conv.bias.detach().float()
+        weight = conv.weight.detach().float()
+        self.bias = None if conv.bias is None else conv.bias.detach().float()
         smallest = torch.finfo(torch.float32).tiny
         self.weight_scales = (weight.abs().amax((1, 2, 3)) / _MIDDLE).clamp(min=smallest)
         self.weight_zeros = torch.zeros(len(weight), dtype=torch.int32)
@@ -179,7 +199,8 @@ class _Conv:
         self.layout = (list(conv.stride), list(conv.padding), list(conv.dilation), conv.groups)
         # timm's "same" convolutions pad by the size of their input.
         self.pads, self.kernel = type(conv) is not nn.Conv2d, conv.kernel_size
-        self.given, self.gives = given, gives
+        self.given = given
+        self._gives = (1.0, 0, torch.float32) if gives is None else (*gives, torch.uint8)
         self._packed: dict[bool, Tensor] = {}
 
     def __call__(self, x: Tensor, activation: str) -> Tensor:
@@ -188,7 +209,7 @@ class _Conv:
             *self._what(x), self.bias, *self._how(), *_ACTIVATIONS[activation]
         )
 
-    def add(self, x: Tensor, shortcut: Tensor, stored: _Stored, activation: str) -> Tensor:
+    def add(self, x: Tensor, shortcut: Tensor, stored: Stored, activation: str) -> Tensor:
         """Convolve, then add the shortcut, whose memory the result takes."""
         return torch.ops.onednn.qconv2d_pointwise.binary(
             *self._what(x), shortcut, self.bias, *self._how(), *stored, "sum", 1.0, *_ACTIVATIONS[activation]
@@ -200,7 +221,7 @@ class _Conv:
         return x, *self.given, self._weights_for(x), self.weight_scales, self.weight_zeros
 
     def _how(self) -> tuple[Any, ...]:
-        return *self.layout, *self.gives, torch.uint8
+        return *self.layout, *self._gives
 
     def _padding(self, x: Tensor) -> list[int]:
         """Return what is added left, right, above and below, so that each stride gives a pixel."""
@@ -220,12 +241,15 @@ class _Conv:
         return self._packed[wide]
 
 
-def activation_ranges(trunk: Backbone, batches: Iterable[Tensor]) -> dict[str, float]:
-    """Measure how large the activations of a trunk get, by the name of what gives them.
+def activation_ranges(
+    trunk: Backbone, head: ChangeHead, pairs: Iterable[tuple[Tensor, Tensor]]
+) -> dict[str, float]:
+    """Measure how large the activations of a trunk and its change head get, by the name of what gives them.
 
     Args:
         trunk: one of :data:`TRUNKS`, its norms folded.
-        batches: training images, (B, 3, H, W) RGB in 0..255.
+        head: which reads its maps.
+        pairs: both dates of training pairs, (B, 3, H, W) RGB in 0..255.
 
     Returns:
         For each activation the largest over the images of what all but 1 in 10,000 of its values stay below,
@@ -254,9 +278,11 @@ def activation_ranges(trunk: Backbone, batches: Iterable[Tensor]) -> dict[str, f
         if isinstance(plan.shortcut, nn.Sequential):
             hooks.append(gives(f"{plan.name}.downsample", plan.shortcut))
         hooks.append(gives(plan.name, trunk.get_submodule(plan.name)))
+    hooks += [gives(f"change_head.lateral.{level}", module) for level, module in enumerate(head.lateral)]
+    hooks += [given(f"change_head.smooth.{level}", module) for level, module in enumerate(head.smooth)]
     with torch.inference_mode():
-        for images in batches:
-            trunk(images)
+        for before, after in pairs:
+            head(trunk(before), trunk(after))
     for hook in hooks:
         hook.remove()
     return {name: float(f"{most:.4g}") for name, most in ranges.items()}

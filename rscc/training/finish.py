@@ -27,6 +27,7 @@ from rscc.model_folder import (
     save_model_folder,
 )
 from rscc.models.shared.backbone import fold_norms
+from rscc.models.shared.blocks import ChangeHead
 from rscc.models.shared.captioner import ChangeCaptioner
 from rscc.models.shared.search_rules import SearchRules
 from rscc.sequences import evenly
@@ -116,7 +117,7 @@ def finish(
         support=config.card.support,
         kinds=confidence.kinds,
         cost=config.card.cost,
-        ranges=trunk_ranges(model, captions, size=config.data.size),
+        ranges=int8_ranges(model, captions, size=config.data.size),
     )
     facts = None
     tells = config.train.facts and confidence.calibration is not None and config.data.name in OVERHEAD
@@ -142,15 +143,20 @@ def finish(
     )
 
 
-def trunk_ranges(model: ChangeCaptioner, records: Sequence[PairRecord], *, size: int) -> dict[str, float]:
-    """Measure on training pairs what a trunk needs to compute in 8-bit integers; nothing where it cannot."""
+def int8_ranges(model: ChangeCaptioner, records: Sequence[PairRecord], *, size: int) -> dict[str, float]:
+    """Measure on training pairs what a model needs to compute in 8-bit integers; nothing where it cannot."""
     if model.config.backbone not in TRUNKS or not records:
         return {}
     trunk = copy.deepcopy(model.backbone)
     fold_norms(trunk)
-    batches = image_batches(evenly(records, _RANGED_PAIRS), size=size)
-    dates = (date for batch in batches for date in (batch.before, batch.after) if date is not None)
-    return activation_ranges(trunk, (date.to(trunk.mean.device) for date in dates))
+    assert isinstance(model.change_head, ChangeHead)
+    device = trunk.mean.device
+    pairs = (
+        (batch.before.to(device), batch.after.to(device))
+        for batch in image_batches(evenly(records, _RANGED_PAIRS), size=size)
+        if batch.before is not None and batch.after is not None
+    )
+    return activation_ranges(trunk, model.change_head, pairs)
 
 
 def _mask_curve(

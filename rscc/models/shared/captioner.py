@@ -77,7 +77,7 @@ class ChangeCaptioner(nn.Module, ABC):
         self.backbone = backbone
         self.project = nn.Linear(backbone.channels[-1], width)
         self.positions = Positions2d(width=width)
-        self.change_head = ChangeHead(channels=backbone.channels, width=config.head_width)
+        self.change_head: nn.Module = ChangeHead(channels=backbone.channels, width=config.head_width)
         self.changed_head = ChangedHead(width=width, dropout=config.dropout)
         self.decoder = self.build_decoder(config)
         self.build_encoder(config, text_encoder)

@@ -1,6 +1,7 @@
-"""The trunk in 8-bit integers gives the maps of the float one, whatever else is in the batch."""
+"""Trunk and change head in 8-bit integers answer as the float ones, whatever else is in the batch."""
 
 import copy
+import re
 
 import numpy as np
 import pytest
@@ -13,9 +14,11 @@ from rscc import captioner as captioners
 from rscc.captioner import Captioner
 from rscc.devices import fast_int8
 from rscc.errors import ModelFolderInvalid
-from rscc.inference.int8 import TRUNKS, Int8Trunk, _Conv, _Stored, activation_ranges
+from rscc.inference.int8 import TRUNKS, Int8Conv, Int8Trunk, Stored, activation_ranges
+from rscc.inference.int8_head import Int8ChangeHead
 from rscc.model_folder import find_model, load_model, open_model_folder
 from rscc.models.shared.backbone import fold_norms
+from rscc.models.shared.blocks import ChangeHead
 from rscc.models.trunks import build_backbone
 
 pytestmark = pytest.mark.skipif(
@@ -48,12 +51,31 @@ def folded(trunk):
     return trunk
 
 
-def rounded(made: _Conv) -> torch.Tensor:
+def rounded(made: Int8Conv) -> torch.Tensor:
     """The numbers that the integers of the weights stand for."""
     return made.integers * made.weight_scales.view(-1, 1, 1, 1)
 
 
-def assert_stored(given: torch.Tensor, numbers: torch.Tensor, stored: _Stored) -> None:
+def head_for(trunk) -> ChangeHead:
+    torch.manual_seed(6)
+    return ChangeHead(channels=trunk.channels, width=16).eval()
+
+
+def in_integers(trunk, images) -> tuple[Int8Trunk, Int8ChangeHead]:
+    """Trunk and head in integers, ranges measured on the images beside others."""
+    head = head_for(trunk)
+    ranges = activation_ranges(trunk, head, [(images, images.roll(1, 0))])
+    made = Int8Trunk(trunk, ranges)
+    return made, Int8ChangeHead(head, made, ranges)
+
+
+def numbers(made: Int8Trunk, images: torch.Tensor) -> list[torch.Tensor]:
+    """The three maps, all as the numbers that they stand for."""
+    *maps, last = made(images)
+    return [*(stored.numbers(one) for stored, one in zip(made.gives, maps, strict=False)), last]
+
+
+def assert_stored(given: torch.Tensor, numbers: torch.Tensor, stored: Stored) -> None:
     """Where a number lies half way, the two may round otherwise."""
     expected = (numbers / stored.scale + stored.zero).round().clamp(0, 255)
     assert given.dtype == torch.uint8
@@ -65,9 +87,9 @@ def assert_stored(given: torch.Tensor, numbers: torch.Tensor, stored: _Stored) -
 @pytest.mark.parametrize(
     ("activation", "gives", "function"),
     [
-        ("none", _Stored(0.02, 127), nn.Identity()),
-        ("relu", _Stored(0.01, 0), nn.ReLU()),
-        ("relu6", _Stored(6 / 255, 0), nn.ReLU6()),
+        ("none", Stored(0.02, 127), nn.Identity()),
+        ("relu", Stored(0.01, 0), nn.ReLU()),
+        ("relu6", Stored(6 / 255, 0), nn.ReLU6()),
     ],
 )
 @pytest.mark.parametrize(("zero", "groups"), [(0, 1), (127, 1), (127, 24)])
@@ -77,11 +99,11 @@ def test_a_convolution_is_that_of_the_numbers_that_the_integers_stand_for(
     torch.manual_seed(1)
     conv = nn.Conv2d(24, 48, 3, stride=2, padding=1, groups=groups)
     nn.init.normal_(conv.weight, std=0.3 if groups == 24 else 0.08)
-    given = _Stored(0.02, zero)
+    given = Stored(0.02, zero)
     x = torch.randint(0, 256, (2, 24, 20, 12), dtype=torch.uint8).contiguous(
         memory_format=torch.channels_last
     )
-    made = _Conv(conv, given, gives)
+    made = Int8Conv(conv, given, gives)
     numbers = (x.float() - given.zero) * given.scale
     exact = nn.functional.conv2d(numbers, rounded(made), conv.bias, stride=2, padding=1, groups=groups)
     assert_stored(made(x, activation), function(exact), gives)
@@ -91,27 +113,27 @@ def test_a_convolution_is_that_of_the_numbers_that_the_integers_stand_for(
 def test_a_convolution_of_timm_pads_as_timm_does(side) -> None:
     same = pytest.importorskip("timm.layers").Conv2dSame
     torch.manual_seed(5)
-    conv, given, gives = same(8, 8, 5, stride=2, groups=8), _Stored(0.02, 127), _Stored(0.05, 127)
+    conv, given, gives = same(8, 8, 5, stride=2, groups=8), Stored(0.02, 127), Stored(0.05, 127)
     x = torch.randint(0, 256, (1, 8, side, 18), dtype=torch.uint8).contiguous(
         memory_format=torch.channels_last
     )
-    made = _Conv(conv, given, gives)
+    made = Int8Conv(conv, given, gives)
     conv.weight.data = rounded(made)
     with torch.no_grad():
         assert_stored(made(x, "none"), conv((x.float() - 127) * 0.02), gives)
 
 
-@pytest.mark.parametrize(("activation", "gives"), [("relu", _Stored(0.02, 0)), ("none", _Stored(0.05, 127))])
+@pytest.mark.parametrize(("activation", "gives"), [("relu", Stored(0.02, 0)), ("none", Stored(0.05, 127))])
 def test_a_shortcut_is_added_before_the_activation(activation, gives) -> None:
     torch.manual_seed(2)
     conv = nn.Conv2d(16, 32, 1)
     x = torch.randint(0, 256, (1, 16, 9, 9), dtype=torch.uint8).contiguous(memory_format=torch.channels_last)
     shortcut = torch.randint(0, 256, (1, 32, 9, 9), dtype=torch.uint8)
-    made = _Conv(conv, _Stored(0.01, 0), gives)
+    made = Int8Conv(conv, Stored(0.01, 0), gives)
     exact = nn.functional.conv2d(x * 0.01, rounded(made), conv.bias)
     exact += 0.03 * (shortcut.float() - 127)
     memory = shortcut.clone(memory_format=torch.channels_last)
-    given = made.add(x, memory, _Stored(0.03, 127), activation)
+    given = made.add(x, memory, Stored(0.03, 127), activation)
     assert_stored(given, exact.relu() if activation == "relu" else exact, gives)
 
 
@@ -137,35 +159,75 @@ def test_the_activation_of_a_norm_stays_when_it_is_folded() -> None:
     torch.testing.assert_close(module(x), expected)
 
 
+def test_a_convolution_gives_floats_where_they_are_asked_for() -> None:
+    torch.manual_seed(7)
+    conv, given = nn.Conv2d(24, 16, 3, padding=1, bias=False), Stored(0.02, 127)
+    x = torch.randint(0, 256, (2, 24, 20, 12), dtype=torch.uint8).contiguous(
+        memory_format=torch.channels_last
+    )
+    made = Int8Conv(conv, given, None)
+    exact = nn.functional.conv2d((x.float() - 127) * 0.02, rounded(made), padding=1)
+    torch.testing.assert_close(made(x, "none"), exact, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("zero", [0, 127])
+def test_what_is_stored_is_the_nearest_integer_and_cut_at_the_ends(zero) -> None:
+    stored = Stored.of(2.54, signed=bool(zero))
+    given = torch.tensor([-9.0, 0.0, 0.5, 1.0, 9.0])
+    integers = stored.integers(given)
+    assert integers.dtype == torch.uint8
+    assert integers[[0, 1, -1]].tolist() == [0, zero, 255]
+    assert (stored.numbers(integers)[1:4] - given[1:4]).abs().max() <= stored.scale / 2 + 1e-6
+
+
 def test_the_maps_are_those_of_the_float_trunk(trunk) -> None:
     plain, images = folded(trunk), soft_images(8)
-    made = Int8Trunk(plain, activation_ranges(plain, images[:4].split(2)))
+    made, _ = in_integers(plain, images[:4])
     with torch.inference_mode():
-        for expected, given in zip(plain(images[4:]), made(images[4:]), strict=True):
+        assert [one.dtype for one in made(images[4:])] == [torch.uint8, torch.uint8, torch.float32]
+        for expected, given in zip(plain(images[4:]), numbers(made, images[4:]), strict=True):
             assert given.shape == expected.shape
-            assert given.dtype == torch.float32
             assert (given - expected).norm() < 0.15 * expected.norm()
+
+
+def test_the_head_answers_as_the_float_one(trunk) -> None:
+    plain, images = folded(trunk), soft_images(8)
+    made, head = in_integers(plain, images[:4])
+    with torch.inference_mode():
+        dates = images[4:6], images[6:]
+        # The float head sees the same maps: only its own rounding differs.
+        expected = head_for(plain)(*(numbers(made, date) for date in dates))
+        given = head(*map(made, dates))
+        alike = head(made(dates[0]), made(dates[0]))
+    assert given.shape == expected.shape
+    assert given.dtype == torch.float32
+    assert expected.std() > 0.01
+    assert (given - expected).norm() < 0.1 * (expected - expected.mean()).norm()
+    assert (alike - given).abs().max() > 0.01
 
 
 def test_a_pair_gives_the_same_bytes_alone_and_among_others_of_any_size(trunk) -> None:
     plain, images = folded(trunk), soft_images(4)
-    made = Int8Trunk(plain, activation_ranges(plain, [images]))
+    made, head = in_integers(plain, images)
     with torch.inference_mode():
         together = made(images)
+        logits = head(together, made(images.roll(1, 0)))
         for side in (32, 96, 272):  # wide and narrow maps
             made(soft_images(1, side))
         for number in range(4):
-            for whole, alone in zip(together, made(images[number : number + 1]), strict=True):
-                assert torch.equal(whole[number], alone[0])
+            alone = made(images[number : number + 1])
+            for whole, one in zip(together, alone, strict=True):
+                assert torch.equal(whole[number], one[0])
+            assert torch.equal(head(alone, made(images[number - 1][None]))[0], logits[number])
 
 
 def test_a_range_leaves_out_one_value_in_ten_thousand(trunk) -> None:
     plain, images = folded(trunk), soft_images(2, 256)
-    ranges = activation_ranges(plain, images.split(1))
+    ranges = activation_ranges(plain, head_for(plain), [(images[:1], images[1:])])
     with torch.no_grad():
         last = plain(images)[2].abs().flatten(1)
     expected = torch.quantile(last, 0.9999, dim=1, interpolation="nearest").max()
-    name = list(ranges)[-1]  # of the last block
+    name = [name for name in ranges if name.startswith("stages")][-1]  # of the last block
     assert ranges[name] == pytest.approx(float(expected), rel=0.02)
     assert ranges[name] < last.max()
 
@@ -192,17 +254,18 @@ def test_ranges_that_do_not_fit_are_told_with_their_file(tmp_path, monkeypatch) 
     monkeypatch.setattr(captioners, "fast_int8", lambda device: True)
     folder = saved(tmp_path / "tiny").path
     edit(card__ranges={"stages.0.3": 1.0})(folder)
-    with pytest.raises(ModelFolderInvalid, match=r"model\.json: card\.ranges does not fit this trunk"):
+    with pytest.raises(ModelFolderInvalid, match=r"model\.json: card\.ranges does not fit this model"):
         Captioner.load(folder, device="cpu", int8=True)
     edit(card__ranges={"stages.0.3": -1.0})(folder)
     with pytest.raises(ModelFolderInvalid, match=r"card\.ranges must be numbers above 0"):
         Captioner.load(folder, device="cpu")
 
 
-def test_a_missing_range_is_named() -> None:
+@pytest.mark.parametrize("name", ["stages.1.0.2.conv1", "change_head.lateral.1", "change_head.smooth.0"])
+def test_a_missing_range_is_named(name) -> None:
     folder = open_model_folder(find_model("rscc-base"))
-    trunk, ranges = load_model(folder).backbone, dict(folder.card.ranges)
-    fold_norms(trunk)
-    del ranges["stages.1.0.2.conv1"]
-    with pytest.raises(KeyError, match=r"stages\.1\.0\.2\.conv1"):
-        Int8Trunk(trunk, ranges)
+    model, ranges = load_model(folder), dict(folder.card.ranges)
+    fold_norms(model.backbone)
+    del ranges[name]
+    with pytest.raises(KeyError, match=re.escape(name)):
+        Int8ChangeHead(model.change_head, Int8Trunk(model.backbone, ranges), ranges)

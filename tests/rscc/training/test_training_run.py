@@ -23,7 +23,7 @@ from rscc.model_folder import find_model, load_model, open_model_folder
 from rscc.training import facts
 from rscc.training import finish as finishing
 from rscc.training import run as runs
-from rscc.training.finish import finish, trunk_ranges
+from rscc.training.finish import finish, int8_ranges
 from rscc.training.loop import Trainer, TrainResult
 from rscc.training.run import train_model
 from rscc.training.start import RunPaths
@@ -40,12 +40,12 @@ def test_a_resnet_trunk_is_measured_for_integers_and_stays_as_it_is(data) -> Non
     folder = open_model_folder(find_model("rscc-base"))
     model, records = load_model(folder), LevirCC(data, "train").records
     weights = {name: value.clone() for name, value in model.state_dict().items()}
-    ranges = trunk_ranges(model, records, size=64)
+    ranges = int8_ranges(model, records, size=64)
     assert ranges.keys() == folder.card.ranges.keys()
     assert all(value > 0 for value in ranges.values())
     assert_same_tensors(model.state_dict(), weights)
-    assert trunk_ranges(model, [], size=64) == {}
-    assert trunk_ranges(tiny_model(), records, size=64) == {}
+    assert int8_ranges(model, [], size=64) == {}
+    assert int8_ranges(tiny_model(), records, size=64) == {}
 
 
 @pytest.mark.slow
