@@ -1,4 +1,4 @@
-"""What the trunk in 8-bit integers brings and costs beside the float one, as Markdown.
+"""What trunk and change head in 8-bit integers bring and cost beside the float ones, as Markdown.
 
     python benchmarks/int8_trunk.py --data LEVIR-CC [--model rscc-base] [--split val] [--rounds 5]
 
@@ -72,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for name, way in ways.items()
     ]
     print(f"{processor()}, {'bfloat16' if ways['float'].bf16 else 'float32'} else\n")
-    print(table(["trunk", "s", "times", f"mask F1, {asked.split}"], rows))
+    print(table(["computes in", "s", "times", f"mask F1, {asked.split}"], rows))
 
 
 if __name__ == "__main__":

@@ -73,7 +73,7 @@ class ModelCard:
         sentences: what they are made of where it has no fact heads, a key of :data:`rscc.config.SENTENCES`.
         search_size: side in pixels of the tiles that a scene is searched in, where its change map was found
             to be as good in them; 0 is ``tile_size``. Larger tiles overlap less.
-        ranges: how large the trunk's activations get, by which it can compute in 8-bit integers, see
+        ranges: how large activations of trunk and change head get, for 8-bit integers, see
             :func:`rscc.inference.int8.activation_ranges`; empty where that was not measured.
     """
 
