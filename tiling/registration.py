@@ -9,14 +9,14 @@ real scenes, raw ones follow the shadows.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
+from tiling.ahead import in_order
 from tiling.grid import Window, lattice
 
 Read = Callable[[Window], tuple[np.ndarray, np.ndarray, np.ndarray]]
@@ -124,19 +124,17 @@ def _agreed(shifts: np.ndarray, windows: int, farthest: float, gsd: float) -> Re
 
 def _spectra(read: Read, width: int, height: int, size: int) -> Iterator[np.ndarray]:
     """Yield the cross spectrum (size, size) of every window that has data and texture, all of one weight."""
-    waiting: deque[Future[np.ndarray | None]] = deque()
+    pixels = (read(window) for window in lattice(width, height, MOST, size))
     with ThreadPoolExecutor(THREADS, thread_name_prefix="register") as pool:
-        for window in lattice(width, height, MOST, size):
-            waiting.append(pool.submit(_spectrum, *read(window)))
-            if len(waiting) > THREADS and (spectrum := waiting.popleft().result()) is not None:
-                yield spectrum
-        yield from (spectrum for one in waiting if (spectrum := one.result()) is not None)
+        spectra = in_order(pool, _spectrum, pixels, THREADS + 1)
+        yield from (spectrum for spectrum in spectra if spectrum is not None)
 
 
-def _spectrum(before: np.ndarray, after: np.ndarray, valid: np.ndarray) -> np.ndarray | None:
-    """Return the cross spectrum of both dates (3, h, w) of a window; None without data or texture."""
+def _spectrum(pixels: tuple[np.ndarray, np.ndarray, np.ndarray]) -> np.ndarray | None:
+    """Return the cross spectrum of a window, read as :func:`measure` says; None without data or texture."""
     from scipy import fft
 
+    before, after, valid = pixels
     if valid.mean() < VALID:
         return None
     taper = np.hanning(len(valid) + 2)[1:-1].astype(np.float32)

@@ -32,10 +32,15 @@ class Int8ChangeHead(nn.Module):
         self._last = trunk.gives[-1]
         inner = [ranges[f"change_head.lateral.{level}"] for level in range(len(head.lateral))]
         summed = [ranges[f"change_head.smooth.{level}"] for level in range(len(head.smooth))]
-        self._levels = list(map(_Level, head.lateral, head.mix, trunk.gives, inner))
+        self._levels = [
+            _Level(lateral, mix, given, Stored.of(most, signed=True))
+            for lateral, mix, given, most in zip(head.lateral, head.mix, trunk.gives, inner, strict=True)
+        ]
         # What is smoothed is a sum of two maps that an activation gave.
-        stored = [Stored.of(most, signed=False) for most in summed]
-        self._smooth = list(map(_ConvNorm, head.smooth, stored))
+        self._smooth = [
+            _ConvNorm(smooth, Stored.of(most, signed=False))
+            for smooth, most in zip(head.smooth, summed, strict=True)
+        ]
         self.logit = head.logit
 
     def forward(self, before: list[Tensor], after: list[Tensor]) -> Tensor:
@@ -57,13 +62,12 @@ class _Level:
     Args:
         lateral, mix: of the head.
         given: how the maps are stored.
-        inner: the largest of a and b.
+        inner: how a, b and what is between them are.
     """
 
-    def __init__(self, lateral: nn.Module, mix: nn.Module, given: Stored, inner: float):
+    def __init__(self, lateral: nn.Module, mix: nn.Module, given: Stored, inner: Stored):
         assert isinstance(lateral, nn.Conv2d)
-        stored = Stored.of(inner, signed=True)
-        self.lateral, self.mix = Int8Conv(lateral, given, stored), _ConvNorm(mix, stored)
+        self.lateral, self.mix = Int8Conv(lateral, given, inner), _ConvNorm(mix, inner)
 
     def __call__(self, before: Tensor, after: Tensor) -> Tensor:
         """Map two (B, channels, h, w) uint8 to (B, width, h, w) float32."""

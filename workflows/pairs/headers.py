@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from tiling import ANYWHERE, Access, SceneUnreachable, TilingError, choose_bands, describe, to_wgs84
+from tiling.ahead import in_order
 from workflows.addresses import public_path
 from workflows.dates import scene_date
 from workflows.errors import CatalogUnreachable
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 _READERS = 8
 # So many scenes of a server in a row that cannot be had, and it is the server.
 _PATIENCE = 10
-T = TypeVar("T")
 # Degrees, about a metre.
 _DETAIL = 1e-5
 
@@ -86,7 +85,7 @@ def read_headers(
     unreachable = 0
     executor = ThreadPoolExecutor(_READERS)
     try:
-        for number, header in enumerate(_ahead(executor, read, locations), start=1):
+        for number, header in enumerate(in_order(executor, read, locations, 2 * _READERS), start=1):
             tell(progress, "scenes", number, len(locations))
             unreachable = unreachable + 1 if isinstance(header, SceneUnreachable) else 0
             if unreachable == _PATIENCE:
@@ -97,14 +96,3 @@ def read_headers(
             yield Skipped("unreadable", f"{header} (left out)") if isinstance(header, TilingError) else header
     finally:
         executor.shutdown(cancel_futures=True)
-
-
-def _ahead(executor: ThreadPoolExecutor, read: Callable[[str], T], locations: Iterable[str]) -> Iterator[T]:
-    """Map in order like the executor does, but only a few ahead: who gives up has not asked for them all."""
-    waiting: deque[Future[T]] = deque()
-    for location in locations:
-        waiting.append(executor.submit(read, location))
-        if len(waiting) >= 2 * _READERS:
-            yield waiting.popleft().result()
-    while waiting:
-        yield waiting.popleft().result()
