@@ -11,7 +11,7 @@ A true object is a patch of the mask with at least the area from which outlines 
 the change that covers most of it, if that is half of it or more, and is found then. A count is right within
 10 percent or 1 of the true objects that belong to the change. A change is true where at least a fifth of its
 pixels are in the mask; that it is not may also mean that something else than a building changed. New roads
-that are changes of their own are in no mask: they are read, not counted.
+and clearings that are changes of their own are in no mask: they are read, not counted.
 
 What cannot be counted is read: ``--pictures`` writes both dates around every change with its outlines, named
 by scene and number, and ``changes.csv`` with its sentence and an empty column ``verdict`` beside them.
@@ -279,10 +279,10 @@ def main(words: Sequence[str] | None = None) -> None:
             of_masks = [change for change in changes if change.outline_of == "change"]
             found, missed[scene.name] = check(scene, of_masks, options)
             checked += found
-            roads = [Checked(scene.name, one, 0, 0.0, 0.0) for one in changes if one.outline_of == "road"]
-            read += [*found, *roads]
+            alone = [Checked(scene.name, one, 0, 0.0, 0.0) for one in changes if one.outline_of != "change"]
+            read += [*found, *alone]
             if arguments.pictures is not None:
-                draw(scene, [*found, *roads], arguments.pictures)
+                draw(scene, [*found, *alone], arguments.pictures)
     if arguments.pictures is not None:
         write_sentences(read, arguments.pictures / "changes.csv")
     print(report(checked, missed))

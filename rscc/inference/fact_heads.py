@@ -150,6 +150,16 @@ class FactRules:
         values: np.ndarray = expit(np.array(self.slopes) * logits + np.array(self.offsets))
         return values
 
+    def probability(self, answer: int, logits: np.ndarray) -> np.ndarray:
+        """Return the calibrated probability of one answer, of the shape of its logits; 0 where unlearnt."""
+        slope = self.slopes[answer]
+        values: np.ndarray = expit(slope * logits.astype(np.float32) + self.offsets[answer])
+        return values if slope else np.zeros_like(values)
+
+    def is_sure(self, answer: int, logits: np.ndarray) -> bool:
+        """Return whether one answer is stated of a region; ``logits`` (len(ANSWERS),) are the region's."""
+        return bool(self.probability(answer, logits[answer]) >= self.sure[answer])
+
     def probabilities(self, logits: np.ndarray, *, known: bool = False) -> dict[str, float]:
         """Return the calibrated probability of each answer by name; arguments as :meth:`facts`."""
         answers = dict(zip(ANSWERS, self.calibrated(logits).tolist(), strict=True))

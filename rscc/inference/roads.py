@@ -21,7 +21,7 @@ from scipy import ndimage
 from scipy.special import expit
 from torch import Tensor, nn
 
-from rscc.inference.fact_heads import ANSWERS, FactRules
+from rscc.inference.fact_heads import ANSWERS
 
 CHANNELS = 2
 """Maps of logits that tell of roads: those of the date before and of the date after."""
@@ -92,23 +92,6 @@ def road_logits(answers: np.ndarray) -> np.ndarray | None:
     """
     logits = answers[len(ANSWERS) :]
     return logits if len(logits) else None
-
-
-def may_hold_new_road(answers: np.ndarray, rules: FactRules) -> bool:
-    """Return whether a tile may hold a new road that the fact heads are sure of; arguments as above.
-
-    No region is surer of an answer than the surest of its positions.
-    """
-    logits = road_logits(answers)
-    if logits is None:
-        return False
-    surest = answers[: len(ANSWERS)].max((1, 2)).astype(np.float32)
-    return is_sure_of_road(surest, rules) and bool(new_roads(logits).max() >= NEW)
-
-
-def is_sure_of_road(logits: np.ndarray, rules: FactRules) -> bool:
-    """Return whether the fact heads are sure that a road came; ``logits`` (len(ANSWERS),) of a region."""
-    return bool(rules.calibrated(logits)[CAME_ROAD] >= rules.sure[CAME_ROAD])
 
 
 def new_roads(logits: np.ndarray) -> np.ndarray:

@@ -70,9 +70,11 @@ def remade(
         ground = ground_of(kept.frame)
     before = {_key(one.geometry): one for one in report.changes if one.outline_of == "change"}
     blank = {**_wordless(), **_about(run, source)}
-    # New roads are no matter of the change probability.
+    # New roads and clearings are no matter of the change probability.
     changes = [
-        one for one in report.changes if one.outline_of == "road" and one.area_m2 >= (options.min_area or 0.0)
+        one
+        for one in report.changes
+        if one.outline_of != "change" and one.area_m2 >= (options.min_area or 0.0)
     ]
     kept_words = len(before) + len(changes)
     for event in events:

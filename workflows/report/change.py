@@ -45,7 +45,8 @@ class Change:
         date_before, date_after: ISO dates as precise as known (day, month or year); None when unknown.
         before, after: file names of the scenes.
         model, model_version: what found and described it.
-        outline_of: ``road`` where the outlines are of a new road away from other changes, else ``change``.
+        outline_of: ``road`` or ``clearing`` where the outlines are of one away from other changes, else
+            ``change``.
         count: number of objects: outlines, of which those of buildings that touch are parted.
         direction: ``appeared``, ``disappeared`` or ``replaced``.
         came, gone: object classes that appeared and that are gone.

@@ -141,7 +141,7 @@ class OpenRun:
     def fact_maps(self) -> dict[Window, np.ndarray] | None:
         """What the fact heads answer in a tile, (answers, h, w), by its window; None where none are asked.
 
-        The search keeps those of tiles with a change or a new road.
+        The search keeps those of tiles with a change, a new road or a clearing.
         """
         tells = self.options.ground and getattr(self.captioner, "facts", None) is not None
         return {} if tells else None

@@ -50,7 +50,8 @@ class Place:
     """A region with its outline as it is written (WGS84, rounded) and the geodesic area of that outline.
 
     Attributes:
-        kind: ``road`` of what the road head found, ``change`` of what the change head did.
+        kind: ``change`` of what the change head found, else what it is, see
+            :class:`rscc.inference.lone_changes.LoneKind`.
     """
 
     region: ChangeRegion
@@ -61,7 +62,7 @@ class Place:
     @cached_property
     def objects_m2(self) -> tuple[float, ...]:
         """Square metres of each object in it: buildings that touch are parted."""
-        if self.kind == "road":
+        if self.kind != "change":
             return (self.area_m2,)
         outline = self.region.pixel_polygon
         window = window_around(outline)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tiling.grid import Axis
 
 NO_BUILDING = frozenset({"came building", "gone building", "came parking lot", "gone road"})
-"""Answers that are not so of a new road without buildings."""
+"""Answers that are not so of a new road without buildings, and of a clearing."""
 ROAD_REACH = 50.0
 """Pixels around a change in which roads are looked for: across a front garden, 25 m at 0.5 m a pixel."""
 
@@ -62,6 +62,8 @@ def describe_by_facts(
         absent = frozenset[str]() if roads is None else roads.absent
         if event.kind == "road":
             absent = NO_BUILDING  # the road is there for certain
+        elif event.kind == "clearing":
+            absent |= NO_BUILDING | {"came trees"}
         facts = replace(
             rules.facts(logits, known=event.kind == "change", absent=absent),
             count=event.count if event.kind == "change" else None,

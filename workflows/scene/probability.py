@@ -192,9 +192,9 @@ def _searched(
 ) -> dict[int, np.ndarray]:
     """Return the change probability by tile index; tiles of one size go through the model together.
 
-    What the model's heads answer in a tile with a change, or perhaps with a new road, is kept in the run.
+    What the model's heads answer in a tile with a change, or perhaps with one by itself, is kept in the run.
     """
-    from rscc.inference.roads import may_hold_new_road
+    from rscc.inference.lone_changes import may_hold_lone_change
 
     kept = run.fact_maps if model is run.captioner else None
     threshold = run.options.threshold_for(run.card)
@@ -208,7 +208,7 @@ def _searched(
             found, facts = model.survey(*dates)
         rules = model.facts.rules.on_maps()  # type: ignore[union-attr]
         for tile, probability, answers in zip(part, found, facts, strict=True):
-            if (probability[tile.valid] >= threshold).any() or may_hold_new_road(answers, rules):
+            if (probability[tile.valid] >= threshold).any() or may_hold_lone_change(answers, rules):
                 kept[tile.tile.window] = answers
         return found
 

@@ -35,9 +35,9 @@ from workflows.scene.detection import Detection, find_regions
 from workflows.scene.events import Event, Events, Search, in_order, right_angled
 from workflows.scene.facts import describe_by_facts
 from workflows.scene.land_cover import describe_by_cover, tells_cover
+from workflows.scene.lone_changes import lone_changes
 from workflows.scene.opening import Scene
 from workflows.scene.refinement import open_segmenter, refine_events
-from workflows.scene.roads import road_events
 from workflows.store.identity import SceneIdentities
 
 if TYPE_CHECKING:
@@ -104,8 +104,8 @@ class SceneRun(OpenRun):
         changes = events.events
         if self.options.regularize:
             changes = right_angled(self.pair, changes, self.options.min_area_for(self.pair.grid.gsd))
-        roads = road_events(self, [*changes, *events.others])
-        return replace(events, events=in_order([*changes, *roads]))
+        alone = lone_changes(self, [*changes, *events.others])
+        return replace(events, events=in_order([*changes, *alone]))
 
     def describe(self, events: Events) -> list[Description]:
         """Return the caption of every change, and its alternatives."""

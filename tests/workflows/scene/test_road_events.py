@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import shapely
 from fact_captioner import LOGITS
-from road_captioner import ROAD_BRIGHTNESS, RoadCaptioner
+from lone_captioners import ROAD_BRIGHTNESS, RoadCaptioner
 from scene_pairs import make_pair
 
 from rscc.inference.roads import NEW_ALONE

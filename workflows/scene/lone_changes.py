@@ -1,0 +1,116 @@
+"""Changes by themselves, where no building tells of them: new roads and clearings.
+
+The change head knows buildings alone. Other heads answer for positions of the trunk's last maps, 8 m of
+ground, in the tiles that the search looked at (:mod:`rscc.inference.lone_changes`). Where they find one, its
+outline is that of those positions. What lies beside a building that changed is told by its sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import compress
+from typing import TYPE_CHECKING
+
+import numpy as np
+import shapely
+from scipy import ndimage
+from shapely.geometry import MultiPolygon
+
+from tiling import Band, ChangeMosaic, ChangeRegion, Polygonizer, TileGrid
+from workflows.scene.carrier import OpenRun
+from workflows.scene.events import Event, Grouping
+from workflows.scene.facts import fact_logits, roads_near
+
+if TYPE_CHECKING:
+    from rscc.inference.lone_changes import LoneKind
+
+TOLD_BY_OTHERS = 0.5
+"""Share of an outline near other changes from which their sentences tell of it, and it is none."""
+SIMPLIFY = 2.0
+"""Pixels that an outline may be moved to be simpler: a position has 16."""
+
+
+def lone_changes(run: OpenRun, others: Sequence[Event]) -> list[Event]:
+    """Return the new roads and clearings of a run that are no part of the changes ``others``.
+
+    Those are left out that lie outside of what was asked for, and those that the fact heads doubt. What
+    leaves the area that was searched ends there.
+    """
+    from rscc.inference.lone_changes import KINDS
+
+    found: list[Event] = []
+    if run.fact_maps is not None:
+        for kind in KINDS:
+            found += _of_kind(run, kind, [*others, *found])
+    return found
+
+
+def _of_kind(run: OpenRun, kind: LoneKind, others: Sequence[Event]) -> list[Event]:
+    grouping = Grouping(run.pair, run.options)
+    events, _ = grouping.events_of(_regions(run, kind), kind.name)
+    if not events:
+        return []
+    events = _apart(events, others, grouping.reach)
+    answers = fact_logits(run, [event.outline for event in events], [event.outline for event in others])
+    rules = run.captioner.facts.rules.on_maps()  # type: ignore[union-attr]
+    events = list(compress(events, (rules.is_sure(kind.answer, one) for one in answers)))
+    return _borne_out(run, kind, events)
+
+
+def _borne_out(run: OpenRun, kind: LoneKind, events: Sequence[Event]) -> list[Event]:
+    """Return the roads that are as sure as one alone must be, and the clearings that are sure as a whole."""
+    from rscc.inference.lone_changes import CLEARED_MEAN, ROAD
+    from rscc.inference.roads import NEW_ALONE
+
+    if kind is not ROAD:
+        return [event for event in events if event.probability >= CLEARED_MEAN]
+    near = roads_near(run, [event.outline for event in events])
+    return list(compress(events, (roads is not None and roads.new >= NEW_ALONE for roads in near)))
+
+
+def _regions(run: OpenRun, kind: LoneKind) -> list[ChangeRegion]:
+    """Return all of one kind in the area that was searched."""
+    grid = run.pair.grid
+    polygons = Polygonizer(kind.least, min_area_px=kind.least_m2 / grid.gsd**2)
+    for band in _bands(run, run.grid, kind):
+        polygons.add(band)
+    return polygons.finish(simplify_px=SIMPLIFY, transform=grid.transform)
+
+
+def _apart(events: Sequence[Event], others: Sequence[Event], reach: float) -> list[Event]:
+    """Return the events of which most is farther than ``reach`` pixels from all others."""
+    around = np.array([event.outline.buffer(reach) for event in others], dtype=object)
+    tree = shapely.STRtree(around)
+
+    def share(outline: MultiPolygon) -> float:
+        near = shapely.union_all(around[tree.query(outline)])
+        return float(outline.intersection(near).area / outline.area)
+
+    return [event for event in events if share(event.outline) < TOLD_BY_OTHERS]
+
+
+def _bands(run: OpenRun, grid: TileGrid, kind: LoneKind) -> Iterator[Band]:
+    """Yield the probability of one kind from top to bottom; nothing where no tile has any."""
+    assert run.fact_maps is not None
+    rules = run.captioner.facts.rules  # type: ignore[union-attr]
+    found = {}
+    for tile in grid:
+        answers = run.fact_maps.get(tile.window)
+        if answers is not None and (positions := kind.in_tile(answers, rules)) is not None:
+            found[tile.window] = positions
+    if not found:
+        return
+    mosaic = ChangeMosaic(grid)
+    for tile in grid:
+        shape = (tile.window.height, tile.window.width)
+        positions = found.get(tile.window)
+        probability = np.zeros(shape, np.float32) if positions is None else _enlarged(positions, shape)
+        yield from mosaic.add(tile, probability, np.ones(shape, bool))
+    yield from mosaic.finish()
+
+
+def _enlarged(positions: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
+    """Return (h, w) values of positions as those of pixels, between whose middles they change evenly."""
+    factors = [wanted / own for wanted, own in zip(shape, positions.shape, strict=True)]
+    pixels: np.ndarray = ndimage.zoom(positions, factors, order=1, mode="nearest", grid_mode=True)
+    return pixels
