@@ -6,12 +6,14 @@ They are forked from a server that has imported what they need, so that each sta
 from __future__ import annotations
 
 import asyncio
+import importlib
 import multiprocessing
 import os
 import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from multiprocessing import forkserver
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
@@ -28,6 +30,8 @@ _LOADED = [
 def rscc(arguments: list[str], log: Path) -> None:
     """Run the command with its streams going to ``log``."""
     _redirect(log)
+    # A command of its own: its workers come from a server of its own, not from the one that it comes from.
+    importlib.reload(forkserver)
     from archive_fakes import fake_card, load_fake
 
     from workflows.cli.app import main
@@ -63,6 +67,8 @@ def dask_worker(address: str, folder: Path, log: Path) -> None:
 
 def _redirect(log: Path) -> None:
     """Let this process, with a group of its own, print to ``log``."""
+    # An engine in the process of the tests may have begun the server, which then takes no Ctrl-C.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     # As a shell gives each command: all that it starts can be found and ended.
     os.setpgrp()
     with log.open("ab") as file:
@@ -125,13 +131,20 @@ def kill(process: BaseProcess) -> None:
 
 def workers_of(process: BaseProcess) -> list[int]:
     """The process ids of the local workers of a command."""
-    workers = []
+    servers = [pid for pid in _children(process.pid) if b"forkserver" in _command_line(pid)]
+    return [worker for server in servers for worker in _children(server)]
+
+
+def _children(pid: int | None) -> list[int]:
     with suppress(OSError):
-        for child in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
-            with suppress(OSError):
-                if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes():
-                    workers.append(int(child))
-    return workers
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return []
+
+
+def _command_line(pid: int) -> bytes:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b""
 
 
 def alive(pid: int) -> bool:

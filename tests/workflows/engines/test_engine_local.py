@@ -33,6 +33,11 @@ def load_on_first_device(model, device):
     return load_fake(model, device)
 
 
+def load_in_this_environment(model, device):
+    assert os.environ["RSCC_TEST_WORD"] == model
+    return load_fake(model, device)
+
+
 def load_unportable(model, device):
     raise Unpicklable("one", "two")
 
@@ -124,14 +129,12 @@ def test_a_pair_that_ends_its_process_takes_nothing_with_it(tasks, word, line):
 
 
 @pytest.mark.slow
-def test_every_failure_that_leaves_the_process_alive_is_an_outcome(tasks, capfd):
+def test_every_failure_that_leaves_the_process_alive_is_an_outcome(tasks):
     with LocalEngine(SOURCE, 2) as engine:
         found = drive(engine, tasks("raise", "unpicklable", "noisy"))
         assert len(pids(engine)) == 2
     states = {pair: outcome.state for pair, outcome in found.items()}
     assert states == {"raise-0": "failed", "unpicklable-1": "failed", "noisy-2": "done"}
-    out, err = capfd.readouterr()
-    assert (out, "a line on stdout" in err) == ("", True), "the output is the command's"
     assert found["raise-0"].line == "unexpected RuntimeError: nothing is known of raise_0.tif"
 
 
@@ -340,6 +343,21 @@ def test_ctrl_c_at_the_terminal_leaves_the_workers_at_work(tasks, coordinator):
         time.sleep(0.01)
     out, err = process.communicate(timeout=120)
     assert (out.splitlines(), err) == (["done 2"], "")
+
+
+@pytest.mark.slow
+def test_the_output_is_the_commands_own(tasks, coordinator):
+    out, err = coordinator(tasks("noisy", "noisy")).communicate(timeout=120)
+    assert (out.splitlines(), err.count("a line on stdout")) == (["done 2"], 2)
+
+
+@pytest.mark.slow
+def test_workers_have_the_environment_of_the_moment(tasks, monkeypatch):
+    for word in ("one", "two"):
+        monkeypatch.setenv("RSCC_TEST_WORD", word)
+        with LocalEngine(ModelSource(word, "cpu", load_in_this_environment), 1) as engine:
+            (outcome,) = drive(engine, tasks("plain")).values()
+        assert outcome.state == "done"
 
 
 @pytest.mark.parametrize(
