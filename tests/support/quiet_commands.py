@@ -19,6 +19,9 @@ asked: list[str] = []
 
 def _hear(event: str, values: tuple) -> None:
     network = event == "socket.__new__" and values[1] in (socket.AF_INET, socket.AF_INET6)
+    # Between processes of this machine, a file.
+    if event == "socket.connect" and values[0].family == socket.AF_UNIX:
+        return
     if network or event in ("socket.getaddrinfo", "socket.gethostbyname", "socket.connect", "socket.sendto"):
         asked.append(f"{event}{values[1:]}")
 
