@@ -224,22 +224,12 @@ class LocalEngine:
         channel, far_channel = context.Pipe()
         far_lifeline, lifeline = context.Pipe(duplex=False)
         source = replace(self._source, device=place.device)
-        process: BaseProcess = context.Process(
-            target=work,
-            args=(
-                source,
-                far_channel,
-                far_lifeline,
-                place.name,
-                self._threads,
-                self._limits,
-                dict(os.environ),
-            ),
-            name=place.name,
-            daemon=True,
-        )
+        given = source, far_channel, far_lifeline, place.name, self._threads, self._limits
         try:
             with environment(self._threads), no_interrupts():
+                process: BaseProcess = context.Process(
+                    target=work, args=(*given, dict(os.environ)), name=place.name, daemon=True
+                )
                 process.start()
         except OSError as error:
             channel.close()
