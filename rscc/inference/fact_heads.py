@@ -156,9 +156,9 @@ class FactRules:
         values: np.ndarray = expit(slope * logits.astype(np.float32) + self.offsets[answer])
         return values if slope else np.zeros_like(values)
 
-    def is_sure(self, answer: int, logits: np.ndarray) -> bool:
-        """Return whether one answer is stated of a region; ``logits`` (len(ANSWERS),) are the region's."""
-        return bool(self.probability(answer, logits[answer]) >= self.sure[answer])
+    def is_sure(self, answer: int, logit: np.ndarray) -> bool:
+        """Return whether one answer is stated of a region, whose ``logit`` of it is a single value."""
+        return bool(self.probability(answer, logit) >= self.sure[answer])
 
     def probabilities(self, logits: np.ndarray, *, known: bool = False) -> dict[str, float]:
         """Return the calibrated probability of each answer by name; arguments as :meth:`facts`."""

@@ -66,6 +66,7 @@ ROAD = LoneKind("road", CAME_ROAD, NEW, 320.0, _new_road)
 CLEARING = LoneKind("clearing", GONE_TREES, CLEARED, 512.0, _cleared)
 """8 positions of 8 m at least."""
 KINDS = (ROAD, CLEARING)
+"""In this order: where both are, a clearing along a new road is told by the sentence of the road."""
 
 
 def may_hold_lone_change(answers: np.ndarray, rules: FactRules) -> bool:
@@ -73,7 +74,7 @@ def may_hold_lone_change(answers: np.ndarray, rules: FactRules) -> bool:
 
     No region is surer of an answer than the surest of its positions.
     """
-    surest = answers[: len(ANSWERS)].max((1, 2)).astype(np.float32)
     return any(
-        rules.is_sure(kind.answer, surest) and kind.in_tile(answers, rules) is not None for kind in KINDS
+        rules.is_sure(kind.answer, answers[kind.answer].max()) and kind.in_tile(answers, rules) is not None
+        for kind in KINDS
     )

@@ -231,10 +231,12 @@ class LocalEngine:
                     target=work, args=(*given, dict(os.environ)), name=place.name, daemon=True
                 )
                 process.start()
-        except OSError as error:
+        except (EOFError, OSError) as error:
             channel.close()
             lifeline.close()
-            raise WorkersUnable(f"no worker process can be started ({error.strerror}); try fewer") from error
+            # A server that the system lets fork no more ends without a word.
+            why = getattr(error, "strerror", None) or "the system lets no more begin"
+            raise WorkersUnable(f"no worker process can be started ({why}); try fewer") from error
         finally:
             far_channel.close()
             far_lifeline.close()
@@ -284,8 +286,8 @@ def work(
     lifeline: Connection,
     name: str,
     threads: int,
-    limits: Limits | None = None,
-    variables: Mapping[str, str] | None = None,
+    limits: Limits | None,
+    variables: Mapping[str, str],
 ) -> None:
     """Load the model and do what comes over ``channel`` until it is None.
 
@@ -295,13 +297,12 @@ def work(
         lifeline: closed at its other end when the process that reads the outcomes is gone.
         name: of this worker, for the outcomes.
         threads: that the model computes with.
-        limits: what may be taken for each task.
+        limits: what may be taken for each task; None: all that the user may take.
         variables: of the environment; those of a server that forks workers are of when it began.
     """
     _leave_interrupts_alone()
-    if variables is not None:
-        os.environ.clear()
-        os.environ.update(variables)
+    os.environ.clear()
+    os.environ.update(variables)
     _end_with(lifeline)
     # What a library prints is no output of the command.
     os.dup2(2, 1)

@@ -35,8 +35,9 @@ if TYPE_CHECKING:
     from rscc.inference.roads import RoadEvidence
     from tiling.grid import Axis
 
-NO_BUILDING = frozenset({"came building", "gone building", "came parking lot", "gone road"})
-"""Answers that are not so of a new road without buildings, and of a clearing."""
+_NO_BUILDING = frozenset({"came building", "gone building", "came parking lot", "gone road"})
+NOT_SO = {"change": frozenset[str](), "road": _NO_BUILDING, "clearing": _NO_BUILDING | {"came trees"}}
+"""Answers that are not so of each kind of change, whatever their probability."""
 ROAD_REACH = 50.0
 """Pixels around a change in which roads are looked for: across a front garden, 25 m at 0.5 m a pixel."""
 
@@ -59,11 +60,7 @@ def describe_by_facts(
     captions = []
     for event, logits, roads in zip(events, answers, roads_near(run, outlines), strict=True):
         place = compass_words(event.geometry, run.ground)
-        absent = frozenset[str]() if roads is None else roads.absent
-        if event.kind == "road":
-            absent = NO_BUILDING  # the road is there for certain
-        elif event.kind == "clearing":
-            absent |= NO_BUILDING | {"came trees"}
+        absent = NOT_SO[event.kind] | (roads.absent if roads is not None else frozenset())
         facts = replace(
             rules.facts(logits, known=event.kind == "change", absent=absent),
             count=event.count if event.kind == "change" else None,

@@ -53,7 +53,7 @@ def _of_kind(run: OpenRun, kind: LoneKind, others: Sequence[Event]) -> list[Even
     events = _apart(events, others, grouping.reach)
     answers = fact_logits(run, [event.outline for event in events], [event.outline for event in others])
     rules = run.captioner.facts.rules.on_maps()  # type: ignore[union-attr]
-    events = list(compress(events, (rules.is_sure(kind.answer, one) for one in answers)))
+    events = list(compress(events, (rules.is_sure(kind.answer, logits[kind.answer]) for logits in answers)))
     return _borne_out(run, kind, events)
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import psutil
@@ -358,6 +359,23 @@ def test_workers_have_the_environment_of_the_moment(tasks, monkeypatch):
         with LocalEngine(ModelSource(word, "cpu", load_in_this_environment), 1) as engine:
             (outcome,) = drive(engine, tasks("plain")).values()
         assert outcome.state == "done"
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (OSError(11, "Resource temporarily unavailable"), "Resource temporarily"),
+        (EOFError(), "the system lets no more begin"),
+    ],
+)
+def test_a_process_that_cannot_be_started_is_said(tasks, monkeypatch, error, why):
+    def start(process):
+        raise error
+
+    monkeypatch.setattr(BaseProcess, "start", start)
+    words = rf"no worker process can be started \({why}.*\); try fewer"
+    with pytest.raises(WorkersUnable, match=words), LocalEngine(SOURCE, 1) as engine:
+        engine.submit(tasks("plain")[0])
 
 
 @pytest.mark.parametrize(

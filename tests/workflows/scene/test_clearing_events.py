@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import shapely
+from captioned import captioned
 from lone_captioners import CLEARING_BRIGHTNESS, ClearingCaptioner
 from scene_pairs import make_pair
 
@@ -18,10 +19,6 @@ from workflows.report.summary import summary_of
 # Row, column, height, width, brightness after: a house in the north-west, a clearing of 96 x 32 m.
 HOUSE, CLEARED = (20, 20, 20, 24, 220), (224, 96, 64, 192, CLEARING_BRIGHTNESS)
 SIZE = (304, 420)
-
-
-def captioned(pair, captioner=None, **options):
-    return caption_scene(pair.before, pair.after, captioner or ClearingCaptioner(), SceneOptions(**options))
 
 
 def clearings_of(report):
@@ -59,7 +56,7 @@ def test_a_clearing_is_a_change_that_says_so(pair):
 
 def test_a_clearing_around_a_house_is_told_by_the_house(tmp_path):
     pair = make_pair(tmp_path, [(8, 8, 64, 64, CLEARING_BRIGHTNESS), HOUSE], size=SIZE)
-    (house,) = captioned(pair).changes
+    (house,) = captioned(pair, ClearingCaptioner()).changes
     assert house.outline_of == "change" and set(house.gone) == {"trees"}
 
 
@@ -75,7 +72,7 @@ def test_a_road_through_woods_is_one_change(tmp_path):
 )
 def test_what_is_too_little_is_no_clearing(tmp_path, height, width, brightness):
     pair = make_pair(tmp_path, [(224, 96, height, width, brightness)], size=SIZE)
-    assert captioned(pair).changes == []
+    assert captioned(pair, ClearingCaptioner()).changes == []
 
 
 @pytest.mark.parametrize(("probability", "count"), [(0.72, 0), (0.95, 1)])
@@ -93,13 +90,13 @@ def test_a_model_that_never_learnt_of_trees_finds_no_clearing(pair):
 
 @pytest.mark.parametrize(("options", "count"), [({"min_area": 2000.0}, 1), ({"min_area": 5000.0}, 0)])
 def test_the_smallest_area_is_that_of_clearings_too(pair, options, count):
-    assert len(clearings_of(captioned(pair, **options))) == count
+    assert len(clearings_of(captioned(pair, ClearingCaptioner(), **options))) == count
 
 
 def test_a_clearing_outside_of_what_was_asked_for_is_left_out(pair):
-    house, clearing = captioned(pair).changes
-    assert not clearings_of(captioned(pair, bounds=house.geometry.bounds))
-    assert clearings_of(captioned(pair, bounds=clearing.geometry.bounds))
+    house, clearing = captioned(pair, ClearingCaptioner()).changes
+    assert not clearings_of(captioned(pair, ClearingCaptioner(), bounds=house.geometry.bounds))
+    assert clearings_of(captioned(pair, ClearingCaptioner(), bounds=clearing.geometry.bounds))
 
 
 def test_changes_made_anew_keep_their_clearings(pair, tmp_path):
@@ -112,7 +109,7 @@ def test_changes_made_anew_keep_their_clearings(pair, tmp_path):
 
 
 def test_a_clearing_is_explained_and_summed_up(pair, tmp_path):
-    report = captioned(pair)
+    report = captioned(pair, ClearingCaptioner())
     explained = explain_event(read_event(report.write(tmp_path / "r.geojson"), 2), ClearingCaptioner())
     assert explained.answers is not None
     (gone,) = (answer for answer in explained.answers if (answer.kind, answer.name) == ("gone", "trees"))

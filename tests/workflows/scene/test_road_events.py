@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import shapely
+from captioned import captioned
 from fact_captioner import LOGITS
 from lone_captioners import ROAD_BRIGHTNESS, RoadCaptioner
 from scene_pairs import make_pair
@@ -19,10 +20,6 @@ from workflows.report.summary import summary_of
 # Row, column, height, width, brightness after: a house in the north-west, a road of 160 m in the south.
 HOUSE, ROAD = (20, 20, 20, 24, 220), (240, 48, 16, 320, ROAD_BRIGHTNESS)
 SIZE = (304, 420)
-
-
-def captioned(pair, captioner=None, **options):
-    return caption_scene(pair.before, pair.after, captioner or RoadCaptioner(), SceneOptions(**options))
 
 
 def roads_of(report):
@@ -52,14 +49,16 @@ def test_a_road_alone_is_a_change_that_says_so(pair):
 
 def test_a_road_beside_a_house_is_told_by_the_house(tmp_path):
     pair = make_pair(tmp_path, [HOUSE, (48, 0, 16, 128, ROAD_BRIGHTNESS)], size=SIZE)
-    (house,) = captioned(pair).changes
+    (house,) = captioned(pair, RoadCaptioner()).changes
     assert house.caption.startswith("a house and a road are built") and house.outline_of == "change"
     assert house.area_m2 == pytest.approx(20 * 24 * 0.25, rel=0.02)
 
 
 def test_a_long_road_is_a_change_though_a_house_stands_at_its_end(tmp_path):
     pair = make_pair(tmp_path, [HOUSE, (48, 0, 16, 400, ROAD_BRIGHTNESS)], size=SIZE)
-    road, house = sorted(captioned(pair).changes, key=lambda change: change.outline_of, reverse=True)
+    road, house = sorted(
+        captioned(pair, RoadCaptioner()).changes, key=lambda change: change.outline_of, reverse=True
+    )
     assert (road.outline_of, road.came, set(house.came)) == ("road", ("road",), {"building", "road"})
 
 
@@ -68,14 +67,14 @@ def test_a_long_road_is_a_change_though_a_house_stands_at_its_end(tmp_path):
 )
 def test_what_is_too_little_is_no_road(tmp_path, height, width, brightness):
     pair = make_pair(tmp_path, [(240, 48, height, width, brightness)], size=SIZE)
-    assert captioned(pair).changes == []
+    assert captioned(pair, RoadCaptioner()).changes == []
 
 
 def test_a_road_that_the_fact_heads_doubt_is_none(pair, monkeypatch):
     monkeypatch.setitem(LOGITS, "came road", 0.8)  # 0.69
-    assert roads_of(captioned(pair)) == []
+    assert roads_of(captioned(pair, RoadCaptioner())) == []
     monkeypatch.setitem(LOGITS, "came road", 0.9)  # 0.71
-    assert len(roads_of(captioned(pair))) == 1
+    assert len(roads_of(captioned(pair, RoadCaptioner()))) == 1
 
 
 @pytest.mark.parametrize(("probability", "count"), [(0.39, 0), (0.42, 1)])
@@ -98,14 +97,16 @@ def test_a_road_has_been_there_where_it_was_before(tmp_path):
 
 @pytest.mark.parametrize(("options", "count"), [({"min_area": 100.0}, 1), ({"min_area": 4000.0}, 0)])
 def test_the_smallest_area_is_that_of_roads_too(pair, options, count):
-    assert len(roads_of(captioned(pair, **options))) == count
+    assert len(roads_of(captioned(pair, RoadCaptioner(), **options))) == count
 
 
 def test_a_road_outside_of_what_was_asked_for_is_left_out(pair):
-    house, road = captioned(pair).changes
-    assert captioned(pair, bounds=house.geometry.bounds).changes[0].geometry == house.geometry
-    assert not roads_of(captioned(pair, bounds=house.geometry.bounds))
-    assert roads_of(captioned(pair, bounds=road.geometry.bounds))
+    house, road = captioned(pair, RoadCaptioner()).changes
+    assert (
+        captioned(pair, RoadCaptioner(), bounds=house.geometry.bounds).changes[0].geometry == house.geometry
+    )
+    assert not roads_of(captioned(pair, RoadCaptioner(), bounds=house.geometry.bounds))
+    assert roads_of(captioned(pair, RoadCaptioner(), bounds=road.geometry.bounds))
 
 
 def test_finished_tiles_keep_their_roads(pair, tmp_path):
@@ -121,7 +122,10 @@ def test_finished_tiles_keep_their_roads(pair, tmp_path):
     options = {"tile_cache": tmp_path / "cache", "batch_size": 4}
     with pytest.raises(Stopped):
         captioned(pair, Stopping(), **options)
-    report, whole = captioned(pair, **options), captioned(pair, batch_size=4)
+    report, whole = (
+        captioned(pair, RoadCaptioner(), **options),
+        captioned(pair, RoadCaptioner(), batch_size=4),
+    )
     assert report.changes == whole.changes and len(roads_of(whole)) == 1
     assert report.run["resumed_tiles"] > 0
 
@@ -140,7 +144,7 @@ def test_changes_made_anew_keep_their_roads(pair, tmp_path):
 
 
 def test_a_road_is_explained_and_summed_up(pair, tmp_path):
-    report = captioned(pair)
+    report = captioned(pair, RoadCaptioner())
     source = report.write(tmp_path / "r.geojson")
     explained = explain_event(read_event(source, 2), RoadCaptioner())
     assert explained.answers is not None
