@@ -82,6 +82,7 @@ def ground_sampling(crs: Any, transform: Affine, width: int, height: int) -> tup
     return float(metres[0]), float(metres[1])
 
 
+@lru_cache(maxsize=64)
 def _metres_per_unit(crs: Any) -> float | None:
     """Return the metres of one unit of a projected CRS, None for a geographic one."""
     system = CRS.from_user_input(crs)

@@ -1,8 +1,11 @@
 """What is found where the change head, which knows buildings, finds nothing: new roads and clearings.
 
-The road head answers for positions of the trunk's last maps, and so do the fact heads: they learnt "gone
-trees" from what people said of whole pictures, but a picture pools its positions, so that each has an answer
-of its own.
+The fact heads learnt "came road" and "gone trees" from what people said of whole pictures, but a picture
+pools its positions, so that each position x of the trunk's last maps has an answer p(x) of its own. That of
+trees outlines a clearing by itself. That of a road spreads over what came with it; the road head tells
+which of these positions are road, new(x) of :mod:`rscc.inference.roads`, so a new road is::
+
+    road(x) = sqrt(new(x) * p(x))
 """
 
 from __future__ import annotations
@@ -14,14 +17,9 @@ import numpy as np
 from scipy import ndimage
 
 from rscc.inference.fact_heads import ANSWERS, FactRules
-from rscc.inference.roads import CAME_ROAD, NEW, new_roads, road_logits
+from rscc.inference.roads import CAME_ROAD, new_roads, road_logits
 
 GONE_TREES = ANSWERS.index("gone trees")
-CLEARED, CLEARED_MEAN = 0.5, 0.6
-"""Probability of a position from which it belongs to a clearing, and the mean of a whole one at least.
-
-Chosen on held-out places. Woods that stand without leaves, or in snow, seldom have such a mean.
-"""
 
 
 @dataclass(frozen=True)
@@ -32,6 +30,7 @@ class LoneKind:
         name: of what its outlines are, as a report has it.
         answer: which of :data:`~rscc.inference.fact_heads.ANSWERS` the fact heads must be sure of.
         least: probability of a position from which it belongs to one.
+        least_mean: the mean of a whole one at least.
         least_m2: square metres of the smallest.
         positions: of the answers of a tile, (len(ANSWERS), h, w) or with as many more as
             :meth:`rscc.captioner.Captioner.survey` gives, and the rules that calibrate them: the probability
@@ -41,6 +40,7 @@ class LoneKind:
     name: str
     answer: int
     least: float
+    least_mean: float
     least_m2: float
     positions: Callable[[np.ndarray, FactRules], np.ndarray | None]
 
@@ -52,7 +52,10 @@ class LoneKind:
 
 def _new_road(answers: np.ndarray, rules: FactRules) -> np.ndarray | None:
     logits = road_logits(answers)
-    return None if logits is None else new_roads(logits)
+    if logits is None:
+        return None
+    came: np.ndarray = rules.probability(CAME_ROAD, answers[CAME_ROAD]).astype(np.float32)
+    return np.sqrt(new_roads(logits) * came)
 
 
 def _cleared(answers: np.ndarray, rules: FactRules) -> np.ndarray | None:
@@ -61,10 +64,11 @@ def _cleared(answers: np.ndarray, rules: FactRules) -> np.ndarray | None:
     return ndimage.uniform_filter(values, 3, mode="nearest")
 
 
-ROAD = LoneKind("road", CAME_ROAD, NEW, 320.0, _new_road)
-"""40 m by a position of 8 m at least."""
-CLEARING = LoneKind("clearing", GONE_TREES, CLEARED, 512.0, _cleared)
-"""8 positions of 8 m at least."""
+# All limits were chosen on held-out places.
+ROAD = LoneKind("road", CAME_ROAD, 0.3, 0.3, 384.0, _new_road)
+"""6 positions of 8 m at least."""
+CLEARING = LoneKind("clearing", GONE_TREES, 0.5, 0.6, 512.0, _cleared)
+"""8 positions of 8 m at least. Woods that stand without leaves, or in snow, seldom have such a mean."""
 KINDS = (ROAD, CLEARING)
 """In this order: where both are, a clearing along a new road is told by the sentence of the road."""
 

@@ -30,8 +30,6 @@ BESIDE = 0.5
 """Probability of a road near a change from which one is stated at all, chosen on held-out places."""
 NEW, NEW_METRES = 0.3, 40.0
 """Probability of a new road from which one is said to be built, and how much of it is as sure at least."""
-NEW_ALONE = 0.4
-"""The same probability of a road that is a change of its own: nothing else changed there for certain."""
 
 
 class RoadHead(nn.Module):

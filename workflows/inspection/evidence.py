@@ -140,19 +140,17 @@ def explain_event(
     answers = tuple(
         _answer(event, answer, value, least if slope else None) for (answer, value), least, slope in learnt
     )
-    if roads is not None:
+    if roads is not None and event.change.outline_of != "road":
         answers += _found_roads(event, roads)
     return ExplainedEvent(event, names, answers, None, f"{card.name} {card.version}", warnings)
 
 
 def _found_roads(event: ReportedEvent, roads: RoadEvidence) -> tuple[Answer, Answer]:
-    from rscc.inference.roads import BESIDE, NEW, NEW_ALONE
+    from rscc.inference.roads import BESIDE, NEW
 
-    change = event.change
-    least = NEW_ALONE if change.outline_of == "road" else NEW
     return (
         Answer("near", "road", roads.standing, BESIDE, None),
-        Answer("new near", "road", roads.new, least, "road" in change.came),
+        Answer("new near", "road", roads.new, NEW, "road" in event.change.came),
     )
 
 

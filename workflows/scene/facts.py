@@ -60,7 +60,9 @@ def describe_by_facts(
     captions = []
     for event, logits, roads in zip(events, answers, roads_near(run, outlines), strict=True):
         place = compass_words(event.geometry, run.ground)
-        absent = NOT_SO[event.kind] | (roads.absent if roads is not None else frozenset())
+        absent = NOT_SO[event.kind]
+        if roads is not None and event.kind != "road":  # the road head has told of that one
+            absent |= roads.absent
         facts = replace(
             rules.facts(logits, known=event.kind == "change", absent=absent),
             count=event.count if event.kind == "change" else None,

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import shapely
-from scipy import ndimage
 from shapely.geometry import MultiPolygon
 
 from tiling import Band, ChangeMosaic, ChangeRegion, Polygonizer, TileGrid
 from workflows.scene.carrier import OpenRun
 from workflows.scene.events import Event, Grouping
-from workflows.scene.facts import fact_logits, roads_near
+from workflows.scene.facts import fact_logits
 
 if TYPE_CHECKING:
     from rscc.inference.lone_changes import LoneKind
@@ -48,24 +47,13 @@ def lone_changes(run: OpenRun, others: Sequence[Event]) -> list[Event]:
 def _of_kind(run: OpenRun, kind: LoneKind, others: Sequence[Event]) -> list[Event]:
     grouping = Grouping(run.pair, run.options)
     events, _ = grouping.events_of(_regions(run, kind), kind.name)
+    events = [event for event in events if event.probability >= kind.least_mean]
     if not events:
         return []
     events = _apart(events, others, grouping.reach)
     answers = fact_logits(run, [event.outline for event in events], [event.outline for event in others])
     rules = run.captioner.facts.rules.on_maps()  # type: ignore[union-attr]
-    events = list(compress(events, (rules.is_sure(kind.answer, logits[kind.answer]) for logits in answers)))
-    return _borne_out(run, kind, events)
-
-
-def _borne_out(run: OpenRun, kind: LoneKind, events: Sequence[Event]) -> list[Event]:
-    """Return the roads that are as sure as one alone must be, and the clearings that are sure as a whole."""
-    from rscc.inference.lone_changes import CLEARED_MEAN, ROAD
-    from rscc.inference.roads import NEW_ALONE
-
-    if kind is not ROAD:
-        return [event for event in events if event.probability >= CLEARED_MEAN]
-    near = roads_near(run, [event.outline for event in events])
-    return list(compress(events, (roads is not None and roads.new >= NEW_ALONE for roads in near)))
+    return list(compress(events, (rules.is_sure(kind.answer, logits[kind.answer]) for logits in answers)))
 
 
 def _regions(run: OpenRun, kind: LoneKind) -> list[ChangeRegion]:
@@ -111,6 +99,14 @@ def _bands(run: OpenRun, grid: TileGrid, kind: LoneKind) -> Iterator[Band]:
 
 def _enlarged(positions: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
     """Return (h, w) values of positions as those of pixels, between whose middles they change evenly."""
-    factors = [wanted / own for wanted, own in zip(shape, positions.shape, strict=True)]
-    pixels: np.ndarray = ndimage.zoom(positions, factors, order=1, mode="nearest", grid_mode=True)
+    down, across = (_shares(*sides) for sides in zip(positions.shape, shape, strict=True))
+    pixels: np.ndarray = down @ positions @ across.T
     return pixels
+
+
+def _shares(positions: int, pixels: int) -> np.ndarray:
+    """Return which share (pixels, positions) each of a row of positions has in a row of pixels."""
+    middles = (np.arange(pixels) + 0.5) * positions / pixels - 0.5
+    middles = np.clip(middles, 0, positions - 1)
+    apart = np.abs(middles[:, None] - np.arange(positions))
+    return np.maximum(1 - apart, 0).astype(np.float32)

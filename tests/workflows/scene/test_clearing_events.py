@@ -8,7 +8,7 @@ from lone_captioners import CLEARING_BRIGHTNESS, ClearingCaptioner
 from scene_pairs import make_pair
 
 from rscc.inference.fact_heads import ANSWERS, FactRules
-from rscc.inference.lone_changes import CLEARED_MEAN, CLEARING
+from rscc.inference.lone_changes import CLEARING
 from tiling import to_wgs84
 from workflows import SceneOptions, caption_scene
 from workflows.inspection.event import read_event, read_report
@@ -46,7 +46,7 @@ def test_a_clearing_is_a_change_that_says_so(pair):
     )
     assert (clearing.direction, clearing.count, clearing.place) == ("disappeared", 1, "south")
     assert clearing.caption_confident
-    assert clearing.change_probability >= CLEARED_MEAN
+    assert clearing.change_probability >= CLEARING.least_mean
     assert captioner.surveyed == sum(shape[0] for shape in captioner.shapes), "no tile is looked at twice"
     # It crosses several tiles, and is one outline to within half a position.
     truth = to_wgs84(pair.truth[1], "EPSG:32633")

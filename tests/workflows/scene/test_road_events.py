@@ -8,7 +8,7 @@ from fact_captioner import LOGITS
 from lone_captioners import ROAD_BRIGHTNESS, RoadCaptioner
 from scene_pairs import make_pair
 
-from rscc.inference.roads import NEW_ALONE
+from rscc.inference.lone_changes import ROAD as ROAD_KIND
 from tiling import to_wgs84
 from workflows import SceneOptions, caption_scene
 from workflows.inspection.event import read_event, read_report
@@ -77,14 +77,22 @@ def test_a_road_that_the_fact_heads_doubt_is_none(pair, monkeypatch):
     assert len(roads_of(captioned(pair, RoadCaptioner()))) == 1
 
 
-@pytest.mark.parametrize(("probability", "count"), [(0.39, 0), (0.42, 1)])
-def test_a_road_alone_takes_more_than_one_beside_a_house(pair, tmp_path, probability, count):
-    captioner = RoadCaptioner(logit=float(np.log(probability / (1 - probability))))
-    assert len(roads_of(captioned(pair, captioner))) == count
-    (folder := tmp_path / "beside").mkdir()
-    beside = make_pair(folder, [HOUSE, (48, 0, 16, 128, ROAD_BRIGHTNESS)], size=SIZE)
-    (house,) = captioned(beside, captioner).changes
-    assert "road" in house.came
+@pytest.mark.parametrize(("new", "count"), [(0.09, 0), (0.2, 1)])
+def test_a_road_is_as_sure_as_both_heads_together(pair, new, count):
+    captioner = RoadCaptioner(logit=float(np.log(new / (1 - new))))
+    roads = roads_of(captioned(pair, captioner))  # the fact heads say 0.953
+    assert len(roads) == count
+    for road in roads:
+        assert road.change_probability == pytest.approx(np.sqrt(new * 0.953), abs=0.08)
+        assert road.change_probability >= ROAD_KIND.least_mean
+        assert road.caption == "a road is built in the south"
+
+
+def test_beside_a_house_the_road_head_is_asked_by_itself(tmp_path):
+    beside = make_pair(tmp_path, [HOUSE, (48, 0, 16, 128, ROAD_BRIGHTNESS)], size=SIZE)
+    for new, told in ((0.25, False), (0.35, True)):
+        (house,) = captioned(beside, RoadCaptioner(logit=float(np.log(new / (1 - new))))).changes
+        assert ("road" in house.came) == told
 
 
 def test_a_road_has_been_there_where_it_was_before(tmp_path):
@@ -148,8 +156,7 @@ def test_a_road_is_explained_and_summed_up(pair, tmp_path):
     source = report.write(tmp_path / "r.geojson")
     explained = explain_event(read_event(source, 2), RoadCaptioner())
     assert explained.answers is not None
-    new = explained.answers[-1]
-    assert (new.kind, new.stated) == ("new near", True) and new.probability > 0.9
-    assert new.least == NEW_ALONE
-    assert "is new near" in event_text(explained.as_dict())
+    came = {(one.kind, one.name): one.stated for one in explained.answers}
+    assert came["came", "road"] and ("new near", "road") not in came, "it tells of roads beside a change"
+    assert "is new near" not in event_text(explained.as_dict())
     assert "road" in str(summary_of(report.changes))
