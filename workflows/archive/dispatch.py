@@ -190,15 +190,15 @@ class Dispatch:
 
     def _take(self, outcome: Outcome) -> None:
         task = self._outstanding.pop(outcome.task.id, None)
+        if task is not None and outcome.error not in UNREACHABLE:
+            for given_up, failed in self._given_up():
+                self._fail(given_up, failed)
         active = self._active.get(outcome.task.pair)
         # A part of a pair that failed meanwhile, or a second answer of a worker that was taken for lost.
         if task is None or active is None or task.id not in active.waiting:
             return
         active.waiting.discard(task.id)
         active.seconds += outcome.seconds
-        if outcome.error not in UNREACHABLE:
-            for given_up, failed in self._given_up():
-                self._fail(given_up, failed)
         if outcome.state == "split":
             self._split(active, outcome)
         elif outcome.state == "done" and task.kind == "part":

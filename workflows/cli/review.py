@@ -132,7 +132,7 @@ def _reviewed(
     from workflows.files import check_output
     from workflows.inspection.event import read_report
     from workflows.inspection.precision import precision_of, verdicts_of
-    from workflows.inspection.review import VERDICTS, read_marks, reviewed
+    from workflows.inspection.review import VERDICTS, read_marks, reviewed, write_marks
 
     if output is not None:
         check_output(output, overwrite, (report, *marks))
@@ -142,7 +142,7 @@ def _reviewed(
     if output is not None:
         merged.write(output, overwrite)
     elif marks:
-        merged.replace(report)
+        write_marks(report, merged)
     told = ", ".join(f"{counts[verdict]:,} {verdict}" for verdict in VERDICTS)
     text = f"{output or report}: {told}, {counts[None]:,} without a verdict"
     facts = {

@@ -14,13 +14,16 @@ from typing import Any
 from rscc.files import parsed_json
 from tiling import is_odd, plain_only
 from workflows.errors import MarksInvalid
+from workflows.files import write_together
+from workflows.inspection.event import report_content
 from workflows.report.record import hash_of
-from workflows.report.report import ChangeReport
+from workflows.report.report import ChangeReport, collection_lines
 from workflows.texts import shown
 
 VERDICTS = CONFIRMED, WRONG_PLACE, WRONG_WORDS = ("confirmed", "wrong place", "wrong words")
 LARGEST_BYTES = 64 * 2**20
 """Of a file of marks that is read."""
+_SAID = ("review_status", "reviewer", "reviewer_caption", "reviewer_note")
 _LONGEST = 20_000
 _ANOTHER = "give a file of marks that the page of this report gave out"
 
@@ -83,6 +86,20 @@ def reviewed(report: ChangeReport, marks: Sequence[Mark]) -> ChangeReport:
         for change in report.changes
     ]
     return ChangeReport(changes, report.run)
+
+
+def write_marks(path: Path, merged: ChangeReport) -> None:
+    """Write what people said into the GeoJSON report that ``merged`` was read from; all else in it stays.
+
+    Raises:
+        ReportInvalid: the file is no report any more.
+        OutputNotWritable: the system refused; the report is as it was.
+    """
+    content = report_content(path)
+    features = content.pop("features")
+    for feature, change in zip(features, merged.changes, strict=True):
+        feature["properties"] |= {name: getattr(change, name) for name in _SAID}
+    write_together({path: collection_lines(content, features)})
 
 
 def _content(path: Path) -> Mapping[str, Any]:

@@ -103,7 +103,7 @@ class Database:
         """
         try:
             asyncio.run(self._write(changes, run, overwrite))
-        except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        except (OSError, UnicodeError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
             raise OutputNotWritable(
                 f"{self.shown}: cannot be written ({self._reason(error)}); check the address, and that its "
                 "user may create tables there"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from workflows.files import check_output, style_path, write_together
 from workflows.report.change import Change, Chips, attributes, feature_of
-from workflows.report.geojson import collection_bbox, json_text, rounded
+from workflows.report.geojson import collection_bbox, json_text
 from workflows.report.qgis import qgis_style
 from workflows.report.record import text_in
 from workflows.report.summary import area_in_words, summary_of
@@ -92,14 +92,6 @@ class ChangeReport:
             self.finished()
         return path
 
-    def replace(self, path: Path) -> None:
-        """Write the report in the place of the GeoJSON report that is at ``path``; its style stays.
-
-        Raises:
-            OutputNotWritable: the system refused; the report is as it was.
-        """
-        write_together({path: self._lines()})
-
     def encoded(self) -> bytes:
         """Return the bytes that :meth:`write` writes to the report's file."""
         return "".join(self._lines()).encode()
@@ -114,18 +106,25 @@ class ChangeReport:
 
     def _head(self) -> dict[str, Any]:
         """Return the members of the collection but the features."""
-        bbox = collection_bbox(rounded(change.geometry) for change in self.changes)
+        bbox = collection_bbox(change.geometry for change in self.changes)
         head: dict[str, Any] = {"type": "FeatureCollection"}
         if bbox is not None:
             head["bbox"] = bbox
         return {**head, "rscc": self.run}
 
     def _lines(self) -> Iterator[str]:
-        """Yield the text of the collection, one feature a line, so that reports can be compared by line.
+        """Yield the text of the collection.
 
         Each feature is made when its line is: as plain values all together would take many times the memory.
         """
-        yield json_text(self._head())[:-1] + ', "features": ['
-        for number, change in enumerate(self.changes):
-            yield ("\n" if number == 0 else ",\n") + json_text(feature_of(change))
-        yield f"\n{END.decode()}" if self.changes else END.decode()
+        return collection_lines(self._head(), map(feature_of, self.changes))
+
+
+def collection_lines(head: dict[str, Any], features: Iterable[dict[str, Any]]) -> Iterator[str]:
+    """Yield the text of a collection, one feature a line, so that reports can be compared by line."""
+    yield json_text(head)[:-1] + ', "features": ['
+    start = "\n"
+    for feature in features:
+        yield start + json_text(feature)
+        start = ",\n"
+    yield END.decode() if start == "\n" else f"\n{END.decode()}"

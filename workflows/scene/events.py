@@ -252,7 +252,10 @@ class Search(Grouping):
             area = grown(self.frame, window_around(event.outline), halo * 2**step)
             regions = find_regions(self.run, area).regions
             seed = event.outline
-            event = max(self.events_of(regions)[0], key=lambda other: other.outline.intersection(seed).area)
+            near = [other for other in self.events_of(regions)[0] if other.outline.intersects(seed)]
+            if not near:  # looked at in other batches it may fall below the least area
+                return event, False
+            event = max(near, key=lambda other: other.outline.intersection(seed).area)
             if not self.leaves(event, area):
                 return event, True
         return event, False

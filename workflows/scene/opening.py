@@ -67,7 +67,7 @@ def open_pair(infos: Infos, card: ModelCard, options: SceneOptions) -> ScenePair
     """
     check_resolution(infos, card, force=options.force)
     return ScenePair.open(
-        *(_named(info, options.band_names) for info in infos),
+        *(named(info, options.band_names) for info in infos),
         bands=options.bands,
         gsd=working_gsd(infos[0], card, options.gsd),
         bounds=options.bounds,
@@ -78,8 +78,12 @@ def open_pair(infos: Infos, card: ModelCard, options: SceneOptions) -> ScenePair
     )
 
 
-def _named(info: SceneInfo, names: Sequence[str] | None) -> SceneInfo:
-    """Return what is known of a scene with the names for its first bands that were asked for."""
+def named(info: SceneInfo, names: Sequence[str] | None) -> SceneInfo:
+    """Return what is known of a scene with the names for its first bands that were asked for.
+
+    Raises:
+        OptionInvalid: it has fewer bands.
+    """
     if names is None:
         return info
     if len(names) > info.count:

@@ -292,6 +292,20 @@ def test_a_part_that_fails_fails_its_pair_after_the_retries(tmp_path):
     assert not run.folder.tile_cache("p0").exists()
 
 
+@pytest.mark.parametrize("second", ["done", "failed"])
+def test_a_pair_that_is_given_up_for_one_part_is_not_worked_on_for_another(tmp_path, second):
+    def answer(task: Task) -> Outcome | None:
+        if task.kind == "part" and task.rows == (0, 10):
+            return failing(task, error="SceneUnreachable")
+        return failing(task) if task.kind == "part" and second == "failed" else splitting(task)
+
+    run, told = Run(tmp_path, 1, split_above=50, retries=0, give_up_after=5), []
+    engine = InlineEngine(wanted=1, answer=answer)
+    states = run(engine, progress=lambda *values: told.append(values))
+    assert states == [("p0", "failed", 1, "failed", "SceneUnreachable")]
+    assert told[-1] == ("pairs", 1, 1) and not any(task.kind == "finish" for task in engine.tasks)
+
+
 def test_nothing_is_split_where_workers_do_not_see_the_archive(tmp_path):
     def answer(task: Task) -> Outcome:
         return found(task) if task.split_above is None else splitting(task)

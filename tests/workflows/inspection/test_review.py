@@ -9,7 +9,7 @@ from archive_rows import change, report
 
 from workflows.errors import MarksInvalid
 from workflows.inspection.event import read_report
-from workflows.inspection.review import read_marks, reviewed
+from workflows.inspection.review import read_marks, reviewed, write_marks
 from workflows.report.record import hash_of
 
 TIME = "2026-01-02T03:04:05.678Z"
@@ -106,3 +106,17 @@ def test_the_command_marks_the_report_in_its_place(rscc_command, made, write, tm
     code, _, err = rscc_command("review", path, marks)
     assert code == 2 and err.startswith("rscc: error: ") and "there are no marks in it" in err
     assert path.read_bytes() == marked
+
+
+def test_what_others_wrote_into_a_report_stays_in_it(made, write, tmp_path):
+    source = made.write(tmp_path / "changes.geojson")
+    content = json.loads(source.read_text())
+    content["name"] = "spring"
+    content["features"][1]["properties"]["priority"] = 5
+    source.write_text(json.dumps(content))
+    merged = reviewed(made, read_marks(write(mark(2, "wrong place")), made))
+    write_marks(source, merged)
+    assert [one.review_status for one in read_report(source).changes] == [None, "wrong place", None]
+    content["features"][1]["properties"]["review_status"] = "wrong place"
+    assert json.loads(source.read_text()) == content
+    assert len(source.read_text().splitlines()) == 5, "a feature a line"

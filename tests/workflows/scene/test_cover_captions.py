@@ -3,12 +3,15 @@
 import numpy as np
 import pytest
 import rasterio
-from fakes import BrightnessCaptioner
+from fakes import BrightnessCaptioner, card
 from rasters import north_up, write_scene
 
 from tiling import describe
 from workflows import SceneOptions, caption_scene
 from workflows.errors import OptionInvalid
+from workflows.inspection.event import ReportedRun
+from workflows.inspection.inspect import inspect_pair
+from workflows.options import ServerOptions
 from workflows.scene.run import SceneRun
 
 NAMES = ["B04", "B03", "B02", "B08"]
@@ -139,3 +142,20 @@ def test_a_scene_is_opened_with_the_names_and_described_without(scenes):
     with SceneRun.open(*paths, model, options) as run:
         assert run.infos[0].descriptions == ("nir", "red", None, None)
     assert describe(paths[0]).descriptions == (None,) * 4
+
+
+BY_NAME = {"band_names": ("swir16", "nir", "red", "green"), "bands": ("swir16", "nir", "red")}
+
+
+def test_pictures_of_a_report_have_the_bands_that_were_named(scenes, tmp_path):
+    report = captioned(scenes(names=None), "decoder", **BY_NAME)
+    run = ReportedRun(report.write(tmp_path / "changes.geojson"), report.run)
+    with run.opened(run.scenes(), ServerOptions()) as pair:
+        assert [list(bands) for bands in pair.bands] == [[1, 2, 3]] * 2
+
+
+def test_an_inspection_takes_the_names_too(scenes):
+    inspection = inspect_pair(
+        *scenes(names=None), card(gsd=10.0, gsd_range=(8.0, 35.0)), SceneOptions(**BY_NAME)
+    )
+    assert inspection.refusals == () and inspection.before["shown"] == [1, 2, 3]

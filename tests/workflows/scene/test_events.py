@@ -62,6 +62,23 @@ def test_a_change_without_end_is_cut_off_with_a_warning(tmp_path):
     assert "beyond the box asked for and is cut off; give a larger --bbox" in line
 
 
+def test_a_change_that_is_not_found_again_stays_as_it_was(tmp_path, monkeypatch):
+    spots = [(40, 20, 10, 400, 240), (100, 20, 12, 12, 240)]
+    again = find_regions
+
+    def found_again(run, area=None):
+        """Return all regions of the box, and beyond it all but the one that leaves it."""
+        found = again(run, area)
+        if area is None:
+            return found
+        return found._replace(regions=[one for one in found.regions if one.pixel_polygon.bounds[1] > 60])
+
+    monkeypatch.setattr("workflows.scene.events.find_regions", found_again)
+    result = events_of(tmp_path, spots, Window(0, 30, 40, 30), size=(150, 600), group_distance=0)
+    [event] = result.events
+    assert event.outline.bounds[:2] == (20, 40) and "is cut off" in result.warnings[0]
+
+
 NEAR = [(30, 30, 20, 20, 240), (30, 60, 20, 20, 240), (60, 30, 20, 20, 170), (110, 150, 20, 20, 240)]
 
 
