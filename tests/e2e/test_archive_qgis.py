@@ -39,7 +39,7 @@ def archive(tmp_path_factory):
     ]
     install(folder, rows[0], report(*shown[:2]))
     install(folder, rows[1], report(*shown[2:]))
-    write_layers(folder, rows)
+    write_layers(folder, lambda: rows)
     return folder
 
 

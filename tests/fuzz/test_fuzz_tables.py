@@ -159,7 +159,7 @@ def test_reports_that_are_gathered(archive, data):
     content = data.draw(damaged_json(sound) | damaged_bytes(json.dumps(sound).encode()))
     (folder.pair_folder("one") / "changes.geojson").write_bytes(content)
     with ours_only():
-        write_layers(folder, [row])
+        write_layers(folder, lambda: [row])
 
 
 @given(value=VALUES)

@@ -114,7 +114,7 @@ class Archive:
             OutputNotWritable: the system refused.
         """
         try:
-            write_layers(self.folder, self.ledger.rows(), progress)
+            write_layers(self.folder, self.ledger.rows, progress)
         except ReportsDamaged as damaged:
             self.take_up(damaged.pairs)
             raise

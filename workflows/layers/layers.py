@@ -10,8 +10,7 @@ import csv
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +30,10 @@ from workflows.report.geojson import parts_of
 from workflows.report.parquet import CRS, GROUP, PLAIN_SCHEMA, ChangeTable, change_row, read_groups
 from workflows.report.qgis import pairs_style, qgis_style
 from workflows.store.folder import REPORT, ArchiveFolder
-from workflows.store.ledger_rows import DONE, DROPPED, LedgerRow
+from workflows.store.ledger_rows import DONE, LedgerRow
 
+# Returns the pairs of an archive in the order of its table; they may be too many for a list.
+Rows = Callable[[], Iterable[LedgerRow]]
 # Counted up when the same pairs are to make other layers.
 _VERSION = 2
 _DIGEST = "rscc:digest"
@@ -59,10 +60,10 @@ _FILES = {
 }
 
 
-def write_layers(folder: ArchiveFolder, rows: Iterable[LedgerRow], progress: Progress | None = None) -> bool:
+def write_layers(folder: ArchiveFolder, rows: Rows, progress: Progress | None = None) -> bool:
     """Write the layers of an archive; they replace those that are there together, or not at all.
 
-    ``rows`` are its pairs in the order of the table; those that were dropped from it are left out. Layers
+    ``rows`` returns its pairs in the order of the table, the same at each call. Layers
     that say the same already are left alone, and only the summary is written anew where it tells of other
     times. Returns whether all were written. ``progress`` is told of the stage ``layers``, in pairs.
 
@@ -71,58 +72,35 @@ def write_layers(folder: ArchiveFolder, rows: Iterable[LedgerRow], progress: Pro
         OutputNotWritable: the system refused.
     """
     with folder.drafting() as draft:
-        spool = Spool(draft / "rows")
-        digest = _gather(rows, spool, draft / folder.summary.name)
+        digest, count = _gather(rows(), draft / folder.summary.name)
         is_new = digest != _digest_of(folder)
         if is_new:
-            _write(folder, draft, spool, digest, progress)
+            _write(folder, draft, rows, digest, lambda pairs: tell(progress, "layers", pairs, count))
         elif (draft / folder.summary.name).read_bytes() == folder.summary.read_bytes():
             (draft / folder.summary.name).unlink()
-        spool.path.unlink()
     return is_new
 
 
-class Spool:
-    """Rows kept in a file, one a line, to be gone through several times however many there are."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.count = 0
-
-    def keep(self, rows: Iterable[LedgerRow]) -> Iterator[LedgerRow]:
-        """Yield the rows, and keep each."""
-        with self.path.open("w", encoding="utf-8") as file:
-            for row in rows:
-                file.write(f"{json.dumps(asdict(row), default=bytes.hex)}\n")
-                self.count += 1
-                yield row
-
-    def __iter__(self) -> Iterator[LedgerRow]:
-        with self.path.open(encoding="utf-8") as file:
-            for line in file:
-                kept = json.loads(line)
-                footprint = kept["footprint"] and bytes.fromhex(kept["footprint"])
-                yield LedgerRow(**kept | {"footprint": footprint, "warnings": tuple(kept["warnings"])})
-
-
-def _gather(rows: Iterable[LedgerRow], spool: Spool, summary: Path) -> str:
-    """Keep the rows in the spool, write the summary, and return the hash of what the other layers show."""
-    digest = hashlib.sha256(str(_VERSION).encode())
+def _gather(rows: Iterable[LedgerRow], summary: Path) -> tuple[str, int]:
+    """Write the summary; return the hash of what the other layers show, and how many rows there are."""
+    digest, count = hashlib.sha256(str(_VERSION).encode()), 0
     with summary.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(_SUMMARY)
-        for row in spool.keep(row for row in rows if row.state != DROPPED):
+        for count, row in enumerate(rows, start=1):
             shown = _shown(row)
             digest.update(repr((row.key, row.footprint, *shown.values())).encode())
             times = {"seconds": row.seconds, "attempts": row.attempts}
             writer.writerow([_cell(name, {**shown, **times}[name]) for name in _SUMMARY])
-    return digest.hexdigest()
+    return digest.hexdigest(), count
 
 
-def _write(folder: ArchiveFolder, draft: Path, spool: Spool, digest: str, progress: Progress | None) -> None:
+def _write(
+    folder: ArchiveFolder, draft: Path, rows: Rows, digest: str, done: Callable[[int], None]
+) -> None:
     """Make all layers but the summary in ``draft``."""
     parquet, pairs = draft / folder.parquet.name, draft / "pairs.arrow"
-    record = _tables(folder, spool, parquet, pairs, progress)
+    record = _tables(folder, rows, parquet, pairs, done)
     about = {"rscc": json.dumps(record, ensure_ascii=False)}
     package = draft / folder.geopackage.name
     for name, schema, groups, description in (
@@ -134,23 +112,23 @@ def _write(folder: ArchiveFolder, draft: Path, spool: Spool, digest: str, progre
         )
     geopackage.write_styles(package, {"changes": qgis_style(), "pairs": pairs_style()})
     pairs.unlink()
-    done = (row.pair for row in spool if row.state == DONE)
+    finished = (row.pair for row in rows() if row.state == DONE)
     facts = {_DIGEST: digest, **{f"rscc:{name}": value for name, value in (record or {}).items()}}
     with (draft / folder.catalog.name).open("w", encoding="utf-8") as file:
-        file.writelines(catalog_lines(done, facts, _FILES))
+        file.writelines(catalog_lines(finished, facts, _FILES))
 
 
 def _tables(
-    folder: ArchiveFolder, spool: Spool, parquet: Path, pairs: Path, progress: Progress | None
+    folder: ArchiveFolder, rows: Rows, parquet: Path, pairs: Path, done: Callable[[int], None]
 ) -> dict[str, Any] | None:
     """Write the changes to ``parquet`` and the pairs to ``pairs``; return the run record that all share."""
-    record, damaged, waiting = None, [], []
+    record, damaged, waiting, number = None, [], [], 0
     with (
         ChangeTable(parquet) as table,
         pa.OSFile(str(pairs), "wb") as sink,
         pa.ipc.new_stream(sink, _PAIRS) as stream,
     ):
-        for number, row in enumerate(spool, start=1):
+        for number, row in enumerate(rows(), start=1):
             try:
                 report = _report(folder, row)
                 pair = _pair(row, report)
@@ -162,10 +140,13 @@ def _tables(
             table.add(row.pair, row.site, changes)
             record = record or shared
             waiting.append(pair)
-            if len(waiting) == GROUP or number == spool.count:
+            if len(waiting) == GROUP:
                 stream.write_batch(pa.RecordBatch.from_pylist(waiting, _PAIRS))
                 waiting.clear()
-                tell(progress, "layers", number, spool.count)
+                done(number)
+        if waiting:
+            stream.write_batch(pa.RecordBatch.from_pylist(waiting, _PAIRS))
+            done(number)
         table.finish(record)
     if damaged:
         raise ReportsDamaged(folder.pair_folder(damaged[0]) / REPORT, damaged)

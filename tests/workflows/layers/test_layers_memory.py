@@ -31,10 +31,10 @@ def rows(count):
     return (ledger_row(f"p{{number}}", number=number) for number in range(count))
 
 # What is loaded once, and the first full group of changes, are no growth.
-write_layers(archive("few", 1_000), rows(1_000))
+write_layers(archive("few", 1_000), lambda: rows(1_000))
 many = archive("many", 3_000)
 before = peak()
-write_layers(many, rows(3_000))
+write_layers(many, lambda: rows(3_000))
 print(json.dumps([peak() - before, peak()]))
 """
 

@@ -284,5 +284,5 @@ def test_without_the_extra_the_command_says_what_to_install(rscc_command, tmp_pa
 
 @pytest.mark.parametrize("host", ["a..b", "a" * 70])
 def test_a_host_that_has_no_name_is_refused_in_one_line(host):
-    with pytest.raises(OutputNotWritable, match="cannot be written .*; check the address"):
+    with pytest.raises(OutputNotWritable, match=r"cannot be written .*; check the address"):
         Database.of(f"postgresql://me@{host}/db").write([], {})
