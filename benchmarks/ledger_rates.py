@@ -59,7 +59,7 @@ def ledger_rates(folder: Path, pairs: int, installs: int) -> list[Rate]:
         return result
 
     rows = timed("rows of the table read", pairs, lambda: read_pairs(table_of))
-    with Ledger.open(archive, create=True) as ledger:
+    with Ledger.open(archive) as ledger:
         timed("scenes hashed for the first time", 2 * pairs, lambda: _keep(ledger, rows))
         timed("pairs planned in a new ledger", pairs, lambda: _plan(ledger, rows))
         timed("pairs fetched, started and done", pairs, lambda: _work(ledger))
@@ -67,7 +67,7 @@ def ledger_rates(folder: Path, pairs: int, installs: int) -> list[Rate]:
         timed("counts of all states", 100, lambda: [ledger.counts() for _ in range(100)])
         timed("rows read back", pairs, lambda: sum(1 for _ in ledger.rows()))
     rows = timed("rows of the table read again", pairs, lambda: read_pairs(table_of))
-    with Ledger.open(archive, create=False) as ledger:
+    with Ledger.open(archive) as ledger:
         timed("scenes looked at again", 2 * pairs, lambda: _keep(ledger, rows))
         timed("pairs planned again, all done", pairs, lambda: _plan(ledger, rows))
     for durable in (True, False):

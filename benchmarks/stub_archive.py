@@ -24,7 +24,7 @@ def make_finished(path: Path, rows: Sequence[PairRow], share: float, report: Pat
     content = report.read_bytes()
     known = json.loads(content)
     changes = [change["properties"]["area_m2"] for change in known["features"]]
-    with Ledger.open(path, create=True) as ledger:
+    with Ledger.open(path) as ledger:
         ledger.plan(with_keys(rows, ledger, SceneOptions(), stub_card()), retry_failed=False)
         for row in ledger.next(round(share * len(rows))):
             item = json.dumps(stac_item(row, known), ensure_ascii=False, indent=1)

@@ -45,7 +45,7 @@ def archive(tmp_path):
     for scene in scenes:
         scene.write_bytes(bytes(900))
     rows = [PairRow(f"pair-{number}", *map(str, scenes)) for number in range(21)]
-    with Ledger.open(folder.path, create=True) as ledger:
+    with Ledger.open(folder.path) as ledger:
         ledger.plan([(row, "key") for row in rows], retry_failed=False)
         for row in rows[:-1]:
             tiles, changes = chance.randrange(1, 40), chance.randrange(0, 30)
@@ -99,11 +99,13 @@ def test_throughput_is_measured_of_the_real_command(tmp_path, repository, monkey
 
 
 @pytest.mark.slow
-def test_a_small_archive_survives_lost_machines_poison_and_a_killed_coordinator(tmp_path):
+def test_a_small_archive_survives_lost_machines_poison_and_a_killed_coordinator(tmp_path, monkeypatch):
+    # Each death of a worker costs the start of another one.
+    monkeypatch.setenv("DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES", "1")
     report = str(write_report(tmp_path / "report", 2))
     names = [f"site-00000_{number:02d}" for number in range(40)]
     plan = StubPlan(report, seconds=0.3, refused=0.1, failed=0.05, poisoned=(names[20],))
-    load = Load(pairs=40, workers=6, machines=3, houses=2, plan=plan, lose_every=4.0, kill_at=0.5)
+    load = Load(pairs=40, workers=6, machines=3, houses=2, plan=plan, lose_every=10.0, kill_at=0.5)
     measured = simulate(tmp_path, load)
     counts = measured.counts
     assert (counts.total, counts.left) == (40, 0)

@@ -102,7 +102,7 @@ def test_values_of_options(data, kind):
 def ledger(place):
     folder = place / "ledger"
     folder.mkdir()
-    with Ledger.open(folder, create=True) as written:
+    with Ledger.open(folder) as written:
         rows = [ledger_row(f"p{number}", warnings=("a warning",)) for number in range(20)]
         written.replace([*rows, *(failed_row(f"q{number}") for number in range(20))])
         written.keep_files({"/x": Stored(1, 2, False, b"abc", ("a", "b"))})
@@ -121,7 +121,8 @@ def test_ledgers(ledger, data):
         reasons_text(failure_reasons(folder))
         with Ledger.reader(folder) as reader:
             list(reader.rows())
-            dict(reader.files())
+            dict(reader.files().all())
+            reader.files().get("/x")
 
 
 @pytest.fixture(scope="module")

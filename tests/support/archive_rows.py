@@ -86,7 +86,7 @@ def fill(path: Path, rows: Mapping[PairRow, ChangeReport | str | None]) -> Archi
     """Make an archive of pairs: a report is done, a text the line of a failure, None is left to do."""
     folder = ArchiveFolder(path, durable=False)
     folder.create()
-    with Ledger.open(path, create=True) as ledger:
+    with Ledger.open(path) as ledger:
         ledger.plan([(row, "k") for row in rows], retry_failed=False)
         for row, end in rows.items():
             if end is None:

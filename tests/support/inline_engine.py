@@ -64,13 +64,10 @@ class InlineEngine:
         assert path.is_dir()
         return self._shared
 
-    def close(self, abandon: bool) -> None:
-        self.abandoned = abandon
-
     def __enter__(self) -> InlineEngine:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close(abandon=error is not None)
+        self.abandoned = error is not None

@@ -60,7 +60,7 @@ class Archive:
         with folder.locked():
             try:
                 folder.recover()
-                with Ledger.open(folder.path, create=True) as ledger, ThreadPoolExecutor(THREADS) as pool:
+                with Ledger.open(folder.path) as ledger, ThreadPoolExecutor(THREADS) as pool:
                     yield cls(folder, ledger, pool)
             finally:
                 folder.tidy()
@@ -76,7 +76,7 @@ class Archive:
             row.pair,
             {
                 REPORT: result.report,
-                STYLE: (result.style or qgis_style()).encode(),
+                STYLE: qgis_style().encode(),
                 ITEM: f"{json.dumps(item, ensure_ascii=False, indent=1)}\n".encode(),
             },
         )

@@ -181,7 +181,7 @@ def _take_over(archive: Archive, shards: Shards, ledgers: Ledgers, progress: Pro
         if path.name not in done:
             archive.folder.remove(path.name)
     archive.ledger.replace(chain.from_iterable(ledger.rows() for ledger in ledgers.values()))
-    for files in batches(chain(*(ledger.files().items() for ledger in ledgers.values())), _FILES_AT_ONCE):
+    for files in batches(chain(*(ledger.files().all() for ledger in ledgers.values())), _FILES_AT_ONCE):
         archive.ledger.keep_files(dict(files))
 
 

@@ -126,17 +126,6 @@ class DaskEngine:
         finally:
             probe.unlink(missing_ok=True)
 
-    def close(self, abandon: bool) -> None:
-        """Leave the cluster: it stays as it is, whether or not its workers are abandoned."""
-        self._tasks.clear()
-        if self._client is not None and self._client.status == "running":
-            # Workers that come later have nothing to do with this run.
-            unregister = self._client.scheduler.unregister_worker_plugin
-            with suppress(OSError):
-                self._client.sync(unregister, name=self._keeper.name, callback_timeout=GOODBYE)
-        self._stack.close()
-        self._client = None
-
     def __enter__(self) -> DaskEngine:
         with ExitStack() as stack:
             stack.enter_context(quiet_dask())
@@ -148,7 +137,15 @@ class DaskEngine:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close(abandon=error is not None)
+        # The cluster stays as it is, whether or not its workers are abandoned.
+        self._tasks.clear()
+        if self._client is not None and self._client.status == "running":
+            # Workers that come later have nothing to do with this run.
+            unregister = self._client.scheduler.unregister_worker_plugin
+            with suppress(OSError):
+                self._client.sync(unregister, name=self._keeper.name, callback_timeout=GOODBYE)
+        self._stack.close()
+        self._client = None
 
     @property
     def _led(self) -> Client:

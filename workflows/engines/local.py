@@ -122,8 +122,13 @@ class LocalEngine:
         """All workers are on this machine."""
         return True
 
-    def close(self, abandon: bool) -> None:
-        """End the workers, with ``abandon`` at once."""
+    def __enter__(self) -> LocalEngine:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        abandon = error is not None
         self._queue.clear()
         workers = self._workers()
         deadline = time.monotonic() + (0 if abandon else GOODBYE)
@@ -138,14 +143,6 @@ class LocalEngine:
             if worker.process.exitcode is None:
                 worker.process.kill()
             self._bury(worker)
-
-    def __enter__(self) -> LocalEngine:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close(abandon=error is not None)
 
     def _workers(self) -> list[_Worker]:
         return [place.worker for place in self._places if place.worker is not None]

@@ -17,7 +17,6 @@ from rscc.captioner import load_captioner
 from workflows.addresses import without_secrets
 from workflows.errors import WorkersUnable
 from workflows.options import SceneOptions
-from workflows.report.qgis import qgis_style
 from workflows.scene.opening import Scene, read_headers
 from workflows.scene.parts import find_part, join_parts, split_of
 from workflows.scene.run import caption_scene
@@ -64,14 +63,12 @@ class PairResult:
 
     Attributes:
         report: the GeoJSON file.
-        style: the QGIS style that lies beside it.
         changes, area_m2: how many and how large together, square metres.
         tiles: how many the pair has.
         warnings: of the run record.
     """
 
     report: bytes
-    style: str | None
     changes: int
     area_m2: float
     tiles: int
@@ -216,7 +213,6 @@ def _run(task: Task, captioner: Captioner) -> Outcome:
 def _result(report: ChangeReport) -> PairResult:
     return PairResult(
         report=report.encoded(),
-        style=qgis_style(),
         changes=len(report.changes),
         area_m2=float(report.area_m2),
         tiles=int(report.run["tiling"]["tiles"]),

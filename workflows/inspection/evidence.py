@@ -67,16 +67,11 @@ class ExplainedEvent:
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values: the attributes of the change, and its evidence."""
-        answers = None
-        if self.answers is not None:
-            answers = [
-                asdict(answer) | {"probability": round(answer.probability, 4)} for answer in self.answers
-            ]
         return {
             "report": str(self.event.report),
             **self.event.change.properties(),
             "scenes": list(self.scenes),
-            "evidence": answers,
+            "evidence": self.answers and [answer.as_dict() for answer in self.answers],
             "evidence_model": self.model,
             "no_evidence": self.reason,
         }

@@ -87,7 +87,8 @@ def _gather(rows: Iterable[LedgerRow], summary: Path) -> tuple[str, int]:
     with summary.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(_SUMMARY)
-        for count, row in enumerate(rows, start=1):
+        for row in rows:
+            count += 1
             shown = _shown(row)
             digest.update(repr((row.key, row.footprint, *shown.values())).encode())
             times = {"seconds": row.seconds, "attempts": row.attempts}
@@ -95,9 +96,7 @@ def _gather(rows: Iterable[LedgerRow], summary: Path) -> tuple[str, int]:
     return digest.hexdigest(), count
 
 
-def _write(
-    folder: ArchiveFolder, draft: Path, rows: Rows, digest: str, done: Callable[[int], None]
-) -> None:
+def _write(folder: ArchiveFolder, draft: Path, rows: Rows, digest: str, done: Callable[[int], None]) -> None:
     """Make all layers but the summary in ``draft``."""
     parquet, pairs = draft / folder.parquet.name, draft / "pairs.arrow"
     record = _tables(folder, rows, parquet, pairs, done)

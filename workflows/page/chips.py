@@ -48,7 +48,9 @@ def chips_of(
     with opened_scenes(report, source, scenes, servers) as pair:
         outlined = zip(report.changes, outlines_on(pair, report, source), strict=True)
         largest = sorted(outlined, key=lambda one: -one[0].area_m2)[:MOST]
-        return {change.id: _chips(pair, outline) for change, outline in largest}
+        # From top to bottom, as blocks lie in a file: each is decoded once.
+        downwards = sorted(largest, key=lambda one: one[1].bounds[1])
+        return {change.id: _chips(pair, outline) for change, outline in downwards}
 
 
 def _chips(pair: ScenePair, outline: MultiPolygon) -> tuple[bytes, bytes]:

@@ -6,6 +6,7 @@ Only constants enter the XML: QGIS reads captions from the fields of the layer, 
 
 from __future__ import annotations
 
+from functools import cache
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from rscc.text.object_classes import KINDS, OTHER_KIND
@@ -72,6 +73,7 @@ _RENDERING = {
 }
 
 
+@cache
 def qgis_style() -> str:
     """Return the text of a ``.qml`` for QGIS 3.22 and later; it fits every report."""
     root = Element("qgis", style_attributes("Symbology|Labeling|MapTips"), labelsEnabled="1")

@@ -138,7 +138,7 @@ class Event:
         pixels = [region.area_px for region in self.regions]
         return float(np.average([region.mean_probability for region in self.regions], weights=pixels))
 
-    @property
+    @cached_property
     def outline(self) -> MultiPolygon:
         """All its outlines in pixels."""
         return outline_of(self.regions)

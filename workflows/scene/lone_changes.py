@@ -67,12 +67,12 @@ def _regions(run: OpenRun, kind: LoneKind) -> list[ChangeRegion]:
 
 def _apart(events: Sequence[Event], others: Sequence[Event], reach: float) -> list[Event]:
     """Return the events of which most is farther than ``reach`` pixels from all others."""
-    around = np.array([event.outline.buffer(reach) for event in others], dtype=object)
-    tree = shapely.STRtree(around)
+    outlines = np.array([event.outline for event in others], dtype=object)
+    tree = shapely.STRtree(outlines)
 
     def share(outline: MultiPolygon) -> float:
-        near = shapely.union_all(around[tree.query(outline)])
-        return float(outline.intersection(near).area / outline.area)
+        near = outlines[tree.query(outline, predicate="dwithin", distance=reach)]
+        return float(outline.intersection(shapely.union_all(shapely.buffer(near, reach))).area / outline.area)
 
     return [event for event in events if share(event.outline) < TOLD_BY_OTHERS]
 

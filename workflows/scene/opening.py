@@ -161,20 +161,13 @@ ENLARGED = 4
 TOLERANCE = 1.02
 
 
-def check_resolution(
-    infos: Sequence[SceneInfo],
-    card: ModelCard,
-    *,
-    force: bool = False,
-    known: Sequence[ModelCard] | None = None,
-) -> None:
+def check_resolution(infos: Sequence[SceneInfo], card: ModelCard, *, force: bool = False) -> None:
     """Refuse scenes that are coarser than the model knows: its words would be made up.
 
     Args:
         infos: both scenes.
         card: of the model.
         force: let them pass all the same.
-        known: cards of the models that may serve instead; None takes those of this installation.
 
     Raises:
         TooCoarse: as said; the message names a model that serves, if there is one.
@@ -182,23 +175,21 @@ def check_resolution(
     coarsest = max(infos, key=lambda info: info.gsd)
     if force or not too_coarse(coarsest, card):
         return
-    other = serving_model(coarsest.gsd, card, known)
+    other = serving_model(coarsest.gsd, card)
     remedy = f"use --model {other}, or " if other else "no model of this installation does; "
-    if other is None and (coarser := _reducing_model(coarsest.gsd, card, known)):
+    if other is None and (coarser := _reducing_model(coarsest.gsd, card)):
         remedy = f"use --model {coarser.name}, which looks at it at {coarser.gsd:g} m, or "
     raise TooCoarse(f"{_coarseness(coarsest, card)}; {remedy}--force tries all the same")
 
 
-def resolution_warnings(
-    infos: Sequence[SceneInfo], card: ModelCard, known: Sequence[ModelCard] | None = None
-) -> list[str]:
+def resolution_warnings(infos: Sequence[SceneInfo], card: ModelCard) -> list[str]:
     """Say in one line each where the result suffers from the resolution; arguments as above."""
     warnings = []
     for info in infos:
         if too_coarse(info, card):
             warnings.append(f"{_coarseness(info, card)}; expect little of the result")
         elif info.gsd * TOLERANCE < card.gsd_range[0]:
-            other = serving_model(info.gsd, card, known)
+            other = serving_model(info.gsd, card)
             if other is not None:
                 warnings.append(
                     f"{info.path}: {info.gsd:.3g} m per pixel is finer than the {card.gsd_range[0]:g} m from "
@@ -231,25 +222,19 @@ def too_coarse(info: SceneInfo, card: ModelCard) -> bool:
     return info.gsd > card.gsd_range[1] * TOLERANCE
 
 
-def _reducing_model(
-    gsd: float, card: ModelCard, known: Sequence[ModelCard] | None = None
-) -> ModelCard | None:
+def _reducing_model(gsd: float, card: ModelCard) -> ModelCard | None:
     """Return the finest of the other models that reduce ``gsd`` metres per pixel to theirs; None without."""
-    coarser = [other for other in _known(known) if other.name != card.name and gsd < other.gsd_range[0]]
+    from rscc.model_folder import available_models
+
+    coarser = [other for other in available_models() if other.name != card.name and gsd < other.gsd_range[0]]
     return min(coarser, key=lambda other: other.gsd, default=None)
 
 
-def _known(known: Sequence[ModelCard] | None) -> Sequence[ModelCard]:
-    if known is None:
-        from rscc.model_folder import available_models
-
-        known = available_models()
-    return known
-
-
-def serving_model(gsd: float, card: ModelCard, known: Sequence[ModelCard] | None = None) -> str | None:
+def serving_model(gsd: float, card: ModelCard) -> str | None:
     """Return the name of another model that is meant for ``gsd`` metres per pixel, None without one."""
-    for other in _known(known):
+    from rscc.model_folder import available_models
+
+    for other in available_models():
         low, high = other.gsd_range
         if other.name != card.name and low <= gsd * TOLERANCE and gsd <= high * TOLERANCE:
             return other.name

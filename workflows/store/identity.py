@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 from xml.etree import ElementTree
 
 import rscc
@@ -69,6 +69,14 @@ class Stored(NamedTuple):
     sources: tuple[str, ...] | None
 
 
+class Known(Protocol):
+    """What was hashed before."""
+
+    def get(self, path: str, /) -> Stored | None:
+        """Return what was hashed of one file; None where nothing was."""
+        ...
+
+
 class SceneIdentities:
     """Hashes of scenes; a scene that was asked for once is not looked at again.
 
@@ -81,7 +89,7 @@ class SceneIdentities:
         seen: scenes that were there since then, and were not before or were others; as ``fresh`` has files.
     """
 
-    def __init__(self, known: Mapping[str, Stored], full: bool) -> None:
+    def __init__(self, known: Known, full: bool) -> None:
         self.known = known
         self.full = full
         self.fresh: dict[str, Stored] = {}

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 _COLUMNS = tuple(field.name for field in fields(LedgerRow))
 _SELECT = f"SELECT {', '.join(_COLUMNS)} FROM pairs"
 _ROW, _SESSION = ([KINDS[str(field.type)] for field in fields(kind)] for kind in (LedgerRow, Session))
-_FILE = (int, int, int, bytes, (str, type(None)))
+_FILES = "SELECT path, size, mtime_ns, whole, digest, sources FROM files"
+_FILE = (str, int, int, int, bytes, (str, type(None)))
 # Rows read at once, and rows of a table taken in at once.
 _CHUNK, _BATCH = 1000, 5000
 _NOTHING = {
@@ -58,23 +59,25 @@ class Ledger:
         self._session: int | None = None
 
     @classmethod
-    def open(cls, folder: str | Path, *, create: bool) -> Ledger:
-        """Open the ledger of the archive ``folder`` for writing; the caller holds the archive's lock.
+    def open(cls, folder: str | Path) -> Ledger:
+        """Open the ledger of the archive ``folder`` for writing, made where there is none.
+
+        The caller holds the archive's lock.
 
         Raises:
-            ArchiveMissing: there is none and ``create`` is False.
             LedgerForeign: the file is damaged, not a ledger, or of another version.
             LedgerUnusable: the system refused.
         """
         path = ledger_file.ledger_path(folder)
-        return cls(path, ledger_file.open_for_writing(path, create=create), is_written=True)
+        return cls(path, ledger_file.open_for_writing(path), is_written=True)
 
     @classmethod
     def reader(cls, folder: str | Path) -> Ledger:
         """Open a ledger for looking at it, while a coordinator writes it or after one was killed.
 
         Raises:
-            ArchiveMissing, LedgerForeign, LedgerUnusable: see :meth:`open`.
+            ArchiveMissing: there is none.
+            LedgerForeign, LedgerUnusable: see :meth:`open`.
         """
         path = ledger_file.ledger_path(folder)
         return cls(path, ledger_file.open_for_reading(path))
@@ -126,19 +129,9 @@ class Ledger:
         """Return the first ``limit`` pending pairs in the order of the table."""
         return self._rows(f"{_SELECT} WHERE state = 'pending' ORDER BY number, pair LIMIT ?", limit)
 
-    def get(self, pair: str) -> LedgerRow:
-        """Return one pair.
-
-        Raises:
-            KeyError: there is no such pair.
-        """
-        for row in self._rows(f"{_SELECT} WHERE pair = ?", pair):
-            return row
-        raise KeyError(pair)
-
-    def start(self, pair: str, attempt: int, worker: str | None = None) -> None:
+    def start(self, pair: str, attempt: int) -> None:
         """Say that attempt number ``attempt``, from 1, of a pair begins."""
-        self._update(pair, state="running", attempts=attempt, worker=worker, started=time.time())
+        self._update(pair, state="running", attempts=attempt, worker=None, started=time.time())
 
     def done(
         self,
@@ -240,8 +233,8 @@ class Ledger:
         parts = checked(self.path, (int,) * 4, self.select(query, pair))
         return [Part(number, start, end, bool(done)) for number, start, end, done in parts]
 
-    def files(self) -> Mapping[str, Stored]:
-        """Return what was hashed of files, by absolute path, and of scenes; each is sought when asked for."""
+    def files(self) -> Files:
+        """Return what was hashed of files, by absolute path, and of scenes."""
         return Files(self.path, self._connection)
 
     def keep_files(self, files: Mapping[str, Stored]) -> None:
@@ -328,7 +321,7 @@ def _values(row: LedgerRow) -> tuple[Any, ...]:
     return tuple(plain)
 
 
-class Files(Mapping[str, Stored]):
+class Files:
     """The files of a ledger, sought one by one: those of a million pairs need not be in memory.
 
     Several threads may ask; the ledger is not to be used for something else meanwhile.
@@ -337,35 +330,24 @@ class Files(Mapping[str, Stored]):
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self._path, self._connection, self._lock = path, connection, Lock()
 
-    def __getitem__(self, path: str) -> Stored:
-        stored = self.get(path)
-        if stored is None:
-            raise KeyError(path)
-        return stored
-
-    def get(self, path: str, default: Any = None) -> Any:
-        """Return what was hashed of one file, or ``default``."""
-        # Of every scene of every pair: an exception for each that is new would take half of the time.
-        found = self._one("SELECT size, mtime_ns, whole, digest, sources FROM files WHERE path = ?", path)
-        if found is None:
-            return default
-        ((size, mtime_ns, whole, digest, sources),) = checked(self._path, _FILE, [found])
-        return Stored(
-            size, mtime_ns, bool(whole), digest, None if sources is None else texts(self._path, sources)
-        )
-
-    def __iter__(self) -> Iterator[str]:
-        with explained(self._path), self._lock:
-            paths = self._connection.execute("SELECT path FROM files ORDER BY path").fetchall()
-        return (path for (path,) in paths)
-
-    def __len__(self) -> int:
-        return int(self._one("SELECT count(*) FROM files")[0])
-
-    def _one(self, query: str, *values: str) -> Any:
+    def get(self, path: str) -> Stored | None:
+        """Return what was hashed of one file; None where nothing was."""
         try:
             with self._lock:
-                return self._connection.execute(query, values).fetchone()
+                found = self._connection.execute(f"{_FILES} WHERE path = ?", (path,)).fetchone()
         except (sqlite3.Error, UnicodeDecodeError):
             with explained(self._path):
                 raise
+        return None if found is None else self._stored(found)[1]
+
+    def all(self) -> Iterator[tuple[str, Stored]]:
+        """Yield all, by path; a few at a time in memory."""
+        with explained(self._path):
+            for found in self._connection.execute(f"{_FILES} ORDER BY path"):
+                yield self._stored(found)
+
+    def _stored(self, row: tuple[Any, ...]) -> tuple[str, Stored]:
+        ((path, size, mtime_ns, whole, digest, sources),) = checked(self._path, _FILE, [row])
+        return path, Stored(
+            size, mtime_ns, bool(whole), digest, None if sources is None else texts(self._path, sources)
+        )

@@ -64,18 +64,15 @@ def ledger_path(folder: str | Path) -> Path:
     return Path(folder) / LEDGER
 
 
-def open_for_writing(path: Path, *, create: bool) -> sqlite3.Connection:
-    """Open a ledger for the one process that writes it; it is made if it is not there and ``create`` is set.
+def open_for_writing(path: Path) -> sqlite3.Connection:
+    """Open a ledger for the one process that writes it; it is made if it is not there.
 
     Raises:
-        ArchiveMissing: there is none, and ``create`` is not set.
         LedgerForeign: the file is damaged, not a ledger, or of another version.
         LedgerUnusable: the system refused.
     """
     _check_plain(path)
     is_new = not path.exists()
-    if is_new and not create:
-        raise no_archive(path.parent)
     with explained(path):
         if not is_new:
             _check_start(path)

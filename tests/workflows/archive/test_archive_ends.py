@@ -121,9 +121,9 @@ def test_a_full_disk_ends_in_one_line_and_the_same_command_goes_on(made, out, mo
 
 def test_a_ledger_on_a_full_disk_ends_the_run_and_the_same_command_goes_on(made, out, monkeypatch):
     class Filling(Ledger):
-        def start(self, pair: str, attempt: int, worker: str | None = None) -> None:
+        def start(self, pair: str, attempt: int) -> None:
             self._connection.execute("PRAGMA max_page_count = 1")
-            super().start(pair, attempt, worker)
+            super().start(pair, attempt)
             self.keep_files({f"{number:0900}": Stored(1, 1, False, b"", None) for number in range(100)})
 
     with monkeypatch.context() as patched:

@@ -17,6 +17,7 @@ from workflows.archive.dispatch import Dispatch, DispatchOptions
 from workflows.engines.tasks import Outcome, PairResult, Task
 from workflows.errors import OutputNotWritable, ScenesUnreachable
 from workflows.pairs.table import read_pairs
+from workflows.report.qgis import qgis_style
 from workflows.store.folder import ArchiveFolder
 
 RUN = {
@@ -29,7 +30,7 @@ REPORT = json.dumps({"type": "FeatureCollection", "features": [], "rscc": RUN}).
 
 
 def found(task: Task, **values) -> Outcome:
-    result = PairResult(REPORT, "<style/>", 0, 0.0, 7, ("a warning",))
+    result = PairResult(REPORT, 0, 0.0, 7, ("a warning",))
     return Outcome(task, "done", result=None if task.kind == "part" else result, seconds=1.5, **values)
 
 
@@ -81,7 +82,7 @@ def test_pairs_are_run_in_the_order_of_the_table_and_installed(tmp_path):
     assert told[0] == ("pairs", 0, 5) and told[-1] == ("pairs", 5, 5)
     files = {path.name: path.read_bytes() for path in run.folder.pair_folder("p3").iterdir()}
     assert files.keys() == {"changes.geojson", "changes.qml", "item.json"}
-    assert files["changes.geojson"] == REPORT and files["changes.qml"] == b"<style/>"
+    assert files["changes.geojson"] == REPORT and files["changes.qml"] == qgis_style().encode()
     assert json.loads(files["item.json"])["id"] == "p3"
     row = run.found[0]
     assert (row.seconds, row.tiles, row.warnings) == (1.5, 7, ("a warning",))

@@ -13,6 +13,7 @@ from archive_pairs import contents
 from archive_rows import change, install, report
 from filelock import FileLock
 from killing import kill
+from ledger_pairs import pair_of
 
 from workflows.archive.archive import Archive
 from workflows.archive.merge import merge_shards
@@ -35,14 +36,14 @@ def work(folder: ArchiveFolder, shard=None, most=99, *, key="key", pairs=PAIRS) 
     if shard is not None:
         folder = folder.shard(*shard)
         folder.create()
-    with folder.locked(), Ledger.open(folder.path, create=True) as ledger:
+    with folder.locked(), Ledger.open(folder.path) as ledger:
         mine = [
             (row, key if shard is None or shard_of(row.pair, shard[1]) == shard[0] else None) for row in pairs
         ]
         ledger.plan(mine, retry_failed=False)
         folder.run.write_text(json.dumps(RECORD))
         for number, row in enumerate(ledger.next(99)):
-            ledger.start(row.pair, attempt=1, worker="w")
+            ledger.start(row.pair, attempt=1)
             if number == most:
                 return folder
             if row.pair == BROKEN:
@@ -63,7 +64,7 @@ def work_all(folder: ArchiveFolder, count: int = COUNT) -> None:
 @contextmanager
 def changed(shard: ArchiveFolder) -> Iterator[Ledger]:
     """Begin the first pair of a shard anew, with another key."""
-    with Ledger.open(shard.path, create=False) as ledger:
+    with Ledger.open(shard.path) as ledger:
         ledger.plan([(row, "new" if row.pair == "p00" else "key") for row in PAIRS], retry_failed=False)
         ledger.start("p00", attempt=1)
         yield ledger
@@ -102,7 +103,7 @@ def test_shards_make_what_one_run_makes(folder, whole):
 def test_one_run_goes_on_from_merged_shards_and_repeats_nothing(folder, whole):
     work_all(folder)
     merge_shards(folder.path)
-    with Ledger.open(folder.path, create=False) as ledger:
+    with Ledger.open(folder.path) as ledger:
         planned = ledger.plan([(row, "key") for row in PAIRS], retry_failed=False)
     assert planned.left == 0 and planned.done == 11
 
@@ -189,7 +190,7 @@ def test_a_merged_pair_is_replaced_when_done_anew_and_removed_when_it_fails_or_l
     shard = work(folder, (1, 1))
     merge_shards(folder.path)
     with changed(shard) as ledger:
-        install(shard, ledger.get("p00"), report(change(1), change(2)))
+        install(shard, pair_of(ledger, "p00"), report(change(1), change(2)))
         ledger.done("p00", "w", 1.0, changes=2, area_m2=200.5, tiles=4)
     merge_shards(folder.path)
     assert len(json.loads((folder.pair_folder("p00") / "changes.geojson").read_bytes())["features"]) == 2

@@ -30,7 +30,7 @@ def clock(monkeypatch):
 
 def planned(folder, count, first=0):
     """Open the ledger of ``count`` pairs."""
-    ledger = Ledger.open(folder, create=True)
+    ledger = Ledger.open(folder)
     rows = [PairRow(f"p{n}", f"/x/{n}b.tif", f"/x/{n}a.tif") for n in range(first, first + count)]
     ledger.plan([(row, "k") for row in rows], retry_failed=False)
     return ledger
@@ -169,7 +169,7 @@ def test_shards_of_another_number_and_those_without_a_ledger_yet_are_left_out(sh
 
 
 def test_after_a_merge_the_shards_still_tell_until_they_are_removed(shards):
-    with Ledger.open(shards, create=True) as whole, Ledger.reader(shards / "shards" / "1-of-3") as one:
+    with Ledger.open(shards) as whole, Ledger.reader(shards / "shards" / "1-of-3") as one:
         whole.replace(one.rows())
     assert archive_status(shards).counts.total == 14
     (shards / "shards").rename(shards / "removed")

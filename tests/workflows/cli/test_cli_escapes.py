@@ -72,7 +72,7 @@ def test_of_captions_of_a_model(scenes, rscc_command):
 
 
 def test_of_reasons_and_names_in_a_ledger(tmp_path, rscc_command):
-    with Ledger.open(tmp_path, create=True) as ledger:
+    with Ledger.open(tmp_path) as ledger:
         ledger.replace([failed_row("p1", line=f"{EVIL} is no raster")])
     with sqlite3.connect(tmp_path / "ledger.sqlite") as connection:
         connection.execute("INSERT INTO sessions VALUES (1, ?, 1, 1.0, NULL)", (EVIL,))

@@ -36,7 +36,7 @@ def made(folder, count=10, done=4, failed=2):
     """Make an archive of so many pairs and leave it as a run does that was stopped."""
     folder.mkdir(parents=True, exist_ok=True)
     rows = [(PairRow(f"p{n}", f"/scenes/{n}_1.tif", f"/scenes/{n}_2.tif"), "k") for n in range(count)]
-    ledger = Ledger.open(folder, create=True)
+    ledger = Ledger.open(folder)
     ledger.plan(rows, retry_failed=False)
     for number, row in enumerate(ledger.next(done + failed)):
         ledger.start(row.pair, 1)
@@ -76,7 +76,7 @@ def test_an_archive_at_work(tmp_path, command):
 
 def test_an_archive_whose_run_looks_at_the_scenes(tmp_path, command):
     with FileLock(tmp_path / "archive.lock"):
-        Ledger.open(tmp_path, create=True).close()
+        Ledger.open(tmp_path).close()
         assert "at work, looking at the scenes" in command(tmp_path)[1]
 
 
@@ -157,7 +157,7 @@ def test_watching_goes_on_until_all_is_done(tmp_path, command):
 
     def finish():
         time.sleep(0.5)
-        with Ledger.open(tmp_path, create=False) as other:
+        with Ledger.open(tmp_path) as other:
             other.start("p6", 1)
             other.done("p6", "w1", 1.0, 0, 0.0, 1)
         lock.release()

@@ -75,7 +75,7 @@ def test_a_pipe_beside_scenes_does_not_hold_a_table_up(place, rscc_command):
 def test_a_ledger_that_is_a_pipe_is_refused(place, rscc_command, name):
     archive = place / "archive"
     archive.mkdir()
-    with Ledger.open(archive, create=True):
+    with Ledger.open(archive):
         pass
     (archive / name).unlink(missing_ok=True)
     os.mkfifo(archive / name)
@@ -88,7 +88,7 @@ def test_a_ledger_that_is_a_pipe_is_refused(place, rscc_command, name):
 def test_a_lock_that_is_a_pipe_is_no_run_at_work(place, rscc_command):
     archive = place / "archive"
     archive.mkdir()
-    with Ledger.open(archive, create=True):
+    with Ledger.open(archive):
         pass
     os.mkfifo(archive / "archive.lock")
     assert rscc_command("status", "archive")[0] == 0

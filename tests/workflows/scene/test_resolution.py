@@ -34,51 +34,63 @@ def info(tmp_path_factory):
     return lambda gsd, path="a.tif": dataclasses.replace(known, path=path, gsd=gsd)
 
 
+@pytest.fixture
+def installed(monkeypatch):
+    """Let an installation have other models."""
+    return lambda cards: monkeypatch.setattr("rscc.model_folder.available_models", lambda: list(cards))
+
+
 @pytest.mark.parametrize("gsd", [(10.0, 0.5), (0.5, 10.0)])
-def test_one_coarse_scene_is_enough_to_refuse_and_the_model_that_serves_is_named(info, gsd):
+def test_one_coarse_scene_is_enough_to_refuse_and_the_model_that_serves_is_named(info, gsd, installed):
+    installed(KNOWN)
     infos = (info(gsd[0], "a.tif"), info(gsd[1], "b.tif"))
     coarse = "a.tif" if gsd[0] > 1 else "b.tif"
     with pytest.raises(
         TooCoarse, match=rf"^{coarse}: 10 m .* 2 m up to which fine serves; use --model medium, or --force"
     ):
-        check_resolution(infos, FINE, known=KNOWN)
-    check_resolution(infos, FINE, known=KNOWN, force=True)
-    check_resolution(infos, MEDIUM, known=KNOWN)
+        check_resolution(infos, FINE)
+    check_resolution(infos, FINE, force=True)
+    check_resolution(infos, MEDIUM)
 
 
-def test_without_a_model_that_serves_the_refusal_says_so(info):
+def test_without_a_model_that_serves_the_refusal_says_so(info, installed):
     for gsd, known in ((10.0, (FINE,)), (5.0, (FINE,)), (120.0, KNOWN)):
         with pytest.raises(TooCoarse, match="serves; no model of this installation does; --force"):
-            check_resolution((info(gsd), info(gsd)), FINE, known=known)
+            installed(known)
+            check_resolution((info(gsd), info(gsd)), FINE)
 
 
-def test_a_scene_between_two_ranges_is_sent_to_the_model_that_reduces_it(info):
+def test_a_scene_between_two_ranges_is_sent_to_the_model_that_reduces_it(info, installed):
+    installed(KNOWN)
     with pytest.raises(TooCoarse, match="use --model medium, which looks at it at 10 m, or --force"):
-        check_resolution((info(5.0), info(5.0)), FINE, known=KNOWN)
-    check_resolution((info(5.0), info(5.0)), MEDIUM, known=KNOWN)
+        check_resolution((info(5.0), info(5.0)), FINE)
+    check_resolution((info(5.0), info(5.0)), MEDIUM)
 
 
-def test_a_hair_above_the_range_is_not_coarser(info):
-    check_resolution((info(2.03), info(2.0)), FINE, known=())
+def test_a_hair_above_the_range_is_not_coarser(info, installed):
+    installed(())
+    check_resolution((info(2.03), info(2.0)), FINE)
     with pytest.raises(TooCoarse):
-        check_resolution((info(2.05), info(2.0)), FINE, known=())
+        check_resolution((info(2.05), info(2.0)), FINE)
 
 
-def test_the_model_itself_is_no_remedy_and_the_installed_ones_are_asked_by_default():
+def test_the_model_itself_is_no_remedy(installed):
     assert serving_model(0.5, MEDIUM) == "rscc-base"
-    assert serving_model(10, MEDIUM, KNOWN) is None
-    assert serving_model(10, FINE, KNOWN) == "medium"
-    assert serving_model(1, MEDIUM, KNOWN) == "fine"
+    installed(KNOWN)
+    assert serving_model(10, MEDIUM) is None
+    assert serving_model(10, FINE) == "medium"
+    assert serving_model(1, MEDIUM) == "fine"
 
 
-def test_warnings_name_what_is_coarser_and_what_is_finer_with_a_better_model(info):
-    coarse = resolution_warnings((info(10.0), info(0.5, "b.tif")), FINE, KNOWN)
+def test_warnings_name_what_is_coarser_and_what_is_finer_with_a_better_model(info, installed):
+    installed(KNOWN)
+    coarse = resolution_warnings((info(10.0), info(0.5, "b.tif")), FINE)
     assert len(coarse) == 1 and "a.tif: 10 m per pixel is coarser than the 2 m" in coarse[0]
-    fine = resolution_warnings((info(0.5), info(10.0, "b.tif")), MEDIUM, KNOWN)
+    fine = resolution_warnings((info(0.5), info(10.0, "b.tif")), MEDIUM)
     assert len(fine) == 1
     assert "a.tif: 0.5 m" in fine[0] and "reduced to 10 m" in fine[0] and "--model fine sees" in fine[0]
-    assert resolution_warnings((info(5.0),) * 2, MEDIUM, KNOWN) == []
-    assert resolution_warnings((info(20.0),) * 2, MEDIUM, KNOWN) == []
+    assert resolution_warnings((info(5.0),) * 2, MEDIUM) == []
+    assert resolution_warnings((info(20.0),) * 2, MEDIUM) == []
 
 
 def test_the_resolution_to_work_at(info):

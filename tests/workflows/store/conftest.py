@@ -8,7 +8,7 @@ from workflows.store.ledger import Ledger
 
 @pytest.fixture
 def ledger(tmp_path):
-    with Ledger.open(tmp_path, create=True) as opened:
+    with Ledger.open(tmp_path) as opened:
         yield opened
 
 

@@ -6,7 +6,6 @@ import signal
 import sqlite3
 import tempfile
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,7 @@ from workflows.store import ledger_file
 from workflows.store.ledger import Ledger
 from workflows.store.ledger_rows import Counts
 
-OPENINGS = (partial(Ledger.open, create=True), Ledger.reader)
+OPENINGS = (Ledger.open, Ledger.reader)
 DEADLINE = 60
 MANY = [(PairRow(f"p{number:05}", "/b.tif", "/a.tif"), "k") for number in range(12_000)]
 # Later Pythons warn of it where libraries have threads; these processes touch none of them.
@@ -32,7 +31,7 @@ def test_a_closed_ledger_is_one_file_that_a_rehearsal_leaves_alone(tmp_path):
     with Ledger.rehearsal(folder) as ledger:
         assert ledger.plan(pairs("a"), retry_failed=False).new == 1
     assert list(folder.iterdir()) == []
-    with Ledger.open(folder, create=True) as ledger:
+    with Ledger.open(folder) as ledger:
         ledger.plan(pairs("a"), retry_failed=False)
         finish(ledger, "a")
         assert len(list(folder.iterdir())) > 1
@@ -64,16 +63,15 @@ def test_a_reader_sees_each_step_of_a_writer_and_stops_nobody_even_from_closing(
 
 
 def test_a_folder_without_a_ledger_is_no_archive_and_a_missing_one_takes_none(tmp_path):
-    for opening in (lambda: Ledger.open(tmp_path, create=False), lambda: Ledger.reader(tmp_path)):
-        with pytest.raises(ArchiveMissing, match="no archive of rscc batch"):
-            opening()
+    with pytest.raises(ArchiveMissing, match="no archive of rscc batch"):
+        Ledger.reader(tmp_path)
     (tmp_path / "ledger.sqlite").touch()
     with pytest.raises(ArchiveMissing):
         Ledger.reader(tmp_path)
-    with Ledger.open(tmp_path, create=True) as ledger:
+    with Ledger.open(tmp_path) as ledger:
         assert ledger.counts().total == 0
     with pytest.raises(LedgerUnusable, match="check its folder"):
-        Ledger.open(tmp_path / "absent", create=True)
+        Ledger.open(tmp_path / "absent")
 
 
 def test_a_foreign_file_is_refused_and_left_alone(tmp_path):
@@ -92,7 +90,7 @@ def test_a_foreign_file_is_refused_and_left_alone(tmp_path):
 
 @pytest.mark.parametrize(("version", "made"), [(0, "an older rscc"), (99, "a newer rscc")])
 def test_a_ledger_of_another_version_is_refused(tmp_path, version, made):
-    Ledger.open(tmp_path, create=True).close()
+    Ledger.open(tmp_path).close()
     with sqlite3.connect(tmp_path / "ledger.sqlite") as other:
         other.execute(f"PRAGMA user_version = {version}")
     other.close()
@@ -102,7 +100,7 @@ def test_a_ledger_of_another_version_is_refused(tmp_path, version, made):
 
 
 def test_a_damaged_ledger_is_refused_with_one_line(tmp_path):
-    with Ledger.open(tmp_path, create=True) as ledger:
+    with Ledger.open(tmp_path) as ledger:
         ledger.plan(pairs(*(f"p{number}" for number in range(2000))), retry_failed=False)
     path = tmp_path / "ledger.sqlite"
     whole = path.read_bytes()
@@ -132,7 +130,7 @@ def test_a_full_disk_ends_with_a_clear_line_and_what_was_there_before(ledger):
 
 def test_a_locked_ledger_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(ledger_file, "BUSY_SECONDS", 0.1)
-    with Ledger.open(tmp_path, create=True) as ledger:
+    with Ledger.open(tmp_path) as ledger:
         ledger.plan(pairs("a"), retry_failed=False)
         other = sqlite3.connect(ledger.path, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
@@ -170,7 +168,7 @@ def told_by(pipe):
 
 
 def write_many(pipe, folder):
-    with Ledger.open(folder, create=True) as ledger:
+    with Ledger.open(folder) as ledger:
         ledger.plan(MANY, retry_failed=False)
         for row in ledger.next(len(MANY)):
             ledger.start(row.pair, row.attempts + 1)
@@ -195,7 +193,7 @@ def test_a_writer_killed_at_any_moment_keeps_what_it_said(tmp_path):
             assert len(done - told) <= 1
             told = done
             assert reader.sessions()[-1].ended is None
-    with Ledger.open(tmp_path, create=False) as ledger:
+    with Ledger.open(tmp_path) as ledger:
         planned = ledger.plan(MANY, retry_failed=False)
         assert (planned.done, planned.running, planned.new) == (len(told), 0, 0)
         assert all(row.attempts == 0 for row in ledger.next(len(MANY)))
@@ -221,7 +219,7 @@ def test_an_archive_that_may_not_be_written_can_be_looked_at_when_its_run_has_en
     # Other users may not look into the folders of pytest.
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        with Ledger.open(folder, create=True) as ledger:
+        with Ledger.open(folder) as ledger:
             ledger.plan(pairs("a"), retry_failed=False)
         folder.chmod(0o555)
         with forked(look_as_nobody, folder) as (pipe, _):
@@ -237,13 +235,13 @@ def look_as_nobody(pipe, folder):
     with Ledger.reader(folder) as reader:
         pipe.send(reader.counts())
     try:
-        Ledger.open(folder, create=False).plan([], retry_failed=False)
+        Ledger.open(folder).plan([], retry_failed=False)
     except LedgerUnusable as error:
         pipe.send(error)
 
 
 def test_a_ledger_that_another_machine_writes_is_refused_with_its_name(tmp_path):
-    with Ledger.open(tmp_path, create=True) as ledger:
+    with Ledger.open(tmp_path) as ledger:
         ledger.plan(pairs("a"), retry_failed=False)
         (tmp_path / "ledger.sqlite-host").write_text("far-away")
         with pytest.raises(LedgerUnusable, match=r"ledger.sqlite: a run on far-away writes it; ask there"):
@@ -265,7 +263,7 @@ FOREIGN_TABLES = {
 
 @pytest.mark.parametrize("kind", FOREIGN_TABLES)
 def test_a_ledger_with_tables_of_a_stranger_is_refused(tmp_path, kind):
-    with Ledger.open(tmp_path, create=True) as ledger:
+    with Ledger.open(tmp_path) as ledger:
         ledger.plan(pairs("a"), retry_failed=False)
     with sqlite3.connect(tmp_path / "ledger.sqlite") as other:
         other.executescript(FOREIGN_TABLES[kind])
@@ -278,7 +276,7 @@ def test_a_ledger_with_tables_of_a_stranger_is_refused(tmp_path, kind):
 
 
 def test_tables_of_a_stranger_call_nothing_and_ask_for_little(tmp_path):
-    Ledger.open(tmp_path, create=True).close()
+    Ledger.open(tmp_path).close()
     for opening in OPENINGS:
         with opening(tmp_path) as ledger:
             values = [ledger.select(f"PRAGMA {name}")[0][0] for name in ("trusted_schema", "cell_size_check")]
@@ -301,7 +299,7 @@ WRONG = [
 
 @pytest.mark.parametrize(("table", "column", "value"), WRONG)
 def test_values_that_no_run_writes_are_a_damaged_ledger(tmp_path, table, column, value):
-    with Ledger.open(tmp_path, create=True) as ledger:
+    with Ledger.open(tmp_path) as ledger:
         ledger.plan(pairs("a", "b"), retry_failed=False)
         finish(ledger, "a")
         ledger.failed("b", "worker", 1.0, "failed", "RunFailed", "no reason")
@@ -319,7 +317,7 @@ def test_values_that_no_run_writes_are_a_damaged_ledger(tmp_path, table, column,
 
 @pytest.mark.parametrize("schema", ["DROP TABLE sessions", "ALTER TABLE pairs RENAME COLUMN state TO stage"])
 def test_a_ledger_with_other_tables_is_a_damaged_one(tmp_path, schema):
-    Ledger.open(tmp_path, create=True).close()
+    Ledger.open(tmp_path).close()
     with sqlite3.connect(tmp_path / "ledger.sqlite") as other:
         other.execute(schema)
     other.close()
