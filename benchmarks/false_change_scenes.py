@@ -13,14 +13,13 @@ from pathlib import Path
 
 import numpy as np
 import rasterio
-from rasterio.io import MemoryFile
 from rasterio.transform import Affine
 from scipy import ndimage
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples"))
 from demo_scene.layout import make_layout
 from demo_scene.paint import AFTER, BEFORE, Season, fractal, paint
-from make_demo_scene import CRS, GSD, NORTH, WEST, make_scene
+from make_demo_scene import CRS, GSD, NORTH, WEST, compressed, make_scene
 
 __all__ = ["DISTURBANCES", "Disturbance", "Ground", "make_scene", "write_scene"]
 
@@ -134,17 +133,7 @@ class Ground:
             opacity = thin + (thick - thin) * (veil - low) / (high - low)
             image = image * (1 - opacity) + np.array([205.0, 212.0, 222.0])[:, None, None] * opacity
         grain = rng.normal(0, how.noise, (1, *image.shape[1:])) + rng.normal(0, 0.6 * how.noise, image.shape)
-        return _compressed(np.clip(np.rint(image + grain), 0, 255).astype(np.uint8), how.quality)
-
-
-def _compressed(image: np.ndarray, quality: int) -> np.ndarray:
-    options = {"width": image.shape[2], "height": image.shape[1], "count": 3, "dtype": "uint8"}
-    with MemoryFile() as memory:
-        # A throw-away file needs no place on earth, but rasterio warns when it has none.
-        with memory.open(driver="JPEG", quality=quality, transform=Affine.scale(GSD), **options) as written:
-            written.write(image)
-        with memory.open() as read:
-            return np.asarray(read.read())
+        return compressed(np.clip(np.rint(image + grain), 0, 255).astype(np.uint8), how.quality)
 
 
 def write_scene(path: Path, image: np.ndarray) -> Path:

@@ -73,7 +73,7 @@ def make_scene(
     )
     for path, season, is_after, date_seed, moment in views:
         image = paint(layout, season, after=is_after, gsd=GSD, ground_seed=seeds[1], date_seed=date_seed)
-        _write(path, _compressed_once(np.moveaxis(image, -1, 0)), transform, moment)
+        _write(path, compressed(np.moveaxis(image, -1, 0)), transform, moment)
     truth = true_change(layout, (height, width))
     _write(scene.truth_raster, truth[None], transform, None)
     scene.truth_polygons.write_text(json.dumps(_truth_collection(truth, transform)), encoding="utf-8")
@@ -104,13 +104,13 @@ def true_change(layout: Layout, shape_px: tuple[int, int]) -> np.ndarray:
     return truth
 
 
-def _compressed_once(image: np.ndarray) -> np.ndarray:
+def compressed(image: np.ndarray, quality: int = 88) -> np.ndarray:
     """Send an image through JPEG, as imagery of this kind has been before anyone gets it."""
     options = {"width": image.shape[2], "height": image.shape[1], "count": 3, "dtype": "uint8"}
     # A throw-away file needs no place on earth, but rasterio warns when it has none.
     options["transform"] = Affine.scale(GSD)
     with MemoryFile() as memory:
-        with memory.open(driver="JPEG", quality=88, **options) as written:
+        with memory.open(driver="JPEG", quality=quality, **options) as written:
             written.write(image)
         with memory.open() as read:
             return read.read()

@@ -160,7 +160,7 @@ def scene_crop(
     """Read the crop of two scenes; arguments and errors as :func:`explain_pair`."""
     with SceneRun.open(before, after, captioner, options, progress) as run:
         if options.at is not None or options.pixel is not None:
-            window, place = _given_window(run.pair, run.card.tile_size, options)
+            window, place = _given_window(run, options)
             changed = False
         else:
             window, changed = _largest_change(run)
@@ -174,7 +174,7 @@ def scene_crop(
             second,
             changed,
             place,
-            _bounds(run.pair, window),
+            ground_of(run.pair, window).bounds,
             (run.dates[0].value, run.dates[1].value),
             tuple(run.warnings),
         )
@@ -185,12 +185,13 @@ def _largest_change(run: SceneRun) -> tuple[Window, bool]:
     regions, focus = find_changes(run), run.pair.focus
     if not regions:
         col, row = focus.col_off + focus.width / 2, focus.row_off + focus.height / 2
-        return _around(run.pair, col, row, run.card.tile_size), False
+        return run.crops.around((col, row, col, row)), False
     largest = max(regions, key=lambda region: region.pixel_polygon.area)
     return run.crops.crops(largest.pixel_polygon)[0][0], True
 
 
-def _given_window(pair: ScenePair, side: int, options: ExplainOptions) -> tuple[Window, str]:
+def _given_window(run: SceneRun, options: ExplainOptions) -> tuple[Window, str]:
+    pair = run.pair
     if options.at is not None:
         place = f"{options.at[0]:.5f},{options.at[1]:.5f}"
         x, y = transformer(WGS84, pair.grid.crs).transform(*options.at)
@@ -206,12 +207,13 @@ def _given_window(pair: ScenePair, side: int, options: ExplainOptions) -> tuple[
     if options.pixel is not None:  # the scene before may have been moved
         col_off, row_off = col_off + pair.layers[0].shift[0], row_off + pair.layers[0].shift[1]
     if not (0 <= col_off <= pair.grid.width and 0 <= row_off <= pair.grid.height):
-        west, south, east, north = _bounds(pair, Window(0, 0, pair.grid.width, pair.grid.height))
+        whole = ground_of(pair, Window(0, 0, pair.grid.width, pair.grid.height))
+        west, south, east, north = whole.bounds
         raise NoOverlap(
             f"{pair.before.path}: {place} is not on the ground that both scenes show; give a place within "
             f"{west:.5f},{south:.5f},{east:.5f},{north:.5f} degrees"
         )
-    return _around(pair, col_off, row_off, side), place
+    return run.crops.around((col_off, row_off, col_off, row_off)), place
 
 
 def _place_of(info: SceneInfo, col: float, row: float) -> tuple[float, float]:
@@ -220,17 +222,6 @@ def _place_of(info: SceneInfo, col: float, row: float) -> tuple[float, float]:
     with GCPTransformer(list(info.gcps)) as curve:
         x, y = curve.xy(row, col, offset="ul")
     return float(x), float(y)
-
-
-def _around(pair: ScenePair, col: float, row: float, side: int) -> Window:
-    """Return the crop centred on a pixel, moved inside the scene if it would stick out."""
-    return Window(
-        centred(col, col, side, pair.grid.width), centred(row, row, side, pair.grid.height), side, side
-    )
-
-
-def _bounds(pair: ScenePair, window: Window) -> tuple[float, ...]:
-    return ground_of(pair, window).bounds
 
 
 def ground_of(pair: ScenePair, window: Window) -> Polygon | MultiPolygon:

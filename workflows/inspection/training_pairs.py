@@ -24,7 +24,6 @@ from rscc.data.benchmarks.annotations import clean_captions
 from rscc.data.pairs import PairSample
 from rscc.data.synthesis.folder import PARTS, make_split, new_folder, write_annotations, write_pair
 from rscc.text.no_change import NO_CHANGE_SENTENCES
-from tiling import Window
 from workflows.errors import NothingToExport, ReportInvalid
 from workflows.inspection.event import ReportedRun, outlines_on, read_report
 from workflows.inspection.explain import ground_of
@@ -35,7 +34,7 @@ from workflows.progress import Progress, tell
 from workflows.report.change import Change
 from workflows.report.record import hash_of
 from workflows.report.report import ChangeReport
-from workflows.scene.crops import burnt, centred
+from workflows.scene.crops import CropPlanner, burnt
 from workflows.scene.memory import bounded_cache
 from workflows.texts import shown
 
@@ -181,8 +180,7 @@ def _samples(
             if max(right - left, bottom - top) > tile:
                 left_out[TOO_LARGE] += 1
                 continue
-            corner = centred(left, right, tile, pair.grid.width), centred(top, bottom, tile, pair.grid.height)
-            window = Window(*corner, tile, tile)
+            window = CropPlanner(pair.grid.width, pair.grid.height, tile).around(outline.bounds)
             crop = box(window.col_off, window.row_off, window.col_end, window.row_end)
             seen = tree.query(crop, predicate="intersects")
             captions = _captions(change)
