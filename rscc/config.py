@@ -6,6 +6,7 @@ An unknown key, a missing loss weight or a value out of range is a :class:`~rscc
 from __future__ import annotations
 
 import dataclasses
+import math
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +25,8 @@ PAPER_SCHEDULE: dict[str, Any] = {
 }
 """What ``train.schedule = "paper"`` sets: nothing of what no paper and no released code has."""
 MOST_EPOCHS, MOST_SEED = 100_000, 2**32 - 1
+MOST_TILE = 8192
+"""Side of a model's input in pixels at most."""
 MOST_PARTS, MOST_WORDS = 4096, 2**20
 """Of what a paper's own options count: parts of a network, and words or what stands for them."""
 # Of what counts things in a config; nobody has more, and compiled code takes no more.
@@ -110,10 +113,10 @@ class DataConfig:
     disturb: float = 0.0
 
     def __post_init__(self) -> None:
-        check(self.gsd > 0, f"data.gsd {self.gsd} is not above 0")
+        check(0 < self.gsd < math.inf, f"data.gsd {self.gsd} is no number above 0")
         check(0 <= self.reversed <= 1, f"data.reversed {self.reversed} is not in 0..1")
         check(0 <= self.disturb <= 1, f"data.disturb {self.disturb} is not in 0..1")
-        check_sizes(self, "data", size=(32, 16_384), min_count=(0, _MOST_COUNTED))
+        check_sizes(self, "data", size=(32, MOST_TILE), min_count=(0, _MOST_COUNTED))
         check(self.size % 16 == 0, f"data.size {self.size} is no multiple of 16 from 32")
 
 
@@ -301,7 +304,7 @@ class CardConfig:
 
     def __post_init__(self) -> None:
         check(self.sentences in SENTENCES, f"card.sentences {self.sentences!r}: use {', '.join(SENTENCES)}")
-        low_high = len(self.gsd_range) == 2 and 0 < self.gsd_range[0] < self.gsd_range[1]
+        low_high = len(self.gsd_range) == 2 and 0 < self.gsd_range[0] < self.gsd_range[1] < math.inf
         check(low_high, f"card.gsd_range {self.gsd_range} must be two numbers above 0, the finer first")
         Choice(self.draws, self.support)  # refuses what is none
 
@@ -322,6 +325,11 @@ class Config:
     loss: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        searched, size = self.card.search_size, self.data.size
+        check(
+            searched == 0 or size <= searched <= MOST_TILE,
+            f"card.search_size is {searched}; use 0, or data.size ({size}) to {MOST_TILE} pixels",
+        )
         for name, weight in self.loss.items():
             check(is_finite(weight), f"loss.{name} is {weight!r}; expected a finite number")
 

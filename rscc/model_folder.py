@@ -17,10 +17,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rscc.config import SENTENCES, Choice, ModelConfig, build
+from rscc.config import MOST_TILE, SENTENCES, Choice, ModelConfig, build
 from rscc.errors import ConfigInvalid, ModelFolderInvalid, ModelNotFound
 from rscc.files import atomic_write, parsed_json
 from rscc.inference.calibration import Calibration
+from rscc.settings import of_type
 
 if TYPE_CHECKING:
     from rscc.inference.facts import FactModel
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 DEFAULT_MODEL = "rscc-base"
 SHIPPED = Path(__file__).parent / "folders"
 _FORMAT = 1
-# Side of a model's input in pixels at most.
-MOST_TILE = 8192
 FACTS = frozenset({"facts.safetensors", "facts.json"})
 """Members of a folder that tells facts."""
 
@@ -214,8 +213,10 @@ def open_model_folder(path: Path, *, check_hashes: bool = False) -> ModelFolder:
             )
         card = build(ModelCard, _localising(content["card"]), "card")
         config = build(ModelConfig, content["model"], "model")
-        prefixes = tuple(tuple(words) for words in content["no_change_prefixes"])
-        runs = tuple(tuple(words) for words in content.get("no_change_runs", ()))
+        prefixes, runs = (
+            of_type(tuple[tuple[str, ...], ...], content.get(key, default), key)
+            for key, default in (("no_change_prefixes", None), ("no_change_runs", []))
+        )
         hashes: dict[str, str] = dict(content["sha256"].items())
     except (OSError, ValueError, KeyError, TypeError, AttributeError, ConfigInvalid) as error:
         raise ModelFolderInvalid(f"{file}: not a model description ({error})") from error

@@ -45,26 +45,33 @@ def build(cls: type[T], values: dict[str, Any], where: str) -> T:
     unknown = sorted(set(values) - set(hints))
     if unknown:
         raise ConfigInvalid(f"{where}: unknown key {unknown[0]!r}; known are {', '.join(sorted(hints))}")
-    built: dict[str, Any] = {}
-    for key, value in values.items():
-        hint = _unless_none(hints[key], value)
-        origin = typing.get_origin(hint) or hint
-        if dataclasses.is_dataclass(hint):
-            check(isinstance(value, dict), f"{where}.{key} must be a table")
-            built[key] = build(typing.cast(type, hint), value, f"{where}.{key}")
-            continue
-        if origin is float and isinstance(value, int) and not isinstance(value, bool):
-            check(abs(value) < 2**1023, f"{where}.{key} is a number without bounds")
-            value = float(value)
-        check(not isinstance(value, float) or math.isfinite(value), f"{where}.{key} is {value!r}, no number")
-        if origin is tuple and isinstance(value, list):
-            value = tuple(value)
-        accepted = origin if isinstance(origin, type) else object
-        fits = isinstance(value, accepted) and not (origin is int and isinstance(value, bool))
-        expected = hint if isinstance(hint, types.GenericAlias) else getattr(origin, "__name__", origin)
-        check(fits, f"{where}.{key} is {value!r}; expected {expected}")
-        built[key] = value
-    return cls(**built)
+    return cls(**{key: of_type(hints[key], value, f"{where}.{key}") for key, value in values.items()})
+
+
+def of_type(hint: Any, value: Any, where: str) -> Any:
+    """Return a plain value as what a field of this type holds; of a tuple each item is looked at, too.
+
+    Raises:
+        ConfigInvalid: it is of another type, or no number; the message says where.
+    """
+    hint = _unless_none(hint, value)
+    origin = typing.get_origin(hint) or hint
+    if dataclasses.is_dataclass(hint):
+        check(isinstance(value, dict), f"{where} must be a table")
+        return build(typing.cast(type, hint), value, where)
+    if origin is float and isinstance(value, int) and not isinstance(value, bool):
+        check(abs(value) < 2**1023, f"{where} is a number without bounds")
+        value = float(value)
+    check(not isinstance(value, float) or math.isfinite(value), f"{where} is {value!r}, no number")
+    if origin is tuple and isinstance(value, list | tuple):
+        value = tuple(
+            of_type(typing.get_args(hint)[0], item, f"{where}[{n}]") for n, item in enumerate(value)
+        )
+    accepted = origin if isinstance(origin, type) else object
+    fits = isinstance(value, accepted) and not (origin is int and isinstance(value, bool))
+    expected = hint if isinstance(hint, types.GenericAlias) else getattr(origin, "__name__", origin)
+    check(fits, f"{where} is {value!r}; expected {expected}")
+    return value
 
 
 def _unless_none(hint: Any, value: object) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 from functools import lru_cache
 from typing import Any
 
@@ -25,18 +24,13 @@ LONGEST_EDGE_DEGREES = 0.01
 SCALE_TOLERANCE = 0.01
 
 
+@lru_cache(maxsize=64)
 def transformer(source: Any, target: Any) -> Transformer:
-    """Return a transformer between two CRSs (rasterio's, pyproj's, or text), x before y, for this thread.
+    """Return a transformer between two CRSs (rasterio's, pyproj's, or text), x before y, for any thread.
 
     Raises:
         ReprojectionFailed: PROJ knows no way between the two.
     """
-    # A transformer must not be shared between threads.
-    return _transformer(threading.get_ident(), source, target)
-
-
-@lru_cache(maxsize=64)
-def _transformer(thread: int, source: Any, target: Any) -> Transformer:
     try:
         return Transformer.from_crs(CRS.from_user_input(source), CRS.from_user_input(target), always_xy=True)
     except (CRSError, ProjError) as error:

@@ -16,6 +16,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -49,6 +50,9 @@ class Table:
 
     def apply(self, values: np.ndarray) -> np.ndarray:
         """Return (3, ...) uint8 of (3, ...) of any real type; what is not finite becomes 0."""
+        if values.dtype.kind in "iu" and values.dtype.itemsize <= 2:
+            bands = zip(_lookup(self, values.dtype), values.view(f"u{values.dtype.itemsize}"), strict=True)
+            return np.stack([becomes.take(band) for becomes, band in bands])
         return np.rint(self.grey(values)).astype(np.uint8)
 
     def grey(self, values: np.ndarray) -> np.ndarray:
@@ -64,6 +68,13 @@ class Table:
     def as_dict(self) -> dict[str, list[float]]:
         """Return the four rows of the table."""
         return {name: list(getattr(self, name)) for name in ("low", "high", "dark", "bright")}
+
+
+@lru_cache(maxsize=8)
+def _lookup(table: Table, dtype: np.dtype) -> np.ndarray:
+    """Return what every value of an integer type becomes, in the order of its bits: (3, N) uint8."""
+    every = np.arange(2 ** (8 * dtype.itemsize), dtype=f"u{dtype.itemsize}").view(dtype)
+    return np.rint(table.grey(np.tile(every, (3, 1)))).astype(np.uint8)
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import islice
 
 import numpy as np
 
+from tiling.ahead import in_order
 from tiling.grid import Tile, TileGrid
 from tiling.pair import ScenePair
 
@@ -61,14 +60,9 @@ def _read_tiles(pair: ScenePair, tiles: Iterator[Tile], threads: int, ahead: int
     def read(tile: Tile) -> PairTile:
         return PairTile(*pair.read(tile.window), tile)
 
-    waiting: deque[Future[PairTile]] = deque()
     pool = ThreadPoolExecutor(threads, thread_name_prefix="read-tiles")
     try:
-        waiting.extend(pool.submit(read, tile) for tile in islice(tiles, ahead))
-        while waiting:
-            ready = waiting.popleft().result()
-            waiting.extend(pool.submit(read, tile) for tile in islice(tiles, 1))
-            yield ready
+        yield from in_order(pool, read, tiles, ahead + 1)  # the one that is given out and those after it
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
         pair.release_ended_threads()

@@ -32,6 +32,7 @@ class Sidecars:
 
     def __init__(self) -> None:
         self._folders: dict[Path, dict[str, list[str]] | None] = {}
+        self._of_products: dict[Path, list[str]] = {}  # the names among them that are of a product
 
     def rasters(self, shown: str, path: Path) -> list[Path]:
         """Return the masks and overviews beside a raster.
@@ -61,7 +62,10 @@ class Sidecars:
     def _texts(self, path: Path) -> list[Path]:
         """Return the files beside a raster that GDAL may take for texts about it."""
         own = [path.name + ending for ending in _AFTER_NAME] + [path.stem + ending for ending in _AFTER_STEM]
-        of_product = filter(_OF_PRODUCT.fullmatch, self._names(path.parent) or ())
+        if path.parent not in self._of_products:
+            names = self._names(path.parent) or ()
+            self._of_products[path.parent] = [name for name in names if _OF_PRODUCT.fullmatch(name)]
+        of_product = self._of_products[path.parent]
         return [file for file in self._called(path, {*own, *of_product}) if file != path]
 
     def _called(self, path: Path, names: Iterable[str]) -> list[Path]:

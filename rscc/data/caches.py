@@ -23,6 +23,7 @@ from rscc.files import atomic_write
 from rscc.images import resize
 from rscc.models.shared.backbone import STRIDES, Backbone
 from rscc.models.shared.extraction import ChangeExtractor, grid_shares
+from rscc.sequences import batches
 
 
 def weights_digest(module: nn.Module) -> str:
@@ -306,10 +307,9 @@ def pooled_features(
         size: side in pixels that images are resized to.
         weights: (N, h, w) of the positions, see :func:`weighted_mean`.
     """
-    means = []
-    for start in range(0, len(records), batch_size):
-        samples = [read_pair(record) for record in records[start : start + batch_size]]
-        (maps,) = _compute_maps(backbone, None, samples, size, bf16)
-        for i, pair in enumerate(maps, start):
-            means.append(weighted_mean(pair, None if weights is None else weights[i]))
+    means: list[np.ndarray] = []
+    for part in batches(records, batch_size):
+        (maps,) = _compute_maps(backbone, None, [read_pair(record) for record in part], size, bf16)
+        for pair in maps:
+            means.append(weighted_mean(pair, None if weights is None else weights[len(means)]))
     return np.stack(means)

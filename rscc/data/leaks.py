@@ -112,27 +112,26 @@ def image_files(folder: Path, *, but: Sequence[Path] = ()) -> list[Path]:
     return found
 
 
-def find_leaks(
-    test: Sequence[Path], training: Sequence[Path], *, threshold: float = THRESHOLD, tell: Tell | None = None
-) -> LeakCheck:
+def find_leaks(test: Sequence[Path], training: Sequence[Path], *, tell: Tell | None = None) -> LeakCheck:
     """Look for test images in training images.
 
     Args:
-        test: files of images; each is looked for at half to twice its size, in all eight orientations.
+        test: files of images; each is looked for at half to twice its size, in all eight orientations. One
+            that is given twice counts once, here and in ``training``.
         training: files of images.
-        threshold: correlation from which two are told.
         tell: called as ``tell("leaks", done, total)`` over the training images.
 
     Raises:
         DatasetLayoutInvalid: there is nothing to compare.
     """
+    test, training = list(dict.fromkeys(test)), list(dict.fromkeys(training))
     images = {path: image for path in test if (image := _grey(path)) is not None}
     unread = [path for path in test if path not in images]
     keys = [(path, zoom) for path in images for zoom in ZOOMS]
     sizes = [_structure(images[path], zoom) for path, zoom in keys]
     wanted = _points(sizes)
     found: dict[tuple[Path, Path], Leak] = {}
-    done = 0
+    done = trained = 0
     for part in batches(training, _AT_ONCE):
         shown = {path: _structure(image) for path in part if (image := _grey(path)) is not None}
         unread += [path for path in part if path not in shown]
@@ -148,16 +147,15 @@ def find_leaks(
             correlation, fine = _compared(images[path], zoom, place, turned, met)
             if correlation > found.get((path, its_path), _NOTHING).correlation:
                 found[path, its_path] = Leak(path, its_path, correlation, fine)
-        done += len(part)
+        done, trained = done + len(part), trained + len(shown)
         if tell is not None:
             tell("leaks", done, len(training))
-    trained = done - (len(unread) - (len(test) - len(images)))
     if not images or not trained:
         raise DatasetLayoutInvalid(
             "there are no images of 80 pixels or more to compare; give folders of images"
         )
     ranked = sorted(found.values(), key=lambda leak: -leak.correlation)
-    leaks = tuple(leak for leak in ranked if leak.correlation >= threshold)
+    leaks = tuple(leak for leak in ranked if leak.correlation >= THRESHOLD)
     rest = ranked[len(leaks) :]
     return LeakCheck(leaks, len(images), trained, rest[0].correlation if rest else 0.0, tuple(unread))
 

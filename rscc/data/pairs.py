@@ -117,7 +117,7 @@ def _read_image(path: Path, mode: str, what: str) -> np.ndarray:
     try:
         with Image.open(path) as image:
             return np.asarray(image.convert(mode))
-    except OSError as error:
+    except (OSError, ValueError, Image.DecompressionBombError) as error:
         raise DatasetLayoutInvalid(
             f"{path}: cannot be read as {what}; check that the data set is complete"
         ) from error
@@ -210,29 +210,14 @@ def resize_sample(sample: PairSample, size: int) -> PairSample:
     )
 
 
-def collate(
-    samples: Sequence[PairSample],
-    *,
-    vocabulary: Vocabulary | None = None,
-    chosen: Sequence[str] | None = None,
-    segments: dict[str, tuple[str, str]] | None = None,
-    max_words: int = 40,
-) -> PairBatch:
-    """Make a batch of samples of one size.
-
-    Args:
-        vocabulary: turns ``chosen``, one caption per sample, into ids; None makes a batch without captions.
-        segments: caption to its (noun segments, verb segments).
-        max_words: longest caption in tokens.
-    """
+def collate(samples: Sequence[PairSample]) -> PairBatch:
+    """Make a batch of samples of one size, without captions."""
     batch = PairBatch(
         before=torch.from_numpy(np.stack([s.before for s in samples])),
         after=torch.from_numpy(np.stack([s.after for s in samples])),
     )
     add_masks(batch, [s.mask for s in samples])
     add_changed(batch, [s.changed for s in samples])
-    if vocabulary is not None and chosen is not None:
-        add_captions(batch, chosen, vocabulary, segments, max_words)
     return batch
 
 
@@ -259,7 +244,13 @@ def add_captions(
     segments: dict[str, tuple[str, str]] | None,
     max_words: int,
 ) -> None:
-    """Fill in ``tokens`` (padded to the longest), ``nouns`` and ``verbs``."""
+    """Fill in ``tokens`` (padded to the longest), ``nouns`` and ``verbs``.
+
+    Args:
+        chosen: one caption per sample.
+        segments: caption to its (noun segments, verb segments).
+        max_words: longest caption in tokens.
+    """
     ids = [vocabulary.encode(caption, max_words) for caption in chosen]
     longest = max(len(one) for one in ids)
     batch.tokens = torch.tensor([one + [vocabulary.pad] * (longest - len(one)) for one in ids])

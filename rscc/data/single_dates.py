@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,7 +23,9 @@ def read_single_date(root: Path) -> list[tuple[Path, str, float]]:
         DatasetLayoutInvalid: it has another layout.
     """
     try:
-        return [(root / "image" / row["file"], row["class"], float(row["gsd_m"])) for row in read_index(root)]
+        return [
+            (root / "image" / row["file"], row["class"], metres(row["gsd_m"])) for row in read_index(root)
+        ]
     except (KeyError, ValueError, TypeError) as error:
         raise DatasetLayoutInvalid(
             f"{root / 'index.csv'}: a row lacks a column or a number ({error})"
@@ -33,13 +36,27 @@ def read_index(root: Path) -> list[dict[str, str]]:
     """Return the rows of ``index.csv`` of a folder by their columns.
 
     Raises:
-        DatasetLayoutInvalid: there is none.
+        DatasetLayoutInvalid: there is none, or it is no table.
     """
     index = root / "index.csv"
     if not index.is_file():
         raise DatasetLayoutInvalid(f"{root}: no index.csv there; give the folder that holds it")
-    with index.open(newline="", encoding="utf-8") as file:
-        return [{key: value or "" for key, value in row.items() if key} for row in csv.DictReader(file)]
+    try:
+        with index.open(newline="", encoding="utf-8-sig") as file:
+            return [{key: value or "" for key, value in row.items() if key} for row in csv.DictReader(file)]
+    except (ValueError, csv.Error) as error:
+        raise DatasetLayoutInvalid(f"{index}: cannot be read as a table in UTF-8 ({error})") from error
+
+
+def metres(text: str) -> float:
+    """Return metres per pixel.
+
+    Raises:
+        ValueError: it is no number above 0.
+    """
+    if not 0 < (value := float(text)) < math.inf:
+        raise ValueError(f"{value} is no number of metres")
+    return value
 
 
 def mask_of(image: Path) -> Path:

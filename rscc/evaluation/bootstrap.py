@@ -10,6 +10,7 @@ that are scored: what is drawn anew is the pairs' scores, not the weights of the
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeVar
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from rscc.errors import DatasetLayoutInvalid
 
 SAMPLES = 1000
 Interval = tuple[float, float]
+Count = TypeVar("Count", int, np.ndarray)
 
 # METEOR 1.5 for English (Denkowski and Lavie 2014, Table 1: "ranking"); the weights are those of exact, stem,
 # synonym and paraphrase matches.
@@ -54,6 +56,20 @@ class Resamples:
         """Return each draw's sum of ``part`` by its sum of ``whole``; NaN where the latter is 0."""
         parts, wholes = self.totals(part), self.totals(whole)
         return np.divide(parts, wholes, out=np.full_like(parts, np.nan), where=wholes != 0)
+
+    def intervals(self, parts: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> dict[str, Interval]:
+        """Return the intervals of shares, given by name as part and whole per pair, that are defined."""
+        draws = {name: percentile_interval(self.shares(*pair)) for name, pair in parts.items()}
+        return {name: interval for name, interval in draws.items() if interval is not None}
+
+
+def parts_of(hits: Count, false: Count, missed: Count) -> dict[str, tuple[Count, Count]]:
+    """Return part and whole of ``precision``, ``recall`` and ``f1``, of counts or of arrays of them."""
+    return {
+        "precision": (hits, hits + false),
+        "recall": (hits, hits + missed),
+        "f1": (2 * hits, 2 * hits + false + missed),
+    }
 
 
 def percentile_interval(scores: np.ndarray, level: float = 0.95) -> Interval | None:
@@ -136,13 +152,14 @@ def caption_intervals(
     return {name: interval for name, values in draws.items() if (interval := percentile_interval(values))}
 
 
-def wilson_interval(part: int, whole: int, z: float = 1.959964) -> Interval | None:
-    """Return Wilson's interval of a share, which also holds at 0 and 1; None of nothing.
+def wilson_interval(part: int, whole: int) -> Interval | None:
+    """Return Wilson's 95 percent interval of a share, which also holds at 0 and 1; None of nothing.
 
     Equation 4 of Brown, Cai and DasGupta 2001, Interval estimation for a binomial proportion.
     """
     if not whole:
         return None
+    z = 1.959964
     share, square = part / whole, z * z
     middle = (share + square / (2 * whole)) / (1 + square / whole)
     half = z / (1 + square / whole) * (share * (1 - share) / whole + square / (4 * whole**2)) ** 0.5

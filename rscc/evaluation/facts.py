@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rscc.data.pairs import PairRecord, read_mask, truly_changed
-from rscc.evaluation.bootstrap import Resamples, percentile_interval, wilson_interval
+from rscc.evaluation.bootstrap import Resamples, parts_of, percentile_interval, wilson_interval
 from rscc.evaluation.rows import PEOPLE, SHARES, FactScores, FactShare, ObjectScores
 from rscc.text.facts import BUILT, Direction
 from rscc.text.object_classes import OBJECT_CLASSES, NamedObjects, named_objects
@@ -153,13 +153,7 @@ def _count(told: _Told, others: Sequence[_Told], places: frozenset[str] | None) 
 def _object_scores(tallies: np.ndarray, resamples: Resamples) -> ObjectScores:
     """Score (N, 3) numbers of classes named truly, named falsely and not named."""
     hits, false, misses = tallies.T
-    parts = {
-        "precision": (hits, hits + false),
-        "recall": (hits, hits + misses),
-        "f1": (2 * hits, 2 * hits + false + misses),
-    }
-    drawn = {name: percentile_interval(resamples.shares(*pair)) for name, pair in parts.items()}
-    intervals = {name: interval for name, interval in drawn.items() if interval is not None}
+    intervals = resamples.intervals(parts_of(hits, false, misses))
     return ObjectScores(int(hits.sum()), int(false.sum()), int(misses.sum()), intervals)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import ndimage
 
 from rscc.errors import DatasetLayoutInvalid
-from rscc.evaluation.bootstrap import Interval, Resamples, percentile_interval, wilson_interval
+from rscc.evaluation.bootstrap import Count, Interval, Resamples, parts_of, wilson_interval
 
 SIZES = (0, 50, 100, 200, 400)
 """Square metres from which the classes of size of true objects begin; the last has no end."""
@@ -104,15 +104,13 @@ class MaskCounter:
         if not self._counts:
             return None
         hits, false, missed, pixels = (sum(column) for column in zip(*self._counts, strict=True))
+        shares = {name: _share(*pair) for name, pair in _parts(hits, false, missed).items()}
         return MaskScores(
             pairs=len(self._counts),
             pixels=pixels,
             changed=(hits + missed) / pixels,
-            precision=_share(hits, hits + false),
-            recall=_share(hits, hits + missed),
-            f1=_share(2 * hits, 2 * hits + false + missed),
-            iou=_share(hits, hits + false + missed),
             by_size=self._by_size(),
+            **shares,
         )
 
     def _by_size(self) -> list[SizeRecall]:
@@ -131,15 +129,7 @@ class MaskCounter:
         if not self._counts:
             return {}
         hits, false, missed, _ = np.array(self._counts, dtype=np.float64).T
-        resamples = Resamples(len(self._counts))
-        parts = {
-            "precision": (hits, hits + false),
-            "recall": (hits, hits + missed),
-            "f1": (2 * hits, 2 * hits + false + missed),
-            "iou": (hits, hits + false + missed),
-        }
-        draws = {name: resamples.shares(part, whole) for name, (part, whole) in parts.items()}
-        return {name: interval for name, values in draws.items() if (interval := percentile_interval(values))}
+        return Resamples(len(self._counts)).intervals(_parts(hits, false, missed))
 
 
 def _whole_objects(truth: np.ndarray, predicted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -150,6 +140,10 @@ def _whole_objects(truth: np.ndarray, predicted: np.ndarray) -> tuple[np.ndarray
     areas = np.bincount(labels.ravel(), minlength=count + 1)[whole]
     hits = np.bincount(labels[predicted], minlength=count + 1)[whole]
     return areas, hits / areas
+
+
+def _parts(hits: Count, false: Count, missed: Count) -> dict[str, tuple[Count, Count]]:
+    return parts_of(hits, false, missed) | {"iou": (hits, hits + false + missed)}
 
 
 def _share(part: int, whole: int) -> float | None:

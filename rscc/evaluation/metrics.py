@@ -44,7 +44,7 @@ class CaptionScores:
         bleu1, bleu2, bleu3, bleu4, rouge_l: always there.
         cider: None where all pairs share the same references.
         meteor: None without Java.
-        spice: None unless SPICE's files are installed.
+        spice: None without Java, and unless SPICE's files are installed.
         per_pair: metric name (``bleu4``, ``meteor``, ``rouge_l``, ``cider``) to one score per pair, by id.
         notes: what could not be computed as the papers do, and why.
         counts: what BLEU and METEOR counted of each pair, in the order of ``per_pair``, for
@@ -164,7 +164,7 @@ class CaptionScorer:
             meteor=meteor,
             rouge_l=100 * float(rouge_l),
             cider=cider_all,
-            spice=_score_spice(truth, candidates, notes),
+            spice=_score_spice(truth, candidates, notes, java=self._java is not None),
             per_pair={
                 name: {i: 100 * float(one) for i, one in zip(ids, values, strict=True)}
                 for name, values in pairs.items()
@@ -315,11 +315,14 @@ def _ptb(java: str, sentences: list[str]) -> list[str]:
 
 
 def _score_spice(
-    truth: dict[str, list[str]], candidates: dict[str, list[str]], notes: list[str]
+    truth: dict[str, list[str]], candidates: dict[str, list[str]], notes: list[str], *, java: bool
 ) -> float | None:
     folder = _package_folder("spice") / "lib"
     if not all((folder / jar).is_file() for jar in _SPICE_JARS):
         notes.append(SPICE_ABSENT)
+        return None
+    if not java:
+        notes.append("SPICE is not computed: it runs Java, as METEOR does")
         return None
     from pycocoevalcap.spice.spice import Spice
 

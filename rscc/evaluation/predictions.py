@@ -11,6 +11,7 @@ import numpy as np
 
 from rscc.data.pairs import PairRecord, read_pair
 from rscc.images import resize
+from rscc.sequences import batches
 from rscc.text.no_change import is_no_change
 
 if TYPE_CHECKING:
@@ -93,8 +94,7 @@ def captioner_predictions(
     """
     card = captioner.card
     has_probability = card.changed_threshold > 0
-    for start in range(0, len(records), batch_size):
-        part = records[start : start + batch_size]
+    for part in batches(records, batch_size):
         before, after, sizes = read_batch(part, card.tile_size)
         masks: list[np.ndarray | None] = [None] * len(part)
         probabilities: list[float | None] = [None] * len(part)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from rscc.data.pairs import PairRecord, read_pair, truly_changed
 from rscc.evaluation.bootstrap import Interval, wilson_interval
 from rscc.evaluation.predictions import PairCaptioner
 from rscc.images import resize
+from rscc.sequences import batches
 from rscc.text.reversal import describes_removal, reverse_captions
 
 STRENGTH = 0.5
@@ -149,7 +149,7 @@ def measure_robustness(
     """
     built = [one for one in records if truly_changed(one) and speaks_of_construction(one.captions)]
     removed = changed = 0
-    for before, after in _batches((_read(swapped(one), captioner) for one in built), batch_size):
+    for before, after in _stacked((_read(swapped(one), captioner) for one in built), batch_size):
         for caption in captioner.caption(before, after, beams=beams):
             removed += caption.changed and describes_removal(caption.text)
             changed += caption.changed
@@ -175,7 +175,7 @@ def _unchanged(
             for date, image in enumerate(_read(record, captioner)):
                 yield image, change(image, np.random.default_rng((_SEED, number, place, date)))
 
-    flags = [flag for batch in _batches(pairs(), batch_size) for flag in called_changed(captioner, *batch)]
+    flags = [flag for batch in _stacked(pairs(), batch_size) for flag in called_changed(captioner, *batch)]
     return Share(flags.count(False), len(flags))
 
 
@@ -192,10 +192,10 @@ def _read(record: PairRecord, captioner: PairCaptioner) -> tuple[np.ndarray, np.
     return resize(sample.before, (side, side)), resize(sample.after, (side, side))
 
 
-def _batches(
+def _stacked(
     pairs: Iterator[tuple[np.ndarray, np.ndarray]], size: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Stack pairs of (3, H, W) images into batches of at most ``size``."""
-    while part := list(islice(pairs, size)):
+    for part in batches(pairs, size):
         before, after = zip(*part, strict=True)
         yield np.stack(before), np.stack(after)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rscc.evaluation.bootstrap import Interval
+from rscc.evaluation.bootstrap import Interval, parts_of
 from rscc.evaluation.masks import MaskScores
 from rscc.evaluation.metrics import CaptionScores
 from rscc.text.object_classes import Hallucinations
@@ -124,11 +124,7 @@ class ObjectScores:
     @property
     def values(self) -> dict[str, float | None]:
         """``precision``, ``recall`` and ``f1`` in 0..1; None where nothing is named, or to be named."""
-        parts = {
-            "precision": (self.right, self.right + self.wrong),
-            "recall": (self.right, self.right + self.missed),
-            "f1": (2 * self.right, 2 * self.right + self.wrong + self.missed),
-        }
+        parts = parts_of(self.right, self.wrong, self.missed)
         return {name: part / whole if whole else None for name, (part, whole) in parts.items()}
 
     def as_dict(self) -> dict[str, Any]:

@@ -284,7 +284,7 @@ def _ends_with_any(key: str, names: set[str]) -> bool:
 
 
 def load_instructblip(
-    name: str, *, download: bool = False, dtype: torch.dtype = torch.bfloat16, ranks: LoraRanks | None = None
+    name: str, *, download: bool = False, dtype: torch.dtype = torch.bfloat16
 ) -> InstructBlipVision:
     """Load InstructBLIP from a local folder or, by its hub name, from the hub or its cache.
 
@@ -295,7 +295,6 @@ def load_instructblip(
         name: folder, or owner/name.
         download: let transformers fetch what is not on this machine.
         dtype: of the frozen weights.
-        ranks: of the adapters; None are the paper's.
 
     Raises:
         ExtraNotInstalled: transformers or peft is not installed.
@@ -329,4 +328,4 @@ def load_instructblip(
             f"instructblip/{name}: not a complete InstructBLIP with safetensors weights ({reason}); "
             "give a local folder in the format of transformers, or go online once"
         ) from error
-    return from_whole(whole, tokenizer=tokenizer, qformer_tokenizer=qformer_tokenizer, ranks=ranks)
+    return from_whole(whole, tokenizer=tokenizer, qformer_tokenizer=qformer_tokenizer)

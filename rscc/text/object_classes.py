@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
-from rscc.text.parsing import subjects, words_and_nouns
+from rscc.text.parsing import extract_segments, subjects
 
 OBJECT_CLASSES: Mapping[str, str] = {
     "building": "building, house, home, villa, mansion, bungalow, cottage, cabin, hut, longhouse, residence, "
@@ -126,7 +126,7 @@ def named_objects(captions: Iterable[str]) -> list[NamedObjects]:
         ExtraNotInstalled: spaCy is not installed.
         WeightsNotFound: no parser is installed.
     """
-    return [objects_among(words) for words in words_and_nouns(captions)]
+    return [objects_among(one.words) for one in extract_segments(captions)]
 
 
 def objects_among(words: Sequence[tuple[str, bool]]) -> NamedObjects:

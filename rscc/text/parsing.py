@@ -110,63 +110,28 @@ def _loaded(name: str) -> Language:
     return spacy.load(name, exclude=["ner", "lemmatizer"])
 
 
-class SegmentReader:
-    """Reads segments in batches and remembers every caption it has read."""
-
-    def __init__(self, parser: Language | None = None, *, batch_size: int = 256):
-        """Take a spaCy pipeline with a parser; without one, the installed one is loaded on first use."""
-        self._parser = parser
-        self._batch_size = batch_size
-        self._known: dict[str, Segments] = {}
-
-    def read(self, captions: Iterable[str]) -> list[Segments]:
-        """Return the segments of each caption, in the order given.
-
-        Raises:
-            ExtraNotInstalled: spaCy is not installed.
-            WeightsNotFound: no parser is installed.
-        """
-        captions = list(captions)
-        new = [caption for caption in dict.fromkeys(captions) if caption not in self._known]
-        if new:
-            if self._parser is None:
-                self._parser = load_parser()
-            parsed = self._parser.pipe(new, batch_size=self._batch_size)
-            for caption, document in zip(new, parsed, strict=True):
-                self._known[caption] = Segments(
-                    _noun_segments(document),
-                    _verb_segments(document),
-                    *_entities(document),
-                    tuple((token.lower_, token.pos_ in _NOUNS) for token in document),
-                )
-        return [self._known[caption] for caption in captions]
-
-
-@cache
-def _default_reader() -> SegmentReader:
-    return SegmentReader()
+_READ: dict[str, Segments] = {}
+"""What was read in every caption so far."""
 
 
 def extract_segments(captions: Iterable[str]) -> list[Segments]:
-    """Return the noun and verb segments of each caption; captions read before are not parsed again.
+    """Return what is read in each caption, in the order given; captions read before are not parsed again.
 
     Raises:
         ExtraNotInstalled: spaCy is not installed.
         WeightsNotFound: no parser is installed.
     """
-    return _default_reader().read(captions)
-
-
-def segment_texts(captions: Iterable[str]) -> dict[str, tuple[str, str]]:
-    """Map each caption to its (noun segments, verb segments), each joined by "and".
-
-    Raises:
-        ExtraNotInstalled: spaCy is not installed.
-        WeightsNotFound: no parser is installed.
-    """
-    unique = list(dict.fromkeys(captions))
-    segments = extract_segments(unique)
-    return {caption: (one.noun_text, one.verb_text) for caption, one in zip(unique, segments, strict=True)}
+    captions = list(captions)
+    new = [caption for caption in dict.fromkeys(captions) if caption not in _READ]
+    if new:
+        for caption, document in zip(new, load_parser().pipe(new, batch_size=256), strict=True):
+            _READ[caption] = Segments(
+                _noun_segments(document),
+                _verb_segments(document),
+                *_entities(document),
+                tuple((token.lower_, token.pos_ in _NOUNS) for token in document),
+            )
+    return [_READ[caption] for caption in captions]
 
 
 def subjects(captions: Iterable[str]) -> list[list[str]]:
@@ -187,16 +152,6 @@ def noun_phrases(captions: Iterable[str]) -> list[list[str]]:
         WeightsNotFound: no parser is installed.
     """
     return [list(one.entities) for one in extract_segments(captions)]
-
-
-def words_and_nouns(captions: Iterable[str]) -> list[tuple[tuple[str, bool], ...]]:
-    """Return the words of each caption, lower case, each with whether the parser takes it for a noun.
-
-    Raises:
-        ExtraNotInstalled: spaCy is not installed.
-        WeightsNotFound: no parser is installed.
-    """
-    return [one.words for one in extract_segments(captions)]
 
 
 def frequent_entities(

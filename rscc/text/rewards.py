@@ -122,7 +122,7 @@ def usual_nouns(captions: Iterable[Sequence[tuple[str, bool]]]) -> frozenset[str
     Drawn captions are too many, and too odd, to be parsed one by one.
 
     Args:
-        captions: the words of each, with whether they are nouns (:func:`rscc.text.parsing.words_and_nouns`).
+        captions: the words of each, with whether they are nouns (:attr:`rscc.text.parsing.Segments.words`).
     """
     balance: Counter[str] = Counter()
     for words in captions:

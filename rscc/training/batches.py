@@ -22,7 +22,7 @@ from rscc.data.sources import (
 )
 from rscc.errors import DatasetLayoutInvalid
 from rscc.models import model_class
-from rscc.text.parsing import segment_texts
+from rscc.text.parsing import extract_segments
 from rscc.text.reversal import reverse_captions
 from rscc.text.vocabulary import Vocabulary
 from rscc.training.caching import Caches
@@ -65,7 +65,9 @@ def batch_source(
         )
     segments = None
     if any(config.loss.get(term, 0) > 0 for term in model_class(config.model.paper).text_terms):
-        segments = segment_texts(all_forms(train))
+        forms = all_forms(train)
+        read = zip(forms, extract_segments(forms), strict=True)
+        segments = {caption: (one.noun_text, one.verb_text) for caption, one in read}
     text = CaptionText(vocabulary, max_words=config.model.max_words, segments=segments)
     if caches.features is not None:
         return FeatureCaptionSource(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rscc.data.benchmarks.registry import ReaderClass
+from rscc.data.benchmarks.annotations import PairDataset
 from rscc.data.pairs import PairRecord, truly_changed
 from rscc.errors import DatasetLayoutInvalid
 from rscc.evaluation.bootstrap import Interval, Resamples, percentile_interval
@@ -27,7 +27,7 @@ MOST_COMPARED = 250
 
 
 def read_splits(
-    reader: ReaderClass, data: Path, *, trust: tuple[str, ...] = (), seed: int = 1
+    reader: type[PairDataset], data: Path, *, trust: tuple[str, ...] = (), seed: int = 1
 ) -> tuple[list[PairRecord], list[PairRecord], bool]:
     """Read captioned training and validation pairs; without a validation split, hold out training pairs.
 

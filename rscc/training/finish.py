@@ -36,7 +36,7 @@ from rscc.training.caching import Caches
 from rscc.training.calibration import answer_pairs, best_threshold, calibrate
 from rscc.training.card import card_text, facts_text, make_card
 from rscc.training.facts import fit_facts
-from rscc.training.loop import TrainResult
+from rscc.training.loop import Report, TrainResult
 from rscc.training.no_change import learns_the_flag, no_change_prefixes, no_change_runs
 from rscc.training.roads import fit_roads
 from rscc.training.validation import MaskCurve, image_batches, mask_curve
@@ -61,6 +61,7 @@ def finish(
     command: str,
     paths: RunPaths,
     val_caches: Caches | None = None,
+    report: Report = lambda line: None,
 ) -> ModelFolder:
     """Choose the thresholds on the validation split and write the model folder with its card.
 
@@ -70,11 +71,14 @@ def finish(
         captions: the training pairs, for the "no change" beginnings and runs of words.
         name, command: for the card.
         val_caches: of ``val``.
+        report: receives a line per step of what facts are told by.
     """
-    source = paths.trunk or paths.start
-    origin = None if source is None else open_model_folder(find_model(source))
+    origin, speaker = (
+        None if source is None else open_model_folder(find_model(source))
+        for source in (paths.trunk or paths.start, paths.start or paths.trunk)
+    )
     prefixes = no_change_prefixes(captions)
-    runs = no_change_runs(captions, () if origin is None else origin.no_change_runs)
+    runs = no_change_runs(captions, () if speaker is None else speaker.no_change_runs)
     rules = model.search_rules(prefixes, runs)
     head = None if origin is None else origin.card
     if head is not None and (head.parts or head.localiser != "change_head"):
@@ -124,11 +128,21 @@ def finish(
     if tells and localiser == "change_head":
         if origin is not None and "backbone" in config.train.frozen:
             facts = load_facts(origin)  # the same trunk, so they hold
-        size, bf16 = config.data.size, config.train.bf16
+        size, bf16, seed = config.data.size, config.train.bf16, config.train.seed
         try:
-            facts = fit_facts(model, captions, size=size, threshold=threshold, bf16=bf16, start=facts)
+            facts = fit_facts(
+                model,
+                captions,
+                size=size,
+                threshold=threshold,
+                bf16=bf16,
+                seed=seed,
+                start=facts,
+                report=report,
+            )
             if facts is not None and paths.roads is not None:
-                facts = replace(facts, roads=fit_roads(model, paths.roads, size=size, gsd=card.gsd))
+                roads = fit_roads(model, paths.roads, size=size, gsd=card.gsd, seed=seed, report=report)
+                facts = replace(facts, roads=roads)
         except (ExtraNotInstalled, WeightsNotFound) as error:
             kept = "keep the facts of the start" if facts else "tell no facts"
             _log.warning("the model will %s: %s", kept, error)

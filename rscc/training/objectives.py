@@ -16,7 +16,7 @@ from rscc.models.shared.captioner import ChangeCaptioner
 from rscc.models.shared.generation import sample_search, sentence_log_probabilities
 from rscc.models.shared.search_rules import SearchRules
 from rscc.structures import DifferenceFeatures, PairBatch
-from rscc.text.parsing import words_and_nouns
+from rscc.text.parsing import extract_segments
 from rscc.text.rewards import CiderD, Reward, usual_nouns
 from rscc.training.no_change import learns_the_flag, no_change_prefixes
 
@@ -185,7 +185,7 @@ def self_critical(config: Config, model: ChangeCaptioner, train: Sequence[PairRe
     nouns: frozenset[str] = frozenset()
     if settings.hallucination > 0:
         captions = (one for record in train for one in (*record.captions, *record.reversed_captions))
-        nouns = usual_nouns(words_and_nouns(captions))
+        nouns = usual_nouns(one.words for one in extract_segments(captions))
     prefixes = no_change_prefixes(train) if learns_the_flag(config, train) else []
     return SelfCritical(
         config.loss,

@@ -103,6 +103,7 @@ def train_model(
         name=name,
         command=command,
         paths=paths,
+        report=report,
     )
     if paths.start is not None and tunes:
         report("scores on the validation split, before and after:")

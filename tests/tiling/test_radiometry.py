@@ -65,6 +65,20 @@ def test_what_is_not_finite_becomes_zero():
     assert table.apply(values)[0, 0].tolist() == [0, 0, 0, 255, 0, 128]
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "uint16", "int16", ">u2", ">i2"])
+@pytest.mark.parametrize("shape", [(2**16,), (256, 256)])
+def test_every_small_integer_becomes_what_is_computed_of_it(dtype, shape):
+    every = np.arange(2**16, dtype=np.uint16).astype(dtype).reshape(shape)
+    values = np.stack([every, every[::-1], np.roll(every, 7)])[:, ::3]
+    for table in (
+        Table((5.0, -300.5, 0.0), (5.0, 40_000.25, 100.0)),
+        Table((0.0, 10.0, 1e3), (1e5, 11.0, 1.0), (9.5, 0.0, 255.0), (200.0, 254.6, 0.0)),
+    ):
+        shown = table.apply(values)
+        assert shown.dtype == np.uint8 and shown.shape == values.shape
+        np.testing.assert_array_equal(shown, np.rint(table.grey(values)))
+
+
 @given(st.floats(-1e6, 1e6), st.floats(0.01, 1e6), st.lists(st.floats(-1e7, 1e7), min_size=2, max_size=9))
 def test_brighter_stays_brighter(low, span, values):
     table = Table((low,) * 3, (low + span,) * 3)

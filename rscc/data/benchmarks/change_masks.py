@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
 from rscc.data.pairs import PairList, PairRecord
+from rscc.data.single_dates import metres, read_index
 from rscc.errors import DatasetLayoutInvalid
 
 
@@ -27,15 +27,12 @@ class ChangeMasks(PairList):
         """
         self.root = Path(root)
         index = self.root / "index.csv"
-        if not index.is_file():
-            raise DatasetLayoutInvalid(f"{self.root}: no index.csv there; give the folder that holds it")
-        with index.open(newline="", encoding="utf-8") as file:
-            rows = [row for row in csv.DictReader(file) if not datasets or row.get("dataset") in datasets]
+        rows = [row for row in read_index(self.root) if not datasets or row.get("dataset") in datasets]
         self.records = []
         for row in rows:
             try:
                 crops = (int(row["width"]) // size) * (int(row["height"]) // size)
-                gsd, name = float(row["gsd_m"]), row["file"]
+                gsd, name = metres(row["gsd_m"]), row["file"]
             except (KeyError, ValueError, TypeError) as error:
                 raise DatasetLayoutInvalid(f"{index}: a row lacks a column or a number ({error})") from error
             self.records.append(

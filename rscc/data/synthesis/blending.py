@@ -55,12 +55,11 @@ def match_colours(image: np.ndarray, model: np.ndarray) -> np.ndarray:
     return np.clip(np.rint((x - mean) * gain + aim), 0, 255).astype(np.uint8)
 
 
-def feather(mask: np.ndarray, solid: int = SOLID, soft: int = SOFT) -> np.ndarray:
-    """Return the opacity of a piece: 1 on the mask and ``solid`` pixels around, 0 after ``soft`` more.
+def feather(mask: np.ndarray) -> np.ndarray:
+    """Return the opacity of a piece: 1 on the mask and ``SOLID`` pixels around, 0 after ``SOFT`` more.
 
     Args:
         mask: (H, W) bool.
-        solid, soft: pixels.
 
     Returns:
         (H, W) float32 in 0..1.
@@ -68,7 +67,7 @@ def feather(mask: np.ndarray, solid: int = SOLID, soft: int = SOFT) -> np.ndarra
     if not mask.any():
         return np.zeros(mask.shape, np.float32)
     away = ndimage.distance_transform_edt(~mask)
-    return np.clip((solid + soft - away) / soft, 0, 1).astype(np.float32)
+    return np.clip((SOLID + SOFT - away) / SOFT, 0, 1).astype(np.float32)
 
 
 def find_ground(image: np.ndarray, built: np.ndarray) -> np.ndarray:

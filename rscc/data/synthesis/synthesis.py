@@ -135,7 +135,7 @@ class Synthesis:
             DatasetLayoutInvalid: the sources lack what a kind needs, or too few places serve.
         """
         options = self.options
-        kinds: list[tuple[str, int, Callable[[np.random.Generator, bool], MadePair | None]]] = [
+        kinds = [
             ("crops", options.crops, self.crop),
             ("unchanged", options.unchanged, self.unchanged),
             ("insertions", options.insertions, self.insertion),
@@ -145,18 +145,14 @@ class Synthesis:
             yield from self._several(name, number, place, make)
 
     def _several(
-        self,
-        name: str,
-        number: int,
-        place: int,
-        make: Callable[[np.random.Generator, bool], MadePair | None],
+        self, name: str, number: int, place: int, make: Callable[[np.random.Generator], MadePair | None]
     ) -> Iterator[MadePair]:
         alike = 0
         for i in range(number):
             for attempt in range(TRIES):
-                rng = np.random.default_rng((self.options.seed, place, i, attempt))
-                pair = make(rng, alike < self.options.alike * number)
-                if pair is not None:
+                pair = make(np.random.default_rng((self.options.seed, place, i, attempt)))
+                enough = alike >= self.options.alike * number
+                if pair is not None and not (enough and pair.kind == "crop_alike"):
                     break
             else:
                 raise DatasetLayoutInvalid(
@@ -166,12 +162,8 @@ class Synthesis:
             alike += pair.kind == "crop_alike"
             yield pair
 
-    def crop(self, rng: np.random.Generator, alike: bool = True) -> MadePair | None:
-        """Cut a square out of a pair with a change mask and say what the mask shows.
-
-        Args:
-            alike: whether a crop without any change may be given.
-        """
+    def crop(self, rng: np.random.Generator) -> MadePair | None:
+        """Cut a square out of a pair with a change mask and say what the mask shows."""
         record = self.sources.draw_pair(rng)
         sample = _turned(_crop(self._read(record), record, rng), int(rng.integers(8)))
         natural = self.sources.natural(record)
@@ -189,8 +181,7 @@ class Synthesis:
         if buildings.count == 0:
             # A corner of a building is neither worth a word nor no change, and what counts as alike was
             # measured on colours as they were taken.
-            unchanged = alike and natural and not sample.mask.any()
-            if not unchanged or difference(sample.before, sample.after) > ALIKE:
+            if not natural or sample.mask.any() or difference(sample.before, sample.after) > ALIKE:
                 return None
             return MadePair(_unchanged(sample), "crop_alike", (record.id,))
         if sum(buildings.areas) < LEAST_CHANGE:
@@ -202,7 +193,7 @@ class Synthesis:
         sample = replace(sample, captions=captions, changed=True)
         return MadePair(sample, "crop_reversed" if removed else "crop", (record.id,))
 
-    def unchanged(self, rng: np.random.Generator, _: bool = True) -> MadePair | None:
+    def unchanged(self, rng: np.random.Generator) -> MadePair | None:
         """Show one date of a place and the same date disturbed."""
         record, gsd = self.sources.draw_scene(rng)
         image = read_rgb(record)
@@ -217,7 +208,7 @@ class Synthesis:
             before, after = after, before
         return MadePair(_unchanged(replace(sample, before=before, after=after)), "unchanged", (record.name,))
 
-    def insertion(self, rng: np.random.Generator, _: bool = True) -> MadePair | None:
+    def insertion(self, rng: np.random.Generator) -> MadePair | None:
         """Put buildings of one or two other places onto the open ground of a place."""
         record, place = self._place(rng)
         assert place.mask is not None
@@ -243,7 +234,7 @@ class Synthesis:
                 drawn = self._donor(rng)
         return self._blended(place.before, image, mask, "insertion", tuple(names), rng)
 
-    def removal(self, rng: np.random.Generator, _: bool = True) -> MadePair | None:
+    def removal(self, rng: np.random.Generator) -> MadePair | None:
         """Cover some buildings of a place with ground from beside them or from before they stood there."""
         record, place, buildings = self._built_place(rng)
         assert place.mask is not None

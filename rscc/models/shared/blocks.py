@@ -56,10 +56,10 @@ class Attention(nn.Module):
         return self.attend(x, *self.project(memory), causal=causal)
 
 
-def feed_forward(width: int, *, factor: int = 4, dropout: float = 0.0) -> nn.Sequential:
-    """Two fully connected layers with a GELU between them."""
+def feed_forward(width: int, *, dropout: float = 0.0) -> nn.Sequential:
+    """Two fully connected layers with a GELU between them, where it is four times as wide."""
     return nn.Sequential(
-        nn.Linear(width, factor * width), nn.GELU(), nn.Dropout(dropout), nn.Linear(factor * width, width)
+        nn.Linear(width, 4 * width), nn.GELU(), nn.Dropout(dropout), nn.Linear(4 * width, width)
     )
 
 

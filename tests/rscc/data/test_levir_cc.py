@@ -11,6 +11,7 @@ from levir_cc_fixture import CHANGED, UNCHANGED, sentences, write_change_masks, 
 from rscc.data.benchmarks.change_masks import ChangeMasks
 from rscc.data.benchmarks.levir_cc import SPLITS, LevirCC
 from rscc.data.pairs import read_pair
+from rscc.data.single_dates import read_single_date
 from rscc.errors import DatasetLayoutInvalid
 
 
@@ -150,10 +151,32 @@ def test_change_masks_are_chosen_by_collection(masks) -> None:
         ("dataset,file,width,height\nfine,a.png,64,64\n", "gsd_m"),
         ("dataset,file,width,height,gsd_m\nfine,a.png,wide,64,0.5\n", "wide"),
         ("dataset,file,width,height,gsd_m\nfine,a.png,64\n", "number"),
+        ("dataset,file,width,height,gsd_m\nfine,a.png,64,64,0\n", "0.0 is no number of metres"),
+        ("dataset,file,width,height,gsd_m\nfine,a.png,64,64,inf\n", "inf is no number of metres"),
+        ("dataset,file,width,height,gsd_m\nfine,a.png,64,64,nan\n", "nan is no number of metres"),
+        (
+            "dataset,file,width,height,gsd_m\nfine,\xe4.png,64,64,1\n",
+            r"index\.csv: cannot be read as a table",
+        ),
+        (f"dataset,file,width,height,gsd_m\nfine,{'a' * 2**18},64,64,1\n", "cannot be read as a table"),
     ],
 )
 def test_a_bad_index_is_refused(tmp_path, text, reason) -> None:
     if text is not None:
-        (tmp_path / "index.csv").write_text(text)
+        (tmp_path / "index.csv").write_text(text, encoding="latin-1")
     with pytest.raises(DatasetLayoutInvalid, match=reason):
         ChangeMasks(tmp_path)
+
+
+@pytest.mark.parametrize("metres", ["0", "-1", "inf", "nan"])
+def test_single_dates_have_metres_per_pixel_too(tmp_path, metres) -> None:
+    (tmp_path / "index.csv").write_text(f"file,class,gsd_m\na.png,road,{metres}\n")
+    with pytest.raises(DatasetLayoutInvalid, match="no number of metres"):
+        read_single_date(tmp_path)
+
+
+def test_an_index_may_begin_with_a_byte_order_mark(tmp_path) -> None:
+    """As spreadsheets write it; the first column then has its name all the same."""
+    text = "dataset,file,width,height,gsd_m\nfine,a.png,64,64,0.5\n"
+    (tmp_path / "index.csv").write_text(text, encoding="utf-8-sig")
+    assert [record.id for record in ChangeMasks(tmp_path, datasets=("fine",)).records] == ["a.png"]

@@ -7,10 +7,12 @@ import pytest
 import torch
 from levir_cc_fixture import write_image
 from pair_samples import sample
+from PIL import Image
 
 from rscc.data.pairs import (
     FLIPS,
     PairRecord,
+    add_captions,
     collate,
     contradicts_itself,
     flip_array,
@@ -19,6 +21,7 @@ from rscc.data.pairs import (
     read_mask,
     read_rgb,
 )
+from rscc.errors import DatasetLayoutInvalid
 from rscc.images import resize
 from rscc.text.vocabulary import Vocabulary
 
@@ -39,6 +42,16 @@ def test_grey_and_transparent_images_are_read_as_rgb(tmp_path) -> None:
     write_image(tmp_path / "rgba.png", np.dstack([grey, grey, grey, 255 - grey]))
     for name in ("grey.png", "rgba.png"):
         np.testing.assert_array_equal(read_rgb(tmp_path / name), np.stack([grey] * 3))
+
+
+@pytest.mark.parametrize("error", [ValueError("odd"), Image.DecompressionBombError("large"), OSError("torn")])
+def test_an_image_that_pillow_refuses_is_named(error, tmp_path, monkeypatch) -> None:
+    def refuse(path):
+        raise error
+
+    monkeypatch.setattr(Image, "open", refuse)
+    with pytest.raises(DatasetLayoutInvalid, match=r"odd\.png: cannot be read as an image"):
+        read_rgb(tmp_path / "odd.png")
 
 
 @pytest.mark.parametrize("flip", FLIPS)
@@ -101,7 +114,8 @@ def test_collate_pads_captions_and_marks_what_is_known() -> None:
     one = sample(("a house on the left",))
     two = replace(sample(("many trees",), seed=1), mask=None, changed=None)
     segments = {"a house on the left": ("a house", ""), "many trees": ("many trees", "")}
-    batch = collate([one, two], vocabulary=vocabulary, chosen=[*segments], segments=segments)
+    batch = collate([one, two])
+    add_captions(batch, [*segments], vocabulary, segments, 40)
     assert batch.before.shape == batch.after.shape == (2, 3, 24, 40)
     assert batch.before.dtype == torch.uint8
     assert batch.mask_known.tolist() == [True, False]
@@ -120,7 +134,8 @@ def test_collate_pads_captions_and_marks_what_is_known() -> None:
 
 def test_long_captions_keep_their_end() -> None:
     vocabulary = Vocabulary.build(["a b c d e f"], min_count=1)
-    batch = collate([sample()], vocabulary=vocabulary, chosen=["a b c d e f"], max_words=5)
+    batch = collate([sample()])
+    add_captions(batch, ["a b c d e f"], vocabulary, None, 5)
     assert batch.tokens.tolist()[0][-1] == vocabulary.eos
     assert batch.tokens.shape == (1, 5)
 

@@ -92,6 +92,15 @@ def test_absent_spice_is_said_and_nothing_is_fetched(monkeypatch) -> None:
     assert SPICE_ABSENT in scores.notes
 
 
+def test_spice_is_not_started_where_java_is_not_wanted(monkeypatch) -> None:
+    spice = pytest.importorskip("pycocoevalcap.spice.spice")
+    monkeypatch.setattr("rscc.evaluation.metrics._SPICE_JARS", ())
+    monkeypatch.setattr(spice, "Spice", lambda: pytest.fail("started Java"))
+    scores = caption_scores(PERFECT, REFERENCES, java=False)
+    assert scores.spice is None
+    assert any(note.startswith("SPICE is not computed") for note in scores.notes)
+
+
 @pytest.mark.slow
 def test_with_java_meteor_and_s_m_are_there_and_no_process_is_left(java_scorer) -> None:
     scores = java_scorer.score(PERFECT, REFERENCES)

@@ -18,7 +18,7 @@ from rscc.text.object_classes import (
     named_objects,
     unnamed_by_references,
 )
-from rscc.text.parsing import words_and_nouns
+from rscc.text.parsing import extract_segments
 
 LEAST = 10
 
@@ -113,7 +113,7 @@ def unlisted(captions: list[str], least: int = LEAST) -> list[str]:
     counts: Counter[str] = Counter()
     times = Counter(captions)
     unique = list(times)
-    for caption, words in zip(unique, words_and_nouns(unique), strict=True):
+    for caption, words in zip(unique, (one.words for one in extract_segments(unique)), strict=True):
         for word, noun in words:
             counts[word] += noun * times[caption]
     return [noun for noun, count in counts.items() if count >= least and not is_listed(noun)]

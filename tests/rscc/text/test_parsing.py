@@ -1,15 +1,14 @@
 import pytest
 
 from rscc.errors import ExtraNotInstalled, WeightsNotFound
+from rscc.text import parsing
 from rscc.text.no_change import NO_CHANGE_SENTENCES
 from rscc.text.parsing import (
     PARSERS,
-    SegmentReader,
     Segments,
     add_template,
     extract_segments,
     load_parser,
-    segment_texts,
 )
 
 spacy = pytest.importorskip("spacy")
@@ -59,11 +58,6 @@ def test_every_no_change_sentence_has_both_kinds_of_segment() -> None:
         assert segments.verbs
 
 
-def test_texts_are_given_by_caption() -> None:
-    texts = segment_texts(["a road is built", "a road is built", "trees disappear"])
-    assert texts == {"a road is built": ("a road", "is built"), "trees disappear": ("trees", "disappear")}
-
-
 class CountingParser:
     """Counts how often a caption is parsed."""
 
@@ -76,23 +70,26 @@ class CountingParser:
         return self.parser.pipe(texts, batch_size=batch_size)
 
 
-def test_a_caption_is_parsed_once_and_batches_equal_single_readings() -> None:
+def test_a_caption_is_parsed_once_and_batches_equal_single_readings(monkeypatch) -> None:
     parser = CountingParser()
-    reader = SegmentReader(parser)
+    monkeypatch.setattr(parsing, "load_parser", lambda: parser)
+    monkeypatch.setattr(parsing, "_READ", {})
     captions = ["a road is built", "trees disappear", "a road is built"]
-    first = reader.read(captions)
+    first = extract_segments(captions)
     assert first[0] == first[2] != first[1]
     assert parser.parsed == ["a road is built", "trees disappear"]
-    assert [SegmentReader(parser.parser).read([caption])[0] for caption in captions] == first
-    reader.read(["trees disappear"])
+    extract_segments(["trees disappear"])
     assert len(parser.parsed) == 2
+    for caption, segments in zip(captions, first, strict=True):
+        parsing._READ.clear()
+        assert extract_segments([caption]) == [segments]
 
 
 def test_a_missing_parser_is_named_with_the_remedy(monkeypatch) -> None:
     with pytest.raises(WeightsNotFound, match=r"no_such_parser.*pip install 'rscc\[train\]'"):
         load_parser(["no_such_parser"])
-    assert SegmentReader().read([]) == [], "no caption needs no parser"
     monkeypatch.setitem(__import__("sys").modules, "spacy", None)
+    assert extract_segments([]) == [], "no caption needs no parser"
     with pytest.raises(ExtraNotInstalled, match="needs spaCy"):
         load_parser()
 

@@ -23,6 +23,7 @@ from rscc.data.benchmarks.levir_cc import LevirCC
 from rscc.data.pairs import PairRecord
 from rscc.errors import ConfigInvalid
 from rscc.models.shared.generation import sentence_log_probabilities
+from rscc.text.parsing import Segments
 from rscc.text.rewards import CiderD, Reward
 from rscc.training.loop import Trainer
 from rscc.training.objectives import (
@@ -252,9 +253,10 @@ def test_the_objective_of_a_config_reads_the_training_pairs_alone(model, tmp_pat
 
 def test_the_nouns_of_a_penalty_come_from_the_parser(monkeypatch, tmp_path) -> None:
     def parsed(captions):
-        return [[(word, word in ("house", "road", "tree")) for word in one.split()] for one in captions]
+        nouns = ("house", "road", "tree")
+        return [Segments((), (), words=tuple((w, w in nouns) for w in one.split())) for one in captions]
 
-    monkeypatch.setattr("rscc.training.objectives.words_and_nouns", parsed)
+    monkeypatch.setattr("rscc.training.objectives.extract_segments", parsed)
     records = LevirCC(write_levir_cc(tmp_path, train=7), "train").records
     plain = self_critical(critical_config(), tiny_model(), records)
     strict = self_critical(critical_config(hallucination=0.5), tiny_model(), records)

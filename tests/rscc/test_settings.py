@@ -1,0 +1,80 @@
+"""Values of settings are checked before anything runs: their items, and what belongs together."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+from saved_models import saved
+
+from rscc.config import MOST_TILE, CardConfig, Config, DataConfig, config_from_dict
+from rscc.errors import ConfigInvalid, ModelFolderInvalid
+from rscc.model_folder import open_model_folder
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "value"),
+    [
+        ("card", "gsd_range", ["a", "b"]),
+        ("card", "gsd_range", [True, 2]),
+        ("card", "gsd_range", [0.2, math.inf]),
+        ("card", "gsd_range", 0.2),
+        ("card", "limits", [1]),
+        ("data", "trust", ["named", None]),
+        ("train", "frozen", [["backbone"]]),
+    ],
+)
+def test_items_of_lists_have_the_type_of_the_field(section, key, value) -> None:
+    with pytest.raises(ConfigInvalid, match=rf"config\.{section}\.{key}"):
+        config_from_dict({section: {key: value}})
+
+
+def test_a_whole_number_stands_for_a_fraction_in_lists_too() -> None:
+    card = config_from_dict({"card": {"gsd_range": [1, 30], "limits": ["none"]}}).card
+    assert card.gsd_range == (1.0, 30.0) and all(type(value) is float for value in card.gsd_range)
+    assert card.limits == ("none",)
+
+
+@pytest.mark.parametrize(
+    ("card", "data", "match"),
+    [
+        (
+            {"search_size": 128},
+            {"size": 256},
+            r"card\.search_size is 128; use 0, or data\.size \(256\) to 8192",
+        ),
+        ({"search_size": MOST_TILE + 16}, {"size": 256}, r"card\.search_size"),
+        ({"search_size": -1}, {"size": 256}, r"card\.search_size"),
+        ({"gsd_range": (0.2, math.inf)}, {}, r"card\.gsd_range"),
+        ({}, {"size": MOST_TILE + 16}, r"data\.size 8208 is above 8192"),
+        ({}, {"gsd": math.inf}, r"data\.gsd"),
+    ],
+)
+def test_what_no_finished_model_may_have_is_refused_before_training(card, data, match) -> None:
+    with pytest.raises(ConfigInvalid, match=match):
+        Config(card=CardConfig(**card), data=DataConfig(**data))
+
+
+def test_a_search_may_be_as_large_as_the_input_or_larger() -> None:
+    for size in (0, 256, 512, MOST_TILE):
+        assert Config(card=CardConfig(search_size=size)).card.search_size == size
+
+
+@pytest.mark.parametrize("key", ["no_change_prefixes", "no_change_runs"])
+@pytest.mark.parametrize("words", [[[1]], ["same"], "same", [["same", None]], {"same": 1}])
+def test_a_model_folder_whose_words_are_none_is_refused(key, words, tmp_path, tiny_registered) -> None:
+    folder = saved(tmp_path / "model").path
+    content = json.loads((folder / "model.json").read_text())
+    (folder / "model.json").write_text(json.dumps({**content, key: words}))
+    with pytest.raises(ModelFolderInvalid, match=key):
+        open_model_folder(folder)
+
+
+def test_limits_of_a_card_are_texts(tmp_path, tiny_registered) -> None:
+    folder = saved(tmp_path / "model").path
+    content = json.loads((folder / "model.json").read_text())
+    content["card"]["limits"] = [1]
+    (folder / "model.json").write_text(json.dumps(content))
+    with pytest.raises(ModelFolderInvalid, match=r"card\.limits"):
+        open_model_folder(folder)

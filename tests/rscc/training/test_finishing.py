@@ -1,0 +1,70 @@
+"""What the end of a training run hands on: its seed, its lines, and words of the start."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from saved_models import saved
+from tiny_facts import tiny_facts
+from tiny_models import tiny_model
+from training_runs import settings, whole_config
+
+from rscc.config import TrainConfig
+from rscc.data.benchmarks.levir_cc import LevirCC
+from rscc.training import finish as finishing
+from rscc.training.facts import fit_facts
+from rscc.training.finish import finish
+from rscc.training.loop import TrainResult
+from rscc.training.roads import fit_roads
+from rscc.training.start import RunPaths
+
+pytestmark = pytest.mark.usefixtures("tiny_registered")
+
+
+def finished(data, paths, *, seed=1, report=lambda line: None):
+    return finish(
+        tiny_model(max_words=12).eval(),
+        TrainResult(1, {"cider": 0.0}, paths.output / "none", 60.0),
+        whole_config(settings(seed=seed)),
+        val=LevirCC(data, "val").records,
+        captions=LevirCC(data, "train").records,
+        name="x",
+        command="x",
+        paths=paths,
+        report=report,
+    )
+
+
+def test_facts_and_roads_are_learnt_with_the_seed_of_the_run_and_say_so(data, tmp_path, monkeypatch) -> None:
+    given, said = [], []
+
+    def facts(*_, seed, report, **__):
+        given.append(seed)
+        report("facts")
+        return tiny_facts()
+
+    def roads(*_, seed, report, **__):
+        given.append(seed)
+        report("roads")
+
+    monkeypatch.setattr(finishing, "fit_facts", facts)
+    monkeypatch.setattr(finishing, "fit_roads", roads)
+    monkeypatch.setattr(finishing, "facts_text", lambda facts: "")
+    paths = RunPaths(data=data, output=tmp_path, roads=tmp_path)
+    finished(data, paths, seed=7, report=said.append)
+    assert given == [7, 7] and said == ["facts", "roads"]
+
+
+def test_the_seed_of_the_heads_is_that_of_a_run_if_nobody_says_one() -> None:
+    for fit in (fit_facts, fit_roads):
+        assert fit.__kwdefaults__["seed"] == TrainConfig().seed
+
+
+def test_runs_of_words_are_those_of_the_start_and_not_of_another_trunk(data, tmp_path) -> None:
+    start = saved(tmp_path / "start", runs=(("same",),)).path
+    trunk = saved(tmp_path / "trunk", runs=(("identical",),)).path
+    both = RunPaths(data=data, output=tmp_path / "both", start=str(start), trunk=str(trunk))
+    assert finished(data, both).no_change_runs == (("same",),)
+    alone = replace(both, output=tmp_path / "alone", start=None)
+    assert finished(data, alone).no_change_runs == (("identical",),)
