@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from clevr_scenes import KINDS, SPLITS, write_clevr_scenes
+from command_here import exit_code
 from safetensors import safe_open
 from tiny_clip import NAME, WIDTH, write_tiny_clip
 
@@ -16,7 +17,6 @@ from rscc.evaluation.papers import paper_tables
 from rscc.model_folder import load_model, open_model_folder
 from rscc.models.shared.attributes import AttributeTokens
 from rscc.models.shared.retrieval import ClipRetriever
-from workflows.cli.app import main
 
 pytest.importorskip("pycocoevalcap")
 
@@ -69,9 +69,7 @@ def config_file(paper: str, folder: Path, options: dict, **train: object) -> Pat
 
 
 def rscc(*words: object, code: int = 0) -> None:
-    with pytest.raises(SystemExit) as stopped:
-        main([str(word) for word in words])
-    assert stopped.value.code == code
+    assert exit_code(*words) == code
 
 
 def test_the_drawn_folder_has_forty_pairs_of_all_kinds(clevr) -> None:

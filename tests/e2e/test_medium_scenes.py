@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from command_here import run_here
 from rfc7946 import load_valid
 
 from rscc.text.no_change import is_no_change
-from workflows.cli.app import main
 
 pytestmark = [pytest.mark.real]
 
@@ -19,9 +19,8 @@ def run(capfd, tmp_path, shared_data):
         scenes = shared_data / "data" / "scenes" / folder
         report = tmp_path / "r.geojson"
         words = ["caption", scenes / before, scenes / after, "-o", report, "-q", "--device", "cpu", *options]
-        with pytest.raises(SystemExit) as ended:
-            main([str(word) for word in words])
-        return ended.value.code, capfd.readouterr().err, report
+        code, _, err = run_here(capfd, *words)
+        return code, err, report
 
     return caption
 

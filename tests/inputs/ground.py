@@ -76,9 +76,10 @@ class Ground:
         share = np.clip((distance - FLAT_M) / (FADED_M - FLAT_M), 0, 1)
         return PLAIN + (smooth - PLAIN) * share
 
-    def change(self, cols: np.ndarray, rows: np.ndarray, to_metres: ToMap) -> np.ndarray:
-        """The share of each pixel (of column and row of its centre) that changed, 0..1."""
-        x, y = to_metres(cols, rows)
+    def change(
+        self, cols: np.ndarray, rows: np.ndarray, x: np.ndarray, y: np.ndarray, to_metres: ToMap
+    ) -> np.ndarray:
+        """The share of each pixel that changed, 0..1; ``cols, rows`` and ``x, y`` (metres) are its centre."""
         share = shapely.contains_xy(self.truth, x, y).astype(float)
         step_x, step_y = to_metres(cols[:1, :1] + 1, rows[:1, :1] + 1)
         pixel = float(np.hypot(step_x - x[:1, :1], step_y - y[:1, :1]).max())

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import shapely
+from command_here import run_here
 from fakes import BrightnessCaptioner
 from ground import BRIGHT, DARK, FULL, Ground
 from pyproj import Transformer
@@ -17,8 +18,6 @@ from rfc7946 import load_valid
 from scenes import Date
 from shapely.geometry import shape
 from shapely.geometry.base import BaseGeometry
-
-from workflows.cli.app import main
 
 HALF_A_PIXEL = 0.5
 
@@ -51,11 +50,8 @@ def run_command(
 ) -> Run:
     """Run ``rscc caption`` in this process; the report goes into ``folder``."""
     target = folder / "report.geojson"
-    words = ["caption", str(before), str(after), "-o", str(target), "--quiet", "--overwrite", *options]
-    with pytest.raises(SystemExit) as ended:
-        main(words, captioner_factory=lambda model, device: captioner())
-    out, err = capfd.readouterr()
-    code = int(ended.value.code or 0)
+    words = ("caption", before, after, "-o", target, "--quiet", "--overwrite", *options)
+    code, out, err = run_here(capfd, *words, captioner_factory=lambda model, device: captioner())
     return Run(code, err.splitlines(), out, load_valid(target) if code == 0 else None)
 
 

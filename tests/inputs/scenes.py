@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import zipfile
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -222,6 +224,22 @@ def _write_tiff(path: Path, date: Date, drawing: Drawing) -> None:
 
 def _drawn(date: Date, drawing: Drawing) -> tuple[np.ndarray, np.ndarray]:
     """Return brightness, and where there are no data."""
+    brightness, x, y = _painted(dataclasses.replace(date, **_NOT_PAINTED), drawing)
+    return brightness * date.light[0] + date.light[1], hidden(date.hide, x, y)
+
+
+# What a date is made of once it is painted; dates that differ in nothing else show the same.
+_NOT_PAINTED: dict[str, Any] = {
+    field.name: field.default
+    for field in dataclasses.fields(Date)
+    if field.name
+    not in ("crs", "gsd", "aspect", "size", "rotation", "shear", "flip", "west", "moved", "bend")
+}
+
+
+@lru_cache(maxsize=32)
+def _painted(date: Date, drawing: Drawing) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Brightness of the ground, and where its pixels lie in metres; not to be written to."""
     ground = drawing.ground
 
     def in_metres(cols: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -232,8 +250,10 @@ def _drawn(date: Date, drawing: Drawing) -> tuple[np.ndarray, np.ndarray]:
     x, y = in_metres(cols, rows)
     brightness = ground.picture(x, y)
     if drawing.after:
-        brightness = brightness + drawing.full * ground.change(cols, rows, in_metres)
-    return brightness * date.light[0] + date.light[1], hidden(date.hide, x, y)
+        brightness = brightness + drawing.full * ground.change(cols, rows, x, y, in_metres)
+    for array in (brightness, x, y):
+        array.setflags(write=False)
+    return brightness, x, y
 
 
 def _band(role: str, brightness: np.ndarray, covered: np.ndarray, date: Date, after: bool) -> np.ndarray:

@@ -104,7 +104,7 @@ def test_the_installed_command_and_a_real_model_caption_the_demo(tmp_path, varia
     for name in ("HOME", "QGIS_CUSTOM_CONFIG_PATH"):
         variables.setenv(name, str(home))
     variables.setenv("PATH", f"{home}/bin:/usr/bin:/bin")
-    scene = make_scene(home)
+    scene = make_scene(home, size=(600, 520))
     report = home / "changes.gpkg"
     code, out, err = process(
         "rscc:caption",

@@ -3,6 +3,7 @@
 import ast
 import json
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -125,6 +126,7 @@ def test_the_rule_itself(package, file, source, expected):
     assert breaches(package, file, source) == expected
 
 
+@cache
 def graph_of(root: Path) -> dict[str, set[str]]:
     """Return file -> files that it imports, anywhere in it, of the three packages; names without ``.py``."""
     files = {

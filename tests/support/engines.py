@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import psutil
+from lasting_records import without_times
 from scene_pairs import make_pair
 
 from workflows import SceneOptions
@@ -51,8 +52,7 @@ def drive(engine: Engine, tasks: list[Task], seconds: float = LONG) -> dict[str,
 def lasting(content: bytes) -> dict:
     """A report but for times."""
     report = json.loads(content)
-    del report["rscc"]["started"], report["rscc"]["seconds"]
-    return report
+    return {**report, "rscc": without_times(report["rscc"])}
 
 
 def gone(pid: int) -> bool:

@@ -43,6 +43,11 @@ class BrightnessCaptioner:
         self.crops: list[tuple[int, ...]] = []
         self.explained: list[tuple[np.ndarray, np.ndarray, bool]] = []
 
+    @property
+    def seen(self) -> int:
+        """How many tiles it was shown."""
+        return sum(shape[0] for shape in self.shapes)
+
     def predict_change(self, before: np.ndarray, after: np.ndarray) -> ChangePrediction:
         assert before.dtype == after.dtype == np.uint8
         assert before.shape == after.shape

@@ -175,6 +175,8 @@ class View:
 
     def paint(self, ground: Ground, figure: Figure) -> np.ndarray:
         """Return (3, height, width) uint8: DARK, and BRIGHT where the figure is."""
+        if figure is nothing:
+            return np.full((3, self.height, self.width), DARK, np.uint8)
         steps = (np.arange(FINE) + 0.5) / FINE
         cols = (np.arange(self.width)[:, None] + steps).ravel()
         rows = (np.arange(self.height)[:, None] + steps).ravel()

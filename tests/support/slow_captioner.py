@@ -33,6 +33,10 @@ class SlowCaptioner(BrightnessCaptioner):
         return super().caption(*arguments, **options)
 
 
+def caption_slowly(seconds: float, words: list[str]) -> None:
+    """Run the command; ``seconds`` are those of a batch."""
+    main(words, captioner_factory=lambda model, device: SlowCaptioner(seconds))
+
+
 if __name__ == "__main__":
-    seconds = float(sys.argv[1])
-    main(sys.argv[2:], captioner_factory=lambda model, device: SlowCaptioner(seconds))
+    caption_slowly(float(sys.argv[1]), sys.argv[2:])

@@ -4,6 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from displaced_images import moved
 from opened_scenes import lonlat, whole
 from rasters import ORIGIN, write_scene
 from scipy import ndimage
@@ -21,8 +22,7 @@ def town(height=420, width=520, seed=0):
 
 
 def displaced(image, cols, rows):
-    moved = ndimage.shift(image.astype(float), (0, rows, cols), order=3, mode="nearest")
-    return moved.clip(0, 255).round().astype(np.uint8)
+    return moved(image.astype(float), cols, rows).clip(0, 255).round().astype(np.uint8)
 
 
 def test_a_shift_is_told_and_with_align_taken_back(tmp_path):

@@ -1,7 +1,9 @@
 import json
+from functools import cache
 
 import numpy as np
 import pytest
+from displaced_images import moved
 from scipy import ndimage
 
 from tiling import Registration
@@ -10,14 +12,14 @@ from tiling.registration import measure
 
 def ground(height=640, width=700, seed=0):
     """Smooth texture (3, height, width) in about 40..215, with detail of a few pixels and larger forms."""
-    rng = np.random.default_rng(seed)
-    noise = rng.normal(size=(3, height, width))
+    return painted(height, width, seed).copy()
+
+
+@cache
+def painted(height, width, seed):
+    noise = np.random.default_rng(seed).normal(size=(3, height, width))
     fine, broad = (ndimage.gaussian_filter(noise, (0, s, s)) for s in (1.5, 12))
     return 128 + 22 * fine / fine.std() + 18 * broad / broad.std()
-
-
-def moved(image, cols, rows):
-    return ndimage.shift(image, (0, rows, cols), order=3, mode="nearest")
 
 
 def measured(before, after, valid=None, gsd=0.5):

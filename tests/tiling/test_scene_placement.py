@@ -124,7 +124,9 @@ def test_degrees_that_are_no_place_on_earth_are_refused(tmp_path, west, north, c
     [(-180.05, 90.05, 0.1, "EPSG:4326"), (359, 50, 1e-5, "EPSG:4326"), (10, 60, 1e-5, "EPSG:4807")],
 )
 def test_degrees_and_grads_at_the_edge_of_the_earth_are_places(tmp_path, west, north, cell, crs):
-    describe(write_scene(tmp_path / "a.tif", IMAGE, crs=crs, transform=north_up(west, north, cell)))
+    info = describe(write_scene(tmp_path / "a.tif", IMAGE, crs=crs, transform=north_up(west, north, cell)))
+    assert info.crs == crs
+    assert info.bounds == pytest.approx((west, north - 40 * cell, west + 60 * cell, north), abs=1e-9)
 
 
 def test_points_in_no_known_system_are_refused(tmp_path):

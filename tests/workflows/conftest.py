@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from command_here import run_here
 from fakes import BrightnessCaptioner
-
-from workflows.cli.app import main
 
 
 @pytest.fixture
@@ -19,13 +18,8 @@ def rscc_command(capfd):
             run.chosen.append((model, device))
             return captioner or BrightnessCaptioner()
 
-        with pytest.raises(SystemExit) as ended:
-            main(
-                [str(argument) for argument in arguments],
-                captioner_factory=factory,
-                card_factory=lambda model: BrightnessCaptioner().card,
-            )
-        return ended.value.code or 0, *capfd.readouterr()
+        cards = {"card_factory": lambda model: BrightnessCaptioner().card}
+        return run_here(capfd, *arguments, captioner_factory=factory, **cards)
 
     return run
 

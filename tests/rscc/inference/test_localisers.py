@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from command_here import exit_code
 from fakes import card
 from levir_cc_fixture import write_levir_cc
 from rfc7946 import load_valid
@@ -32,7 +33,6 @@ from rscc.training import run as runs
 from rscc.training.finish import finish
 from rscc.training.loop import TrainResult
 from workflows import caption_scene
-from workflows.cli.app import main
 
 pytestmark = pytest.mark.usefixtures("tiny_registered")
 
@@ -285,9 +285,7 @@ def test_a_model_of_each_own_means_captions_a_real_scene_through_the_command(
     path = saved(tmp_path / "m", model, prefixes=[["a"]], threshold=0.15, changed_threshold=0.0, **named).path
     scene = shared_data / "data" / "scenes" / "joplin_tornado"
     words = ["caption", scene / "before.tif", scene / "after.tif", "-o", tmp_path / "r.geojson", "-q"]
-    with pytest.raises(SystemExit) as ended:
-        main([*map(str, words), "--model", str(path), "--bbox", "-94.4925,37.0695,-94.4910,37.0706"])
-    assert ended.value.code in (0, None)
+    assert exit_code(*words, "--model", path, "--bbox", "-94.4925,37.0695,-94.4910,37.0706") == 0
     report = load_valid(tmp_path / "r.geojson")
     assert report["rscc"]["model"]["localiser"] == localiser
     assert report["features"]

@@ -1,3 +1,5 @@
+import dataclasses
+import shutil
 from pathlib import Path
 
 import pytest
@@ -6,9 +8,16 @@ from archive_runs import run
 from inline_engine import InlineEngine
 
 
+@pytest.fixture(scope="module")
+def painted(tmp_path_factory) -> MadeArchive:
+    """The table and scenes that each test has a copy of."""
+    return make_archive(tmp_path_factory.mktemp("painted"), 9, each=1, breakages=("missing", "damaged"))
+
+
 @pytest.fixture
-def made(tmp_path) -> MadeArchive:
-    return make_archive(tmp_path, 9, each=1, breakages=("missing", "damaged"))
+def made(painted, tmp_path) -> MadeArchive:
+    folder = shutil.copytree(painted.table.parent, tmp_path, dirs_exist_ok=True)
+    return dataclasses.replace(painted, table=folder / painted.table.name, broken=dict(painted.broken))
 
 
 @pytest.fixture

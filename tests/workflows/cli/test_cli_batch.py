@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from archive_fakes import fake_card
 from archive_pairs import MadeArchive, contents, make_archive, write_table
+from command_here import run_here
 from inline_engine import InlineEngine
 
 from rscc.model_folder import ModelCard
 from workflows.cli import batch as cli_batch
-from workflows.cli.app import main
 from workflows.cli.batch import batch, read_shard
 from workflows.cli.caption import caption
 from workflows.errors import OptionInvalid
@@ -57,11 +57,7 @@ def command(capfd, tmp_path, out) -> Callable[..., tuple[int, str, str]]:
     """Run the command over the table in this process; returns (exit code, stdout, stderr)."""
 
     def run(*options, table="pairs.csv", card=fake_card):
-        words = map(str, ("batch", tmp_path / table, "--out", out, *options))
-        with pytest.raises(SystemExit) as ended:
-            main(list(words), captioner_factory=None, card_factory=card)
-        streams = capfd.readouterr()
-        return ended.value.code or 0, *streams
+        return run_here(capfd, "batch", tmp_path / table, "--out", out, *options, card_factory=card)
 
     return run
 
@@ -129,7 +125,8 @@ def test_the_options_reach_the_pairs(made, out, command, asked):
         (["--scheduler", "tcp://h:1", "--device", "cuda:99"], ("dask", "tcp://h:1", False)),
     ],
 )
-def test_the_engine_is_what_was_asked_for(made, command, asked, options, engine):
+def test_the_engine_is_what_was_asked_for(tmp_path, command, asked, options, engine):
+    make_archive(tmp_path, 1)
     command(*options)
     assert asked == [engine]
 

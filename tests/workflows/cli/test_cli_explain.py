@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 from pathlib import Path
 
 import pytest
+from command_here import exit_code
 from fact_captioner import FactCaptioner
+from fakes import BrightnessCaptioner
 from scene_pairs import make_pair
 
 CHANGES = [(20, 150, 12, 20, 220), (60, 20, 30, 30, 240)]
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A folder with two scenes and their report, which names them as they are called in there."""
+    folder = tmp_path_factory.mktemp("made")
+    make_pair(folder, CHANGES, names=("a_2016.tif", "b_2019.tif"))
+    fakes = {
+        "captioner_factory": lambda model, device: BrightnessCaptioner(),
+        "card_factory": lambda model: BrightnessCaptioner().card,
+    }
+    with contextlib.chdir(folder):
+        assert exit_code("caption", "a_2016.tif", "b_2019.tif", "-o", "r.geojson", "-q", **fakes) == 0
+    return folder
+
+
 @pytest.fixture
-def report(tmp_path, monkeypatch, rscc_command):
-    """The name of a report in the current folder, beside its scenes."""
-    monkeypatch.chdir(tmp_path)
-    make_pair(tmp_path, CHANGES, names=("a_2016.tif", "b_2019.tif"))
-    assert rscc_command("caption", "a_2016.tif", "b_2019.tif", "-o", "r.geojson")[0] == 0
+def report(made, tmp_path, monkeypatch):
+    """The name of the report in the current folder, a copy of that folder."""
+    monkeypatch.chdir(shutil.copytree(made, tmp_path, dirs_exist_ok=True))
     return "r.geojson"
 
 

@@ -9,11 +9,11 @@ import pystac
 import pytest
 from archive_fakes import fake_card, load_fake
 from archive_pairs import contents, make_archive
+from command_here import exit_code
 from inline_engine import InlineEngine
 
 from workflows import SceneOptions
 from workflows.archive.run import run_archive
-from workflows.cli.app import main
 from workflows.engines.tasks import ModelSource
 from workflows.pairs.table import read_pairs
 
@@ -27,9 +27,7 @@ def batch(table, out, **options):
 
 
 def merge(*arguments) -> int:
-    with pytest.raises(SystemExit) as ended:
-        main(["merge", *map(str, arguments)])
-    return ended.value.code or 0
+    return exit_code("merge", *arguments)
 
 
 @pytest.fixture(scope="module")

@@ -10,9 +10,9 @@ import sys
 
 import pytest
 from catalogs import write_scenes
+from command_here import run_here
 from stac_server import stac_serving
 
-from workflows.cli.app import main
 from workflows.pairs.table import read_pairs
 
 
@@ -32,10 +32,7 @@ def pairs_command(capfd):
     """Run ``rscc pairs`` in this process; returns (exit code, stdout, stderr)."""
 
     def run(line):
-        with pytest.raises(SystemExit) as ended:
-            main(["pairs", *shlex.split(line)])
-        out, err = capfd.readouterr()
-        return ended.value.code or 0, out, err
+        return run_here(capfd, "pairs", *shlex.split(line))
 
     return run
 

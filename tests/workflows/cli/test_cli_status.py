@@ -12,9 +12,9 @@ import threading
 import time
 
 import pytest
+from command_here import run_here
 from filelock import FileLock
 
-from workflows.cli.app import main
 from workflows.pairs.rows import PairRow
 from workflows.store.ledger import Ledger
 
@@ -24,10 +24,7 @@ def command(capfd):
     """Run the command in this process; returns (exit code, stdout, stderr)."""
 
     def run(*arguments):
-        with pytest.raises(SystemExit) as ended:
-            main(["status", *map(str, arguments)])
-        out, err = capfd.readouterr()
-        return ended.value.code or 0, out, err
+        return run_here(capfd, "status", *arguments)
 
     return run
 

@@ -7,6 +7,7 @@ import json
 import pytest
 from archive_fakes import load_fake
 from inline_engine import InlineEngine
+from lasting_records import without_times
 from scene_pairs import make_pair
 
 from workflows import caption_scene
@@ -18,7 +19,6 @@ from workflows.errors import RunFailed, WorkflowError
 from workflows.options import SceneOptions
 
 SOURCE = ModelSource("any", "cpu", load_fake)
-TIMES = ("started", "seconds", "memory")
 
 
 def scenes(folder, before="before.tif"):
@@ -28,7 +28,7 @@ def scenes(folder, before="before.tif"):
 
 def plain(content):
     """A report without what tells of its run."""
-    return {**content, "rscc": {name: value for name, value in content["rscc"].items() if name not in TIMES}}
+    return {**content, "rscc": without_times(content["rscc"], "memory")}
 
 
 @pytest.mark.slow

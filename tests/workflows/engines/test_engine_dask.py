@@ -114,7 +114,7 @@ def test_a_model_that_takes_its_workers_down_ends_a_run(cluster, tasks, monkeypa
 def test_a_lost_scheduler_is_said_and_nothing_hangs(cluster, tasks, tmp_path):
     (tmp_path / "runs.log").touch()
     address = cluster.scheduler()
-    cluster.worker()
+    cluster.worker("--no-nanny")
     with pytest.raises(SchedulerLost, match="went away"), DaskEngine(SOURCE, address) as engine:
         engine.submit(tasks("hang")[0])
         until(lambda: runs(tmp_path))
@@ -136,8 +136,8 @@ def test_a_scheduler_that_is_not_there_is_said(monkeypatch):
 @pytest.mark.slow
 def test_only_workers_with_a_gpu_get_tasks_when_asked(cluster, tasks):
     address = cluster.scheduler()
-    cluster.worker("--name", "plain", threads=2)
-    cluster.worker("--name", "gpu", "--resources", "GPU=1", threads=2)
+    cluster.worker("--no-nanny", "--name", "plain", threads=2)
+    cluster.worker("--no-nanny", "--name", "gpu", "--resources", "GPU=1", threads=2)
     with DaskEngine(SOURCE, address, gpu_workers=True) as engine:
         engine._led.wait_for_workers(2, timeout=120)
         found = drive(engine, tasks(*["slow"] * 4))
@@ -151,9 +151,9 @@ def test_another_version_of_rscc_is_refused(cluster, tasks, tmp_path, lacking):
     other = tmp_path / "other_version.py"
     other.write_text("import rscc\nrscc.__version__ = '99'\n")
     if lacking == "worker":
-        cluster.worker(paths=())
+        cluster.worker("--no-nanny", paths=())
     else:
-        cluster.worker(*(["--preload", str(other)] if lacking == "other" else []))
+        cluster.worker("--no-nanny", *(["--preload", str(other)] if lacking == "other" else []))
     with Client(address, set_as_default=False) as client:
         client.wait_for_workers(1, timeout=120)
     with (

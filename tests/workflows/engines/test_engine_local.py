@@ -90,7 +90,7 @@ def test_two_workers_share_the_tasks_and_end_with_the_engine(tasks, tmp_path):
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux tells and limits both")
 def test_a_pair_that_takes_too_much_is_one_failed_pair(tasks):
     """Without the limits the first is done, and the second never ends."""
-    with LocalEngine(SOURCE, 1, limits=Limits(memory=2**30, cpu_seconds=8)) as engine:
+    with LocalEngine(SOURCE, 1, limits=Limits(memory=2**30, cpu_seconds=3)) as engine:
         found = drive(engine, tasks("plain", "bomb", "plain", "spin", "plain"))
     states = {pair.partition("-")[0]: outcome.state for pair, outcome in found.items()}
     assert states == {"plain": "done", "bomb": "failed", "spin": "crashed"}

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import contextlib
 import json
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -24,13 +26,22 @@ from workflows.inspection.evidence import explain_event, shipped_model
 FIRST, SECOND, WIDE = (40, 100, 12, 20, 220), (60, 110, 14, 14, 240), (116, 10, 20, 180, 180)
 
 
-@pytest.fixture
-def report(tmp_path, monkeypatch):
-    """The file of a report on three changes, in the current folder beside its scenes."""
-    monkeypatch.chdir(tmp_path)
-    make_pair(tmp_path, [FIRST, SECOND, WIDE], names=("a_2016.tif", "b_2019.tif"))
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A folder with two scenes and a report on three changes that names them as they are called in there."""
+    folder = tmp_path_factory.mktemp("made")
+    make_pair(folder, [FIRST, SECOND, WIDE], names=("a_2016.tif", "b_2019.tif"))
     pair = type("Named", (), {"before": "a_2016.tif", "after": "b_2019.tif"})
-    return captioned(pair, group_distance=0).write("changes.geojson")
+    with contextlib.chdir(folder):
+        captioned(pair, group_distance=0).write("changes.geojson")
+    return folder
+
+
+@pytest.fixture
+def report(made, tmp_path, monkeypatch):
+    """The file of the report in the current folder, a copy of that folder."""
+    monkeypatch.chdir(shutil.copytree(made, tmp_path, dirs_exist_ok=True))
+    return Path("changes.geojson")
 
 
 def edited(report, change):

@@ -12,6 +12,7 @@ import pytest
 from archive_pairs import make_archive
 from archive_runs import run as run_archive
 from captioned import captioned
+from command_here import run_here
 from fakes import BrightnessCaptioner
 from inline_engine import InlineEngine
 from saved_models import edit, saved
@@ -19,7 +20,6 @@ from scene_pairs import make_pair
 from tiny_facts import plain_rules, tiny_facts, tiny_heads
 
 from rscc.inference.facts import FactModel
-from workflows.cli.app import main
 from workflows.errors import ReportInvalid
 from workflows.inspection.verify import Verifier, read_record
 
@@ -31,12 +31,24 @@ def model(tmp_path_factory):
     return saved(tmp_path_factory.mktemp("models") / "tiny", facts=tiny_facts())
 
 
-@pytest.fixture
-def report(tmp_path, model):
-    pair = make_pair(tmp_path, [(40, 50, 30, 50, 240)])
+@pytest.fixture(scope="module")
+def made(tmp_path_factory, model):
+    """A folder with two scenes and their report."""
+    folder = tmp_path_factory.mktemp("made")
     captioner = BrightnessCaptioner()
     captioner.card = model.card
-    return captioned(pair, captioner).write(tmp_path / "changes.geojson")
+    captioned(make_pair(folder, [(40, 50, 30, 50, 240)]), captioner).write(folder / "changes.geojson")
+    return folder
+
+
+@pytest.fixture
+def report(made, tmp_path):
+    """A copy of the report, which names the scenes that lie beside it."""
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    report = tmp_path / "changes.geojson"
+    edited(report, lambda record: [scene.update(path=str(tmp_path / os.path.basename(scene["path"])))
+                                   for scene in record["inputs"].values()])  # fmt: skip
+    return report
 
 
 def states(report, model, **where):
@@ -192,9 +204,7 @@ def test_an_archive_and_its_layers(tmp_path, model):
 
 def test_the_command_says_a_line_for_each_and_ends_with_its_code(report, model, capfd):
     def command(*words):
-        with pytest.raises(SystemExit) as ended:
-            main(["verify", str(report), "--model", str(model.path), *words])
-        return ended.value.code or 0, *capfd.readouterr()
+        return run_here(capfd, "verify", report, "--model", model.path, *words)
 
     code, out, err = command()
     assert (code, err) == (0, "")

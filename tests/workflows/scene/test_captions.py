@@ -126,5 +126,7 @@ def test_a_captioner_that_knows_no_focus_does_for_the_other_ways(tmp_path):
         def caption(self, before, after, *, beams=3, assume_changed=False, placeless=False):
             return super().caption(before, after, beams=beams, assume_changed=assume_changed)
 
-    for way in ("mask", "others", "zoom", "none"):
-        described(tmp_path, [BRIGHT, DARK], [[BRIGHT], [DARK]], Simple(), focus_captions=way)
+    alone, mixed = ["bright", "dark"], ["bright and dark"] * 2
+    for way, expected in {"mask": alone, "others": alone, "zoom": alone, "none": mixed}.items():
+        texts, _ = described(tmp_path, [BRIGHT, DARK], [[BRIGHT], [DARK]], Simple(), focus_captions=way)
+        assert texts == expected, way

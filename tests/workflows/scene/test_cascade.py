@@ -31,22 +31,18 @@ def pair(tmp_path):
     return make_pair(tmp_path, SPOTS, size=(300, 420))
 
 
-def shown(model):
-    return sum(shape[0] for shape in model.shapes)
-
-
 def test_the_model_is_shown_only_what_the_scout_does_not_rule_out(pair, monkeypatch):
     scout, model = Scout(), BrightnessCaptioner()
     monkeypatch.setattr(cascade, "_load", lambda name, device: scout)
     report = captioned(pair, model, fast=True)
     tiling = report.run["tiling"]
-    assert shown(scout) == tiling["tiles"]
-    assert 0 < shown(model) == tiling["tiles"] - tiling["ruled_out"] < tiling["tiles"] / 2
+    assert scout.seen == tiling["tiles"]
+    assert 0 < model.seen == tiling["tiles"] - tiling["ruled_out"] < tiling["tiles"] / 2
     assert report.run["settings"]["fast"] is True
 
     plain = BrightnessCaptioner()
     whole = captioned(pair, plain)
-    assert (shown(plain), whole.run["tiling"]["ruled_out"]) == (tiling["tiles"], 0)
+    assert (plain.seen, whole.run["tiling"]["ruled_out"]) == (tiling["tiles"], 0)
     assert [change.geometry for change in report.changes] == [change.geometry for change in whole.changes]
     assert len(report.changes) == 1
 
@@ -64,7 +60,7 @@ def test_a_lower_threshold_rules_out_less(pair, monkeypatch):
     monkeypatch.setattr(cascade, "_load", lambda name, device: Scout())
     # The ground itself is a hundredth brighter.
     report = captioned(pair, model, fast=True, threshold=0.005)
-    assert shown(model) == report.run["tiling"]["tiles"]
+    assert model.seen == report.run["tiling"]["tiles"]
 
 
 @pytest.mark.parametrize(

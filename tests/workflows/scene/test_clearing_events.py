@@ -47,7 +47,7 @@ def test_a_clearing_is_a_change_that_says_so(pair):
     assert (clearing.direction, clearing.count, clearing.place) == ("disappeared", 1, "south")
     assert clearing.caption_confident
     assert clearing.change_probability >= CLEARING.least_mean
-    assert captioner.surveyed == sum(shape[0] for shape in captioner.shapes), "no tile is looked at twice"
+    assert captioner.surveyed == captioner.seen, "no tile is looked at twice"
     # It crosses several tiles, and is one outline to within half a position.
     truth = to_wgs84(pair.truth[1], "EPSG:32633")
     shared = shapely.intersection(clearing.geometry, truth).area

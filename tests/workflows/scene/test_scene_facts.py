@@ -53,7 +53,7 @@ def test_a_road_is_stated_where_one_is_found(pair, roads, words):
     two, one = (each for each in captioned(pair, captioner).changes if each.outline_of == "change")
     assert one.caption.startswith(f"{words} in the south-east")
     assert ("road" in one.came) == ("road" in two.came) == (roads == (-5.0, 5.0))
-    assert captioner.surveyed == sum(shape[0] for shape in captioner.shapes)
+    assert captioner.surveyed == captioner.seen
 
 
 def test_roads_are_looked_for_near_a_change_alone(pair):
@@ -84,7 +84,7 @@ def test_without_facts_the_decoder_speaks_and_their_fields_stay_empty(pair):
 def test_words_cost_no_tile_that_the_search_has_not_seen(pair):
     captioner = FactCaptioner()
     report = captioned(pair, captioner)
-    shown = sum(shape[0] for shape in captioner.shapes)
+    shown = captioner.seen
     assert captioner.surveyed == shown == report.run["tiling"]["tiles"]
     assert not captioner.crops, "no crop is described"
 

@@ -6,17 +6,18 @@ import os
 import random
 import re
 import signal
-import subprocess
-import sys
 import time
 import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
+from archive_commands import DEADLINE, commands
 from captioned import captioned
 from fakes import BrightnessCaptioner
+from lasting_records import without_times
 from scene_pairs import make_pair
+from slow_captioner import caption_slowly
 
 from tiling import Band, Window
 from workflows.errors import TileCacheBusy, TileCacheUnusable
@@ -32,15 +33,11 @@ class Stopped(Exception):
 
 
 class Counting(BrightnessCaptioner):
-    """Counts the tiles it was shown, and stops the run after ``most`` of them."""
+    """Stops the run after ``most`` tiles."""
 
     def __init__(self, most=10**9, **values):
         super().__init__(**values)
         self.most = most
-
-    @property
-    def seen(self):
-        return sum(shape[0] for shape in self.shapes)
 
     def predict_change(self, before, after):
         if self.seen + len(before) > self.most:
@@ -60,7 +57,7 @@ def cache(tmp_path):
 
 def lasting(run):
     """Leave out of a run record what two runs may differ in."""
-    return {key: run[key] for key in run.keys() - {"started", "seconds", "resumed_tiles"}}
+    return without_times(run, "resumed_tiles")
 
 
 def files(folder):
@@ -248,33 +245,40 @@ def text_without_times(path: Path) -> str:
 
 @pytest.mark.slow
 def test_killed_again_and_again_it_writes_what_an_undisturbed_run_writes(
-    pair, cache, tmp_path, repository, child_environment
+    pair, cache, tmp_path, tmp_path_factory
 ):
+    with commands(tmp_path_factory.mktemp("log")) as shell:
+        check_reports_of_killed_runs(shell, pair, cache, tmp_path)
+
+
+def check_reports_of_killed_runs(shell, pair, cache, tmp_path):
     chance = random.Random(11)
 
     def start(output, *options, seconds=0.08):
         words = ["caption", str(pair.before), str(pair.after), "-o", str(output), "-q", "--batch-size", "4"]
-        script = str(repository / "tests" / "support" / "slow_captioner.py")
-        arguments = [sys.executable, script, str(seconds), *words, *options]
-        return subprocess.Popen(arguments, env=child_environment)
+        return shell.start(caption_slowly, seconds, [*words, *options])
+
+    def ended(run):
+        run.join(DEADLINE)
+        return run.exitcode
 
     calm = tmp_path / "calm.geojson"
-    assert start(calm, seconds=0).wait(timeout=300) == 0
+    assert ended(start(calm, seconds=0)) == 0
     output = tmp_path / "output.geojson"
     total = json.loads(calm.read_text())["rscc"]["tiling"]["tiles"]
     reached = 0
     for rows in (0, 2, 4, 9):
         run = start(output, "--tile-cache", str(cache))
-        while len(list(cache.rglob("row_*.zip"))) < rows and run.poll() is None:
+        while len(list(cache.rglob("row_*.zip"))) < rows and run.is_alive():
             time.sleep(0.005)
         time.sleep(chance.uniform(0, 0.3))
-        run.send_signal(signal.SIGKILL)
-        assert run.wait(timeout=120) == -signal.SIGKILL, "it ended before it was killed"
+        run.kill()
+        assert ended(run) == -signal.SIGKILL, "it ended before it was killed"
         now = len(list(cache.rglob("row_*.zip")))
         assert now >= max(rows, reached)
         reached = now
         assert not output.exists()
-    assert start(output, "--tile-cache", str(cache)).wait(timeout=300) == 0
+    assert ended(start(output, "--tile-cache", str(cache))) == 0
     assert text_without_times(output) == text_without_times(calm)
     assert 0 < json.loads(output.read_text())["rscc"]["resumed_tiles"] < total
     names = {path.name for path in tmp_path.iterdir()}
