@@ -104,7 +104,8 @@ def test_a_small_archive_survives_lost_machines_poison_and_a_killed_coordinator(
     monkeypatch.setenv("DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES", "1")
     report = str(write_report(tmp_path / "report", 2))
     names = [f"site-00000_{number:02d}" for number in range(40)]
-    plan = StubPlan(report, seconds=0.3, refused=0.1, failed=0.05, poisoned=(names[20],))
+    # Half of it takes longer than the two seconds after which a coordinator notes how far it is.
+    plan = StubPlan(report, seconds=1.0, refused=0.1, failed=0.05, poisoned=(names[20],))
     load = Load(pairs=40, workers=6, machines=3, houses=2, plan=plan, lose_every=10.0, kill_at=0.5)
     measured = simulate(tmp_path, load)
     counts = measured.counts

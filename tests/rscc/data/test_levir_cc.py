@@ -158,7 +158,6 @@ def test_change_masks_are_chosen_by_collection(masks) -> None:
             "dataset,file,width,height,gsd_m\nfine,\xe4.png,64,64,1\n",
             r"index\.csv: cannot be read as a table",
         ),
-        (f"dataset,file,width,height,gsd_m\nfine,{'a' * 2**18},64,64,1\n", "cannot be read as a table"),
     ],
 )
 def test_a_bad_index_is_refused(tmp_path, text, reason) -> None:

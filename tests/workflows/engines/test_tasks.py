@@ -16,7 +16,6 @@ from rscc.errors import ModelNotFound
 from workflows import SceneOptions, WorkflowError, caption_scene
 from workflows.engines import tasks
 from workflows.engines.tasks import ModelSource, Task, error_line, run_task
-from workflows.report.qgis import qgis_style
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +44,6 @@ def test_a_pair_comes_back_as_the_bytes_of_its_files(pair, tmp_path, monkeypatch
     assert target.read_bytes() == report.encoded()
     result = outcome.result
     assert lasting(result.report) == lasting(target.read_bytes())
-    assert result.style == qgis_style() == target.with_suffix(".qml").read_text()
     assert (result.changes, result.area_m2) == (2, pytest.approx(report.area_m2))
     assert result.tiles == report.run["tiling"]["tiles"] > 1
     assert result.warnings == tuple(report.run["warnings"])
