@@ -73,33 +73,6 @@ def starts_processes(file: Path) -> bool:
     return PROCESS_HELPERS.search(file.read_text(encoding="utf-8")) is not None
 
 
-@pytest.fixture(scope="session", autouse=True)
-def command_built_once() -> Iterator[None]:
-    """Build the command once for all runs in this process; typer would for each of them.
-
-    Its arguments are required again before each run: ``explain --report`` lets some of them be left out.
-    """
-    import typer.main
-
-    build = typer.main.get_command
-
-    @cache
-    def built(app: typer.Typer) -> tuple[Any, list[tuple[Any, bool]]]:
-        command: Any = build(app)
-        every = [command, *getattr(command, "commands", {}).values()]
-        return command, [(parameter, parameter.required) for one in every for parameter in one.params]
-
-    def as_built(app: typer.Typer) -> Any:
-        command, parameters = built(app)
-        for parameter, required in parameters:
-            parameter.required = required
-        return command
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(typer.main, "get_command", as_built)
-        yield
-
-
 @pytest.fixture(scope="session")
 def kill_cycles(request: pytest.FixtureRequest) -> int:
     """How many times each kill test kills."""

@@ -65,9 +65,9 @@ def _cleared(answers: np.ndarray, rules: FactRules) -> np.ndarray | None:
 
 
 # All limits were chosen on held-out places.
-ROAD = LoneKind("road", CAME_ROAD, 0.3, 0.3, 384.0, _new_road)
+ROAD = LoneKind("road", CAME_ROAD, least=0.3, least_mean=0.3, least_m2=384.0, positions=_new_road)
 """6 positions of 8 m at least."""
-CLEARING = LoneKind("clearing", GONE_TREES, 0.5, 0.6, 512.0, _cleared)
+CLEARING = LoneKind("clearing", GONE_TREES, least=0.5, least_mean=0.6, least_m2=512.0, positions=_cleared)
 """8 positions of 8 m at least. Woods that stand without leaves, or in snow, seldom have such a mean."""
 KINDS = (ROAD, CLEARING)
 """In this order: where both are, a clearing along a new road is told by the sentence of the road."""

@@ -73,10 +73,9 @@ def finish(
         val_caches: of ``val``.
         report: receives a line per step of what facts are told by.
     """
-    origin, speaker = (
-        None if source is None else open_model_folder(find_model(source))
-        for source in (paths.trunk or paths.start, paths.start or paths.trunk)
-    )
+    sources = [open_model_folder(find_model(one)) for one in (paths.trunk, paths.start) if one is not None]
+    # The trunk may come from elsewhere than the words.
+    origin, speaker = (sources[0], sources[-1]) if sources else (None, None)
     prefixes = no_change_prefixes(captions)
     runs = no_change_runs(captions, () if speaker is None else speaker.no_change_runs)
     rules = model.search_rules(prefixes, runs)

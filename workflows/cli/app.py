@@ -8,7 +8,8 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from workflows.cli.interrupts import INTERRUPTED, MESSAGE, tidy_interrupts
 from workflows.noise import plain_messages
@@ -71,15 +72,9 @@ def main(
     try:
         with tidy_interrupts(), plain_messages():
             # Inside, so that Ctrl-C is tidy even before the command is known.
-            from typer.main import get_command
-
-            from workflows.cli.commands import app
-
             words = None if arguments is None else list(arguments)
             # Not standalone: a wrong command line is an error like others, one line.
-            # As a command, for the app itself would put a hook of its own in the place of ours.
-            command = get_command(app)
-            code = command(args=words, prog_name="rscc", obj=state, standalone_mode=False)
+            code = _command()(args=words, prog_name="rscc", obj=state, standalone_mode=False)
     except KeyboardInterrupt:
         code = INTERRUPTED
     except Exception as error:
@@ -87,6 +82,16 @@ def main(
     if code == INTERRUPTED:  # typer's form of the same
         _say_error(MESSAGE, code, state)
     sys.exit(code or 0)
+
+
+@cache
+def _command() -> Any:
+    """Return the command; the app itself would put a hook of its own in the place of ours."""
+    from typer.main import get_command
+
+    from workflows.cli.commands import app
+
+    return get_command(app)
 
 
 def _explain(error: Exception, state: State) -> int:

@@ -22,6 +22,8 @@ from workflows.cli.options import (
 )
 from workflows.options import ExplainOptions, ServerOptions
 
+_NEEDED = {"before", "after", "output"}
+"""Without a report."""
 # What a change of a report may be explained with.
 _WITH_REPORT = {"before", "after", "report", "number", "model", "device", "quiet", "as_json", "debug"}
 _WITH_REPORT |= {"offline", "allow_host", "progress"}
@@ -29,9 +31,8 @@ _WITH_REPORT |= {"offline", "allow_host", "progress"}
 
 def _needs_no_scenes(context: typer.Context, report: Path | None) -> Path | None:
     """Let the other arguments be left out where a report is given, which names the scenes itself."""
-    if report is not None:
-        for parameter in context.command.params:
-            parameter.required = False
+    for parameter in context.command.params:
+        parameter.required = report is None and parameter.name in _NEEDED
     return report
 
 

@@ -18,7 +18,7 @@ from workflows.options import FRAMES, MOST_METRES, SceneOptions, ServerOptions
 from workflows.report.change import Change, fits
 from workflows.report.geojson import joined, polygons_in
 from workflows.report.report import ChangeReport
-from workflows.scene.opening import FINEST, Scene, named, read_headers
+from workflows.scene.opening import FINEST, Scene, read_headers
 from workflows.scene.pixels import in_pixels
 from workflows.texts import shown
 
@@ -110,7 +110,7 @@ class ReportedRun:
                 ".geojson file that rscc caption or rscc batch wrote, with its own scenes"
             )
         return ScenePair.open(
-            *(named(info, options.band_names) for info in infos),
+            *infos,
             bands=options.bands,
             gsd=gsd,
             bounds=options.bounds,

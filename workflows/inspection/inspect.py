@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tiling import SceneInfo, TilingError, choose_bands, describe
+from tiling import TilingError, choose_bands
 from workflows.dates import scene_date
 from workflows.errors import WorkflowError
 from workflows.inspection.cost import expected_cost, measured_rate, stated_rate
@@ -20,7 +20,7 @@ from workflows.inspection.facts import layer_facts, overlap_facts, scene_facts
 from workflows.inspection.text import inspection_text
 from workflows.options import SceneOptions
 from workflows.report.record import grid_record, model_record, pair_record
-from workflows.scene.opening import check_resolution, named
+from workflows.scene.opening import check_resolution, read_header
 from workflows.scene.run import SceneRun
 
 if TYPE_CHECKING:
@@ -95,10 +95,6 @@ class _Refusals:
             return None
 
 
-def _described(path: str | Path, options: SceneOptions) -> SceneInfo:
-    return named(describe(path, options.access), options.band_names)
-
-
 def inspect_pair(
     before: str | Path,
     after: str | Path,
@@ -119,7 +115,7 @@ def inspect_pair(
     """
     options = options or SceneOptions()
     refusals = _Refusals()
-    described = [refusals.try_to(partial(_described, path, options)) for path in (before, after)]
+    described = [refusals.try_to(partial(read_header, path, options)) for path in (before, after)]
     infos = tuple(info for info in described if info is not None)
     if len(infos) == 2:
         refusals.try_to(partial(check_resolution, infos, card, force=options.force))

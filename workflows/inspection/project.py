@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tiling import SceneInfo, is_address, locate, on_map, transformer
+from tiling import SceneInfo, describe, is_address, locate, on_map, transformer
 from workflows.errors import FormatUnsupported, OptionInvalid
 from workflows.files import check_free, write_together
 from workflows.inspection.event import ReportedRun, read_report
@@ -15,7 +15,6 @@ from workflows.options import ServerOptions
 from workflows.report.formats import grid_crs
 from workflows.report.qgis_project import MOST_BOOKMARKS, SUFFIXES, RasterLayer, limits_of, project_content
 from workflows.report.record import text_in
-from workflows.scene.opening import read_headers
 from workflows.texts import shown
 
 
@@ -68,7 +67,7 @@ def write_project(
                 f"{shown(report)}: it names a scene on a server, {shown(name)}, which QGIS would ask "
                 "whenever it opens the project; if you want that, give BEFORE and AFTER"
             )
-    infos = read_headers(*named, servers)
+    infos = [describe(name, servers.access) for name in named]
     crs = grid_crs(read.changes, read.run)
     layers = [_layer(info, role, read.run) for info, role in zip(infos, ("before", "after"), strict=True)]
     layers.reverse()

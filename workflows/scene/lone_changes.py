@@ -72,7 +72,8 @@ def _apart(events: Sequence[Event], others: Sequence[Event], reach: float) -> li
 
     def share(outline: MultiPolygon) -> float:
         near = outlines[tree.query(outline, predicate="dwithin", distance=reach)]
-        return float(outline.intersection(shapely.union_all(shapely.buffer(near, reach))).area / outline.area)
+        around = shapely.union_all([one.buffer(reach) for one in near])
+        return float(outline.intersection(around).area / outline.area)
 
     return [event for event in events if share(event.outline) < TOLD_BY_OTHERS]
 

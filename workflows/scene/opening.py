@@ -13,7 +13,7 @@ import numpy as np
 from tiling import Frame, SceneInfo, ScenePair, TileGrid, Window, describe, plan_frame
 from workflows.dates import SceneDate, scene_date
 from workflows.errors import OptionInvalid, TooCoarse
-from workflows.options import SceneOptions, ServerOptions
+from workflows.options import SceneOptions
 
 if TYPE_CHECKING:
     from rscc.model_folder import ModelCard
@@ -34,17 +34,29 @@ def scene_dates(infos: Infos, options: SceneOptions) -> Dates:
     )
 
 
-def read_headers(before: Scene, after: Scene, options: ServerOptions) -> Infos:
-    """Return what the headers of two scenes say; one that was read is not read again.
+def read_headers(before: Scene, after: Scene, options: SceneOptions) -> Infos:
+    """Return :func:`read_header` of two scenes."""
+    return read_header(before, options), read_header(after, options)
+
+
+def read_header(scene: Scene, options: SceneOptions) -> SceneInfo:
+    """Return what the header of a scene says; one that was read is not read again.
+
+    Its first bands have the names that were asked for.
 
     Raises:
-        TilingError: a scene cannot be read, or its server may not be asked; the message names the file.
+        TilingError: it cannot be read, or its server may not be asked; the message names the file.
+        OptionInvalid: it has fewer bands than there are names.
     """
-    first, second = (
-        scene if isinstance(scene, SceneInfo) else describe(scene, options.access)
-        for scene in (before, after)
-    )
-    return first, second
+    info = scene if isinstance(scene, SceneInfo) else describe(scene, options.access)
+    names = options.band_names
+    if names is None:
+        return info
+    if len(names) > info.count:
+        raise OptionInvalid(
+            f"{info.path}: it has {info.count} bands, and band-names has {len(names)} names; give as many"
+        )
+    return replace(info, descriptions=(*names, *info.descriptions[len(names) :]))
 
 
 def plan_pair(infos: Infos, card: ModelCard, options: SceneOptions) -> Frame:
@@ -67,7 +79,7 @@ def open_pair(infos: Infos, card: ModelCard, options: SceneOptions) -> ScenePair
     """
     check_resolution(infos, card, force=options.force)
     return ScenePair.open(
-        *(named(info, options.band_names) for info in infos),
+        *infos,
         bands=options.bands,
         gsd=working_gsd(infos[0], card, options.gsd),
         bounds=options.bounds,
@@ -76,21 +88,6 @@ def open_pair(infos: Infos, card: ModelCard, options: SceneOptions) -> ScenePair
         align=options.align,
         frame=options.frame,
     )
-
-
-def named(info: SceneInfo, names: Sequence[str] | None) -> SceneInfo:
-    """Return what is known of a scene with the names for its first bands that were asked for.
-
-    Raises:
-        OptionInvalid: it has fewer bands.
-    """
-    if names is None:
-        return info
-    if len(names) > info.count:
-        raise OptionInvalid(
-            f"{info.path}: it has {info.count} bands, and band-names has {len(names)} names; give as many"
-        )
-    return replace(info, descriptions=(*names, *info.descriptions[len(names) :]))
 
 
 def tile_grid(
