@@ -28,6 +28,7 @@ _DATE = {"pattern": r"^\d{4}(-\d{2}(-\d{2})?)?$"}
 _LIMITS: dict[str, dict[str, Any]] = {
     "id": {"minimum": 1},
     "count": {"minimum": 1},
+    "count_sure": {"minimum": 0},
     "outline_of": {"enum": ["change", "road", "clearing"]},
     "alternatives": {"maxItems": 4},
     **dict.fromkeys(("score", "change_probability"), _SHARE),

@@ -24,6 +24,7 @@ class ChangeFacts:
         before: what covered the ground before, class to probability.
         beside: what stands there on both dates and says where the change is, class to probability.
         count: number of buildings that came or are gone; None when none did, or they were not counted.
+        sure: how many of these are sure, 0..count; None where it was not asked.
         place: where it is, words of the picture (``top``, ``left``, ``middle``, ...) or of the map
             (``north``, ``east``, ...); empty when it is all over, or in no part of it.
         large: whether the median outline is larger than houses are.
@@ -38,6 +39,7 @@ class ChangeFacts:
     before: Mapping[str, float] = field(default_factory=dict)
     beside: Mapping[str, float] = field(default_factory=dict)
     count: int | None = None
+    sure: int | None = None
     place: tuple[str, ...] = ()
     large: bool = False
     area_m2: float | None = None

@@ -69,13 +69,21 @@ MOST = 5
 _ROUNDS = 3
 
 
-def number_words(count: int) -> str:
-    """Return a number as an analyst writes it: words to nine, then two digits that count: ``about 110``."""
-    if count < len(_WORDS):
+def number_words(count: int, sure: int | None = None) -> str:
+    """Return a number as an analyst writes it: in words to nine, then rounded, ``about 45``, ``about 110``.
+
+    ``sure`` is how many of them are sure: where these are fewer, up to nine are ``six or seven``, ``five to
+    seven`` or, where they are less than half, ``up to seven``.
+    """
+    if count >= len(_WORDS):
+        step = 5 if count < 100 else 10 ** (len(str(count)) - 2)
+        return f"about {round(count / step) * step}"
+    least = count if sure is None else max(1, sure)
+    if least >= count:
         return _WORDS[count]
-    size = 10 ** max(0, len(str(count)) - 2)
-    rounded = round(count / size) * size
-    return str(count) if rounded == count and size == 1 else f"about {rounded}"
+    if 2 * least < count:
+        return f"up to {_WORDS[count]}"
+    return f"{_WORDS[least]} {'or' if least == count - 1 else 'to'} {_WORDS[count]}"
 
 
 def map_name(name: str) -> str:
@@ -127,7 +135,7 @@ def grammar_words() -> frozenset[str]:
     words: set[str] = set()
     for came, gone, count in product(some, some, (1, 2, 5, 12)):
         for before, beside, place in zip(cycle(covers), cycle(things), places, strict=False):
-            facts = ChangeFacts(came, gone, before, beside, count, tuple(filter(None, place)))
+            facts = ChangeFacts(came, gone, before, beside, count, place=tuple(filter(None, place)))
             if facts.direction is not None:
                 options = (option for slots in _shapes(facts) for slot in slots for option in slot)
                 words.update(word for option in options for word in option.split())
@@ -324,7 +332,7 @@ def _map_thing(facts: ChangeFacts, name: str, gone: bool) -> str:
         count = _count(facts, gone=gone)
         if count is None:
             return f"{again}{noun}s"
-        return f"a {noun}" if count == 1 else f"{number_words(count)} {noun}s"
+        return f"a {noun}" if count == 1 else f"{number_words(count, facts.sure)} {noun}s"
     if name in _MASSES:
         return again + map_name(name)
     return f"a {again}{_NOUNS.get(name, name)}"

@@ -52,6 +52,9 @@ _NOT_OF_THE_PICTURE = re.compile(
     r"\b(?:left|right|upper|lower|top|bottom)(?: \w+)? of the (?:road|street|house|building|forest|wood)s?|"
     r"\b(?:middle|cent(?:er|re)) of the (?:road|forest|wood)s?"
 )
+# "five or six", "five to seven", "up to seven": the larger number counts.
+_SMALL = "one|two|three|four|five|six|seven|eight|nine"
+_FROM = re.compile(rf"\b(?:{_SMALL}|up) (?:or|to) (?=(?:{_SMALL})\b)")
 _SEGMENTS = re.compile(r" and (?=\w)| with | as well as |, ")
 
 
@@ -77,7 +80,7 @@ def read_statement(caption: str) -> Statement:
     """Return what a caption in lower case states."""
     came: list[str] = []
     gone: list[str] = []
-    for clause in read_clauses(caption):
+    for clause in read_clauses(_FROM.sub("", caption)):
         new, old = _new_and_old(clause)
         came += [one for phrase in new for one in _things(phrase)]
         gone += [one for phrase in old for one in _things(phrase)]

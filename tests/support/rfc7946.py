@@ -18,6 +18,7 @@ FIELDS = {
     **dict.fromkeys(("date_before", "date_after"), (str, type(None))),
     **dict.fromkeys(("caption", "before", "after", "model", "model_version", "outline_of"), str),
     "count": int,
+    "count_sure": (int, type(None)),
     **dict.fromkeys(("direction", "place", "arrangement"), (str, type(None))),
     **dict.fromkeys(("came", "gone", "before_cover"), list),
     **dict.fromkeys(("largest_m2", "median_m2", "changed_m2"), (float, type(None))),

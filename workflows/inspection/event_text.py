@@ -38,7 +38,9 @@ def _facts(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "direction", facts["direction"] or _UNKNOWN
     for title, name in (("came", "came"), ("is gone", "gone"), ("ground before", "before_cover")):
         yield title, ", ".join(facts[name]) or "nothing that is sure"
-    yield "objects", f"{facts['count']:,}"
+    sure = facts["count_sure"]
+    doubt = "" if sure in (None, facts["count"]) else f", {sure:,} of them sure"
+    yield "objects", f"{facts['count']:,}{doubt}"
     yield "area", _metres(facts["area_m2"])
     for title in ("largest", "median"):
         size = facts[f"{title}_m2"]

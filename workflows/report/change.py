@@ -12,7 +12,7 @@ from shapely.geometry import MultiPolygon, Polygon
 
 from workflows.report.geojson import geometry_member, rounded
 
-SCHEMA_VERSION = "1.1"
+SCHEMA_VERSION = "1.2"
 """Of the attributes and of the run record, as ``docs/report.schema.json`` has them.
 
 The first number rises when one goes away or means something else, the second when one is new.
@@ -48,6 +48,8 @@ class Change:
         outline_of: ``road`` or ``clearing`` where the outlines are of one away from other changes, else
             ``change``.
         count: number of objects: outlines, of which those of buildings that touch are parted.
+        count_sure: how many of these objects are sure, whose outlines have a high probability; None where the
+            caption counts no buildings.
         direction: ``appeared``, ``disappeared`` or ``replaced``.
         came, gone: object classes that appeared and that are gone.
         before_cover: what covered the ground before.
@@ -78,6 +80,7 @@ class Change:
     model_version: str
     outline_of: str = "change"
     count: int = 1
+    count_sure: int | None = None
     direction: str | None = None
     came: tuple[str, ...] = ()
     gone: tuple[str, ...] = ()

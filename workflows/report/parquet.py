@@ -25,7 +25,7 @@ _CORNERS = ("xmin", "ymin", "xmax", "ymax")
 _BBOX = pa.struct([(corner, pa.float64()) for corner in _CORNERS])
 _LISTS = ("alternatives", "came", "gone", "before_cover")
 _KINDS = {
-    **dict.fromkeys(("id", "count"), pa.int64()),
+    **dict.fromkeys(("id", "count", "count_sure"), pa.int64()),
     **dict.fromkeys(_LISTS, pa.list_(pa.string())),
     **dict.fromkeys(
         ("score", "change_probability", "area_m2", "largest_m2", "median_m2", "changed_m2"), pa.float64()

@@ -41,6 +41,10 @@ REGULAR_TOLERANCE = 2.0
 PARTED_GSD = 2.0
 # Pixels of the box around an outline up to which it is looked at for objects; a larger one counts as one.
 LARGEST_PARTED = 4096**2
+SURE, PART = 0.86, 0.5
+"""Mean probability of change of an outline, and share of the area of the largest object in it, from which its
+objects are sure. On validation scenes 272 of 273 outlines without others hold the number that is counted, of
+the rest 9 of 29."""
 # A change that leaves the pixels looked at is followed so many times, each time twice as far.
 MOST_STEPS = 4
 
@@ -115,6 +119,12 @@ class Event:
     def count(self) -> int:
         """How many objects it has."""
         return len(self.objects_m2)
+
+    @property
+    def sure(self) -> int:
+        """How many of its objects are sure, see :data:`SURE` and :data:`PART`."""
+        sure = (place.objects_m2 for place in self.places if place.region.mean_probability >= SURE)
+        return sum(area >= PART * max(areas) for areas in sure for area in areas)
 
     @property
     def largest_m2(self) -> float:

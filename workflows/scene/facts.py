@@ -66,6 +66,7 @@ def describe_by_facts(
         facts = replace(
             rules.facts(logits, known=event.kind == "change", absent=absent),
             count=event.count if event.kind == "change" else None,
+            sure=event.sure if event.kind == "change" else None,
             place=tuple(place.split("-")) if place else (),
             large=event.median_m2 >= LARGE_BUILDING,
         )

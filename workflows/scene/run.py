@@ -197,6 +197,7 @@ def _stated(caption: Caption) -> dict[str, Any]:
     return {
         "direction": facts.direction,
         **{field: tuple(map(map_name, names)) for field, names in named.items()},
+        "count_sure": facts.sure,
         "changed_m2": facts.area_m2,
         "caption_confident": getattr(caption, "confident", True),
     }

@@ -76,7 +76,7 @@ def test_too_little_for_words_is_said_and_flagged() -> None:
 def test_a_change_on_a_map_is_certain() -> None:
     facts = ChangeFacts(came={"building": 0.9}, count=12, place=("north",))
     caption = map_caption(facts)
-    assert caption.text == "12 houses are built in the north" and caption.score == pytest.approx(0.9)
+    assert caption.text == "about 10 houses are built in the north" and caption.score == pytest.approx(0.9)
     assert caption.confident and caption.facts == facts and caption.alternatives
     doubtful = map_caption(ChangeFacts(beside={"road": 0.9}))
     assert (doubtful.text, doubtful.score, doubtful.confident) == ("something changed", 0.0, False)

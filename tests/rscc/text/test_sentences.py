@@ -30,9 +30,12 @@ PICTURE = [
 # A grammar of all that may be said, apart from the one that is tested.
 ONE = r"a (?:former )?(?:house|building|road|parking lot|pond|swimming pool)"
 MASS = r"(?:former )?(?:grass|bare ground|open ground|farmland)"
-DIGITS = r"[1-9]\d|about [1-9]\d+0"
+DIGITS = r"about [1-9]\d*[05]"
+WORDS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+RANGE = rf"(?:{'|'.join(WORDS[:-1])}|up) (?:or|to) (?:{'|'.join(WORDS[1:])})"
 SEVERAL = (
-    rf"(?:two|three|four|five|six|seven|eight|nine|some|several|many|{DIGITS}) (?:houses|buildings|villas)"
+    rf"(?:{RANGE}|two|three|four|five|six|seven|eight|nine|some|several|many|{DIGITS}) "
+    r"(?:houses|buildings|villas)"
 )
 BARE = r"(?:former )?(?:houses|buildings|trees)|roads|parking lots|ponds|swimming pools|(?:the|some) trees"
 COUNTABLE = "house|buildings|road|parking lot|pond|swimming pool"
@@ -90,14 +93,17 @@ def classes(names, most: int = 3):
 def facts(places=PICTURE):
     """Any facts: a number where buildings came or are gone, if it is known."""
     return st.builds(
-        lambda count, **fields: ChangeFacts(
-            count=count if "building" in {**fields["came"], **fields["gone"]} else None, **fields
+        lambda count, missing, **fields: ChangeFacts(
+            count=count if "building" in {**fields["came"], **fields["gone"]} else None,
+            sure=None if missing is None or count is None else max(0, count - missing),
+            **fields,
         ),
         came=classes(CHANGING),
         gone=classes(CHANGING),
         before=classes(COVERS),
         beside=classes(STANDING),
         count=st.none() | st.integers(1, 15) | st.integers(1, 2500),
+        missing=st.none() | st.integers(0, 9),
         place=st.sampled_from(places),
         large=st.booleans(),
     )
@@ -119,9 +125,15 @@ def check_truth(sentence: str, known: ChangeFacts) -> None:
     assert read.places <= {*known.place, *corner}, sentence
     for compass in re.findall(r"in the ((?:north|south|east|west)\S*)", sentence):
         assert tuple(compass.split("-")) == known.place, sentence
-    for number, about in re.findall(r"((about )?\d+) ", sentence):
-        value = int(number.removeprefix("about "))
-        assert abs(value - known.count) <= (0.05 * known.count if about else 0), sentence
+    for number in re.findall(r"about (\d+) ", sentence):
+        assert abs(int(number) - known.count) <= max(2, 0.05 * known.count), sentence
+    for least, joint, most in re.findall(rf"\b({'|'.join(WORDS)}|up) (or|to) ({'|'.join(WORDS)}) ", sentence):
+        assert 1 + WORDS.index(most) == known.count > known.sure, sentence
+        if least == "up":
+            assert known.count > 2 * max(1, known.sure), sentence
+        else:
+            assert 1 + WORDS.index(least) == max(1, known.sure), sentence
+            assert (joint == "or") == (known.count - known.sure == 1 or known.count == 2), sentence
     unmoved = re.sub(rf"(?:in place of|to replace|replaces?|replaced by) {TAKEN}", "", sentence)
     for names, held in ((BESIDE, known.beside), (ON, {**known.before, **known.beside})):
         for name, phrases in names.items():
@@ -195,8 +207,10 @@ def test_all_small_sets_of_facts_are_told_apart_and_read_back() -> None:
             replace(told([], 3, ("north", "east"), gone=["building"]), large=True),
             "three buildings are removed in the north-east",
         ),
-        (told(["building"], 12, gone=["trees"]), "12 houses are built in place of trees"),
+        (told(["building"], 12, gone=["trees"]), "about 10 houses are built in place of trees"),
         (told(["building"], 2, gone=["building"]), "two houses are built in place of former buildings"),
+        (replace(told(["building"], 6), sure=5), "five or six houses are built"),
+        (replace(told([], 4, gone=["building"]), sure=0), "up to four houses are removed"),
         (told(["building", "trees"], 1), "a house and trees appear"),
         (told(["trees"], gone=["road"]), "a road is removed and trees appear"),
         (told(["water"], before=["grass", "trees"]), "a pond appears where there was grass and trees"),
@@ -236,9 +250,22 @@ def test_a_picture_is_not_told_by_the_compass() -> None:
         assert "north" not in sentence and not read_statement(sentence).places
 
 
-def test_numbers_are_exact_to_two_digits_then_rounded() -> None:
-    counts = (1, 2, 9, 10, 12, 99, 100, 104, 113, 996, 1234)
+def test_numbers_are_exact_to_nine_then_rounded() -> None:
+    counts = (1, 2, 9, 10, 12, 13, 47, 97, 98, 100, 104, 113, 996, 1234)
     assert [number_words(count) for count in counts] == [
-        *("one", "two", "nine", "10", "12", "99"),
+        *("one", "two", "nine", "about 10", "about 10", "about 15", "about 45", "about 95", "about 100"),
         *("about 100", "about 100", "about 110", "about 1000", "about 1200"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("count", "sure", "words"),
+    [
+        (1, 0, "one"), (2, 0, "one or two"), (2, 1, "one or two"), (2, 2, "two"), (9, 8, "eight or nine"),
+        (9, 7, "seven to nine"), (9, 4, "up to nine"), (9, 0, "up to nine"), (12, 3, "about 10"),
+    ],
+)  # fmt: skip
+def test_where_some_are_not_sure_a_small_number_is_a_range(count, sure, words) -> None:
+    assert number_words(count, sure) == words
+    for sentence in (f"{words} houses are built", f"trees are replaced by {words} houses and a road"):
+        assert count == 1 or read_statement(sentence).number == number_class(count)

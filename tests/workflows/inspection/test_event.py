@@ -73,6 +73,7 @@ def test_a_change_is_read_as_it_was_written(report):
 def test_a_report_from_before_facts_is_read(report):
     old = (
         "count",
+        "count_sure",
         "direction",
         "came",
         "gone",

@@ -21,7 +21,8 @@ from workflows.errors import FormatUnsupported, OutputNotWritable
 from workflows.report.qgis import qgis_style
 
 LISTS = ("alternatives", "came", "gone", "before_cover")
-KNOWN = {"count": 2, "came": ("building", "road"), "largest_m2": 250.13, "place": "north", "area_m2": 99.5}
+COUNTS = {"count": 2, "count_sure": 1}
+KNOWN = {**COUNTS, "came": ("building", "road"), "largest_m2": 250.13, "place": "north", "area_m2": 99.5}
 # Two metres of longitude are an error that the eye sees; a centimetre is what seven decimals keep.
 CLOSE_M = 0.02
 

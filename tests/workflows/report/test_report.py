@@ -30,7 +30,7 @@ def test_a_report_is_written_with_its_style(tmp_path):
 
 def test_what_is_known_of_an_event_is_written_flat(tmp_path):
     known = {
-        "count": 12, "direction": "appeared", "came": ("building", "road"),
+        "count": 12, "count_sure": 9, "direction": "appeared", "came": ("building", "road"),
         "gone": ("tree",), "before_cover": ("bare ground",), "largest_m2": 250.126, "median_m2": 99.994,
         "changed_m2": 70.006,
         "place": "north-east", "arrangement": "in rows", "caption_confident": False,

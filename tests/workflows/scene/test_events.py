@@ -138,6 +138,19 @@ def test_an_event_knows_the_sizes_of_its_outlines():
     assert (event.count, event.largest_m2, event.median_m2) == (3, 9, 2)
 
 
+def test_objects_are_sure_by_the_probability_of_their_outline_and_their_share_of_it():
+    square = box(0, 0, 1, 1)
+
+    def place(probability, *areas):
+        made = Place(ChangeRegion(square, square, probability, 1), square, sum(areas))
+        made.__dict__["objects_m2"] = areas
+        return made
+
+    event = Event((place(0.86, 100, 50, 49), place(0.8599, 300), place(1.0, 20)))
+    assert (event.count, event.sure) == (5, 3)
+    assert Event((place(0.5, 100),)).sure == 0
+
+
 def test_houses_that_touch_are_counted_alone_and_share_the_area_of_their_outline(tmp_path):
     touching = [(30, 30, 24, 20, 240), (40, 50, 4, 6, 240), (30, 56, 24, 20, 240)]
     [change] = captioned(make_pair(tmp_path, touching), simplify=0).changes

@@ -39,6 +39,14 @@ def test_a_sentence_counts_the_outlines_and_names_the_part_of_the_map(pair):
     assert set(two.came) == {"building", "road"} and two.caption_confident
 
 
+def test_a_number_that_is_not_sure_is_a_range(tmp_path):
+    faint = [*PLACES[:1], (50, 20, 20, 24, 185), *PLACES[2:]]
+    two, one = captioned(make_pair(tmp_path, faint, size=(300, 420))).changes
+    assert (two.count, two.count_sure, one.count, one.count_sure) == (2, 1, 1, 1)
+    assert two.caption.startswith("one or two houses and a road are built")
+    assert all("one or two houses" in sentence for sentence in two.alternatives)
+
+
 @pytest.mark.parametrize(
     ("roads", "words"),
     [

@@ -29,12 +29,16 @@ function step(by) {
   select(listed[at < 0 ? (by > 0 ? 0 : listed.length - 1) : (at + by + listed.length) % listed.length]);
 }
 
+function sureWords({ count, count_sure: sure }) {
+  return sure === null || sure === undefined || sure === count ? "" : ` (${sure} of them sure)`;
+}
+
 function showCard(change) {
   $("h2", card).textContent = `Change ${change.id}`;
   $(".sign", card).replaceWith(signOf(change));
   $(".caption", card).textContent = change.caption_confident ? change.caption : `${change.caption} (not sure)`;
   const size = change.count > 1 && change.median_m2
-    ? `${areaWords(change.area_m2)} in ${counted(change.count, "object")}, median ${areaWords(change.median_m2)}`
+    ? `${areaWords(change.area_m2)} in ${counted(change.count, "object")}${sureWords(change)}, median ${areaWords(change.median_m2)}`
     : areaWords(change.area_m2);
   $("dl", card).replaceChildren(
     ...term("Came", change.came.join(", ")),
