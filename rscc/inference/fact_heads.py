@@ -46,6 +46,8 @@ SURE_ON_MAPS = 0.7
 
 Chosen by reading the sentences of the validation scenes.
 """
+COVERED = 0.25
+"""Share of the ground under a change on a map from which it is stated what covered it, chosen like that."""
 LEAST_KNOWN = 0.05
 """Probability that a building came or is gone, from which a change that is there for certain is either."""
 
@@ -165,13 +167,38 @@ class FactRules:
         answers = dict(zip(ANSWERS, self.calibrated(logits).tolist(), strict=True))
         return answers | _either(answers) if known else answers
 
-    def facts(self, logits: np.ndarray, *, known: bool = False, absent: Collection[str] = ()) -> ChangeFacts:
+    def covers(self, logits: np.ndarray, weights: np.ndarray) -> dict[str, float]:
+        """Return the share, 0..1, of some ground that each of :data:`COVERS` had before.
+
+        Of trees those that are gone count: others still stand there.
+
+        Args:
+            logits: (len(ANSWERS), n), of positions.
+            weights: (n,), how much of each is asked about.
+        """
+        answers = {name: "gone trees" if name == "trees" else f"around {name}" for name in COVERS}
+        numbers = {name: ANSWERS.index(answer) for name, answer in answers.items()}
+        return {
+            name: float(np.average(self.probability(number, logits[number]), weights=weights))
+            for name, number in numbers.items()
+        }
+
+    def facts(
+        self,
+        logits: np.ndarray,
+        *,
+        known: bool = False,
+        absent: Collection[str] = (),
+        covers: Mapping[str, float] | None = None,
+    ) -> ChangeFacts:
         """Return what is sure of a change; counts and places are the caller's to add.
 
         Args:
             logits: (len(ANSWERS),), of the region.
             known: something changed for certain, as in an outline of the change head.
             absent: answers that are not so, whatever their probability.
+            covers: see :meth:`covers`, of the ground that changed itself. Trees of the region that it was not
+                covered by stand beside it. None takes all that is around for what covered the ground.
         """
         values = self.probabilities(logits, known=known)
         sure = {
@@ -180,8 +207,16 @@ class FactRules:
             if slope and value >= least and name not in absent
         }
         came, gone, around = (_of(sure, kind) for kind in ("came", "gone", "around"))
-        before = {name: around[name] for name in COVERS if name in around and name not in came}
-        beside = {name: around[name] for name in around if name not in (*COVERS, *came, *gone)}
+        hidden = {*COVERS, *came, *gone}
+        if covers is None:
+            before = {name: around[name] for name in COVERS if name in around}
+        else:
+            shares = sorted(covers.items(), key=lambda one: -one[1])
+            before = {name: share for name, share in shares if share >= COVERED}
+            if not {"trees"} & {*before, *came, *gone}:
+                hidden.remove("trees")
+        before = {name: value for name, value in before.items() if name not in came}
+        beside = {name: around[name] for name in around if name not in hidden}
         return ChangeFacts(came=came, gone=gone, before=before, beside=beside)
 
 

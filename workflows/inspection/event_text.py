@@ -13,6 +13,7 @@ _KINDS = {
     "came": "came",
     "gone": "is gone",
     "around": "stands there",
+    "covered": "covered",
     "near": "is near",
     "new near": "is new near",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -25,10 +26,11 @@ class Answer:
     """What the heads say to one question.
 
     Attributes:
-        kind: ``came``, ``gone`` or ``around`` (it stands there, whether or not it changed); ``near`` and
-            ``new near`` of what is found beside the change, without which it is not stated.
+        kind: ``came``, ``gone`` or ``around`` (it stands there, whether or not it changed); ``covered`` of
+            what was on the ground of the outlines before; ``near`` and ``new near`` of what is found beside
+            the change, without which it is not stated.
         name: the object class.
-        probability: calibrated, 0..1, given that something changed.
+        probability: calibrated, 0..1, given that something changed; of ``covered`` the share of the ground.
         least: the probability from which it is stated; None where it is never stated, since there was too
             little to learn it from.
         stated: whether the report states it; None where a report has no attribute for it.
@@ -126,7 +128,7 @@ def explain_event(
                 f"{shown(event.report)}: change {event.change.id} does not lie on the ground that {names[0]} "
                 f"and {names[1]} both show; give BEFORE and AFTER of this report"
             )
-        (logits,) = fact_logits(run, [outline], in_pixels(event.others(), run.pair))
+        ((logits, covers),) = fact_logits(run, [outline], in_pixels(event.others(), run.pair))
         (roads,) = roads_near(run, [outline])
         warnings = (*_other_model(event, card), *_other_grid(event, run.pair))
     rules = facts.rules.on_maps()
@@ -135,6 +137,7 @@ def explain_event(
     answers = tuple(
         _answer(event, answer, value, least if slope else None) for (answer, value), least, slope in learnt
     )
+    answers += _covered(event, covers)
     if roads is not None and event.change.outline_of != "road":
         answers += _found_roads(event, roads)
     return ExplainedEvent(event, names, answers, None, f"{card.name} {card.version}", warnings)
@@ -149,15 +152,24 @@ def _found_roads(event: ReportedEvent, roads: RoadEvidence) -> tuple[Answer, Ans
     )
 
 
+def _covered(event: ReportedEvent, covers: Mapping[str, float]) -> tuple[Answer, ...]:
+    from rscc.inference.fact_heads import COVERED
+    from rscc.text.sentences import map_name
+
+    words = {map_name(name): share for name, share in covers.items() if share > 0}
+    return tuple(
+        Answer("covered", word, share, COVERED, word in event.change.before_cover)
+        for word, share in words.items()
+    )
+
+
 def _answer(event: ReportedEvent, answer: str, value: float, least: float | None) -> Answer:
-    from rscc.inference.fact_heads import COVERS
     from rscc.text.sentences import map_name
 
     kind, _, name = answer.partition(" ")
-    change, word = event.change, map_name(name)
-    named = {"came": change.came, "gone": change.gone, "around": change.before_cover}[kind]
-    told = kind != "around" or name in COVERS
-    return Answer(kind, word, value, least, word in named if told else None)
+    word = map_name(name)
+    named = {"came": event.change.came, "gone": event.change.gone}.get(kind)
+    return Answer(kind, word, value, least, None if named is None else word in named)
 
 
 def _other_model(event: ReportedEvent, card: ModelCard) -> list[str]:

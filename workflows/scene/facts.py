@@ -58,13 +58,13 @@ def describe_by_facts(
     answers = fact_logits(run, outlines, [event.outline for event in others])
     rules = run.captioner.facts.rules.on_maps()  # type: ignore[union-attr]
     captions = []
-    for event, logits, roads in zip(events, answers, roads_near(run, outlines), strict=True):
+    for event, (logits, covers), roads in zip(events, answers, roads_near(run, outlines), strict=True):
         place = compass_words(event.geometry, run.ground)
         absent = NOT_SO[event.kind]
         if roads is not None and event.kind != "road":  # the road head has told of that one
             absent |= roads.absent
         facts = replace(
-            rules.facts(logits, known=event.kind == "change", absent=absent),
+            rules.facts(logits, known=event.kind == "change", absent=absent, covers=covers),
             count=event.count if event.kind == "change" else None,
             sure=event.sure if event.kind == "change" else None,
             place=tuple(place.split("-")) if place else (),
@@ -77,20 +77,25 @@ def describe_by_facts(
 
 def fact_logits(
     run: OpenRun, outlines: Sequence[MultiPolygon], others: Sequence[MultiPolygon]
-) -> Iterator[np.ndarray]:
-    """Yield the logits of the fact heads, (answers,), for changes with these outlines in pixels.
+) -> Iterator[tuple[np.ndarray, dict[str, float]]]:
+    """Yield what the fact heads answer for changes with these outlines in pixels.
 
-    What is asked about is the outlines and their surroundings, without those of other changes. A change that
-    no tile sees whole is seen in several, whose positions are one bag.
+    That is their logits, (answers,), for the outlines and their surroundings, without those of other changes;
+    and the share that each cover had of the ground in the outlines alone. A change that no tile sees whole is
+    seen in several, whose positions are one bag.
     """
     from rscc.inference.fact_heads import ANSWERS
 
     neighbours = Neighbours([*outlines, *others])
     grid = tile_grid(run.pair, run.card, run.options)
+    rules = run.captioner.facts.rules  # type: ignore[union-attr]
     for number, parts in enumerate(_seen(run, outlines, grid)):
         maps = {tile: run.fact_maps[tile][: len(ANSWERS)] for tile, _ in parts}  # type: ignore[index]
-        logits, weights = _bag_of(maps, parts, partial(region_of, neighbours, number))
-        yield logsumexp(logits, axis=1, b=weights) - np.log(weights.sum())
+        logits, (around, own) = _bag_of(maps, parts, partial(regions_of, neighbours, number))
+        yield (
+            logsumexp(logits, axis=1, b=around) - np.log(around.sum()),
+            rules.covers(logits, own),
+        )
 
 
 def roads_near(run: OpenRun, outlines: Sequence[MultiPolygon]) -> list[RoadEvidence | None]:
@@ -116,7 +121,7 @@ def roads_near(run: OpenRun, outlines: Sequence[MultiPolygon]) -> list[RoadEvide
         tile, _ = parts[0]
         if len(parts) == 1:
             parts = [(tile, _around(grid, outline, ROAD_REACH).intersection(tile))]
-        probabilities, weights = _bag_of(maps, parts, partial(_near, alone, number))
+        probabilities, (weights,) = _bag_of(maps, parts, partial(_near, alone, number))
         metres = tile.width / maps[tile].shape[-1] * run.pair.grid.gsd
         standing, new = probabilities[:, weights > 0]
         found.append(road_evidence(standing, new, metres))
@@ -186,9 +191,9 @@ def _bag_of(
 def _bag(
     maps: np.ndarray, tile: Window, part: Window, region: Callable[[Window], np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the positions of a part of a tile: maps (answers, n), and how much of each is asked about.
+    """Return the positions of a part of a tile: maps (answers, n), and how much of each lies in some regions.
 
-    ``region`` returns which pixels of a window are, (h, w) bool.
+    ``region`` returns which pixels of a window do, (regions, h, w) bool; the latter is (regions, n).
     """
     cell = tile.width // maps.shape[-1]
     rows, cols = part.slices(tile)
@@ -197,23 +202,24 @@ def _bag(
     block = Window(
         tile.col_off + cell * cols.start, tile.row_off + cell * rows.start, cell * width, cell * height
     )
-    asked = np.zeros((block.height, block.width), np.float32)
-    inside = part.slices(block)
-    asked[inside] = region(block)[inside]
-    weights = asked.reshape(height, cell, width, cell).mean((1, 3))
-    return maps[:, rows, cols].reshape(len(maps), -1).astype(np.float64), weights.ravel()
+    inside = (slice(None), *part.slices(block))
+    pixels = region(block)
+    asked = np.zeros(pixels.shape, np.float32)
+    asked[inside] = pixels[inside]
+    weights = asked.reshape(-1, height, cell, width, cell).mean((2, 4))
+    return maps[:, rows, cols].reshape(len(maps), -1).astype(np.float64), weights.reshape(len(weights), -1)
 
 
-def region_of(neighbours: Neighbours, event: int, window: Window) -> np.ndarray:
-    """Return the pixels (h, w) bool of a window that an event's facts are asked of."""
+def regions_of(neighbours: Neighbours, event: int, window: Window) -> np.ndarray:
+    """Return the pixels (2, h, w) bool of a window that an event's facts are asked of, and its own."""
     own, others = neighbours.masks(event, window)
-    return _within(own, SURROUNDINGS) & ~others
+    return np.stack([_within(own, SURROUNDINGS) & ~others, own])
 
 
 def _near(outlines: Neighbours, event: int, window: Window) -> np.ndarray:
-    """Return the pixels (h, w) bool of a window within :data:`ROAD_REACH` of an event."""
+    """Return the pixels (1, h, w) bool of a window within :data:`ROAD_REACH` of an event."""
     own, _ = outlines.masks(event, window)
-    return _within(own, ROAD_REACH)
+    return _within(own, ROAD_REACH)[None]
 
 
 def _within(own: np.ndarray, reach: float) -> np.ndarray:

@@ -53,7 +53,7 @@ def _of_kind(run: OpenRun, kind: LoneKind, others: Sequence[Event]) -> list[Even
     events = _apart(events, others, grouping.reach)
     answers = fact_logits(run, [event.outline for event in events], [event.outline for event in others])
     rules = run.captioner.facts.rules.on_maps()  # type: ignore[union-attr]
-    return list(compress(events, (rules.is_sure(kind.answer, logits[kind.answer]) for logits in answers)))
+    return list(compress(events, (rules.is_sure(kind.answer, logits[kind.answer]) for logits, _ in answers)))
 
 
 def _regions(run: OpenRun, kind: LoneKind) -> list[ChangeRegion]:

@@ -8,6 +8,8 @@ from tiny_facts import logits_of, plain_rules, tiny_heads
 from rscc.inference.fact_heads import (
     ANSWERS,
     CHANGING,
+    COVERED,
+    COVERS,
     LEAST_KNOWN,
     change_cells,
     pooled,
@@ -131,6 +133,33 @@ def test_what_stands_around_tells_what_was_there_and_what_is_beside() -> None:
     )
     assert list(facts.before) == ["trees", "grass"] and list(facts.beside) == ["road"]
     assert list(facts.came) == ["building"] and list(facts.gone) == ["parking lot"]
+
+
+def test_covers_have_their_share_of_the_ground_and_trees_are_those_that_are_gone() -> None:
+    slopes = tuple(0.0 if name == "around water" else 1.0 for name in ANSWERS)
+    positions = np.stack([logits_of("around trees", around_grass=-9.0), logits_of("gone trees")], 1)
+    shares = plain_rules(slopes=slopes).covers(positions, np.array([1.0, 3.0]))
+    unsure, sure = (1 / (1 + np.exp(-logit)) for logit in (positions[0, 0], positions[:, 1].max()))
+    assert list(shares) == list(COVERS) and shares["water"] == 0
+    assert shares["trees"] == pytest.approx(0.25 * unsure + 0.75 * sure)
+    assert shares["grass"] == pytest.approx(0.75 * unsure, abs=1e-4)
+
+
+def test_on_a_map_the_ground_tells_what_it_was_and_trees_beside_it_stand_there() -> None:
+    logits = logits_of("came building", "around trees", "around grass", "around road")
+
+    def told(**covers):
+        facts = plain_rules().facts(logits, covers=covers)
+        return list(facts.before), list(facts.beside)
+
+    both = {"road", "trees"}
+    assert told(trees=COVERED, grass=0.3) == (["grass", "trees"], ["road"])
+    before, beside = told(trees=0.249, water=0.5)
+    assert before == ["water"] and set(beside) == both
+    facts = plain_rules().facts(logits_of("gone trees", "around trees"), covers={"trees": 0.1})
+    assert not facts.before and not facts.beside and list(facts.gone) == ["trees"]
+    facts = plain_rules().facts(logits_of("came trees", "around trees"), covers={"trees": 0.9})
+    assert not facts.before and not facts.beside
 
 
 def test_trees_that_came_were_not_there_before() -> None:

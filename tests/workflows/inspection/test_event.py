@@ -4,6 +4,7 @@ import contextlib
 import json
 import re
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from fact_captioner import FactCaptioner
 from fakes import BrightnessCaptioner
 from scene_pairs import make_pair
 
+from rscc.inference.fact_heads import COVERED
 from rscc.inference.roads import BESIDE, NEW
 from tiling import LocationUnsupported, NoOverlap, SceneNotFound
 from workflows.errors import OptionInvalid, ReportInvalid
@@ -260,14 +262,19 @@ def test_every_answer_is_shown_with_what_it_takes_to_be_stated(report):
     captioner = FactCaptioner()
     explained = explain_event(read_event(report, 1), captioner)
     answers = answers_of(explained)
-    assert len(answers) == 15
+    assert len(answers) == 15 + 3  # water is not known
     assert answers["came road"].probability == pytest.approx(1 / (1 + np.exp(-3)))
-    assert [answers[name].stated for name in ("came road", "gone road", "around grass")] == [
+    assert [answers[name].stated for name in ("came road", "gone road", "covered grass")] == [
         True,
         False,
         True,
     ]
-    assert (answers["around trees"].least, answers["around trees"].stated) == (0.9, False)
+    share = 1 / (1 + np.exp(2))
+    assert asdict(answers["covered trees"]) == {
+        "kind": "covered", "name": "trees", "probability": pytest.approx(share, abs=1e-3), "least": COVERED,
+        "stated": False,
+    }  # fmt: skip
+    assert (answers["around trees"].least, answers["around trees"].stated) == (0.9, None)
     assert answers["around water"].least is None and answers["around road"].stated is None
     assert explained.model == "brightness 1.2.3" and explained.reason is None and explained.warnings == ()
 

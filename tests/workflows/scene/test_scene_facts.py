@@ -13,7 +13,7 @@ from tiling import TileGrid, Window
 from workflows import SceneOptions, caption_scene
 from workflows.scene.captions import Neighbours
 from workflows.scene.crops import SURROUNDINGS, burnt
-from workflows.scene.facts import ROAD_REACH, fact_logits, region_of, roads_near, views_of
+from workflows.scene.facts import ROAD_REACH, fact_logits, regions_of, roads_near, views_of
 from workflows.scene.run import SceneRun
 
 # Row, column, height, width, brightness after: two in the north-west, one in the south-east.
@@ -45,6 +45,42 @@ def test_a_number_that_is_not_sure_is_a_range(tmp_path):
     assert (two.count, two.count_sure, one.count, one.count_sure) == (2, 1, 1, 1)
     assert two.caption.startswith("one or two houses and a road are built")
     assert all("one or two houses" in sentence for sentence in two.alternatives)
+
+
+class Grounds(FactCaptioner):
+    """Says that positions before ``column`` were open ground, and how surely trees are gone from the others."""
+
+    def __init__(self, column, trees):
+        super().__init__(tile_size=512)
+        self.column, self.trees = column, trees
+
+    def survey(self, before, after):
+        found, logits = super().survey(before, after)
+        bare, gone, around = (
+            ANSWERS.index(name) for name in ("around bare ground", "gone trees", "around trees")
+        )
+        logits[:, bare, :, : self.column] = 9.0
+        logits[:, gone, :, self.column :] = self.trees
+        logits[:, around] = 9.0
+        return found, logits
+
+
+@pytest.mark.parametrize(
+    ("column", "trees", "caption", "covers"),
+    [
+        (0, 0.0, "{} in the north-west where there were trees", ["trees"]),
+        (0, -1.0, "{} in the north-west where there were trees", ["trees"]),  # 0.27 of the ground
+        (0, -1.2, "{} near trees in the north-west", []),  # 0.23: the others still stand
+        (9, 0.0, "{} near trees in the north-west where there was open ground", ["open ground"]),
+        (2, 0.0, "{} in the north-west where there was open ground and trees", ["open ground", "trees"]),
+    ],
+)
+def test_the_ground_of_the_outlines_tells_what_covered_it(tmp_path, column, trees, caption, covers):
+    # In the second and the third of the positions, which have 16 pixels.
+    made = make_pair(tmp_path, [(20, 16, 20, 28, 220)], size=(300, 420))
+    (change,) = captioned(made, Grounds(column, trees)).changes
+    assert change.caption == caption.format("a house and a road are built")
+    assert list(change.before_cover) == covers
 
 
 @pytest.mark.parametrize(
@@ -121,9 +157,9 @@ def test_what_is_asked_about_is_the_change_and_its_surroundings_without_other_ch
     neighbours = Neighbours([MultiPolygon([own]), MultiPolygon([other])])
     window = Window(64, 0, 96, 96)
     away = ndimage.distance_transform_edt(~burnt([own], window))
-    expected = (away <= SURROUNDINGS) & ~burnt([other], window)
-    np.testing.assert_array_equal(region_of(neighbours, 0, window), expected)
-    assert not region_of(neighbours, 0, Window(500, 500, 32, 32)).any()
+    expected = (away <= SURROUNDINGS) & ~burnt([other], window), away == 0
+    np.testing.assert_array_equal(regions_of(neighbours, 0, window), expected)
+    assert not regions_of(neighbours, 0, Window(500, 500, 32, 32)).any()
 
 
 @pytest.mark.parametrize(
@@ -150,7 +186,8 @@ def test_a_region_has_the_mean_that_leans_to_the_largest_of_its_positions(pair):
     outline = MultiPolygon([box(150, 100, 330, 240)])
     captioner = FactCaptioner()
     with SceneRun.open(pair.before, pair.after, captioner, SceneOptions()) as run:
-        ((logits,), after) = fact_logits(run, [outline], []), run.pair.read(Window(96, 48, 288, 240))[1]
+        ((logits, _),) = fact_logits(run, [outline], [])
+        after = run.pair.read(Window(96, 48, 288, 240))[1]
     assert captioner.surveyed > 1
     cells = after.mean(0).reshape(15, CELL, 18, CELL).mean((1, 3)) / 100
     assert cells.min() < logits[ROAD] < cells.max() and logits[ROAD] == pytest.approx(1.01, abs=0.01)
