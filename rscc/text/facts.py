@@ -27,7 +27,7 @@ class ChangeFacts:
         sure: how many of these are sure, 0..count; None where it was not asked.
         place: where it is, words of the picture (``top``, ``left``, ``middle``, ...) or of the map
             (``north``, ``east``, ...); empty when it is all over, or in no part of it.
-        large: whether the median outline is larger than houses are.
+        large: whether the buildings are larger than houses are.
         area_m2: square metres of a change of land cover that are measured to have changed as the first of
             ``came`` or ``gone`` says; None for changes that are told by objects.
         at_least: whether notably more than ``area_m2`` may have changed so.

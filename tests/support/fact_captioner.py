@@ -10,9 +10,12 @@ from fakes import BrightnessCaptioner
 from rscc.inference.fact_heads import ANSWERS, FactRules
 from rscc.structures import Caption
 
-LOGITS = {"came building": -0.4, "gone building": -2.2, "came road": 3.0, "around trees": 1.0} | dict.fromkeys(
-    ("gone trees", "around bare ground", "around grass"), -2.0
-)
+LOGITS = {
+    "came building": -0.4,
+    "gone building": -2.2,
+    "came road": 3.0,
+    "around trees": 1.0,
+} | dict.fromkeys(("gone trees", "around bare ground", "around grass"), -2.0)
 """Of every position, for the questions that are not answered by 0."""
 CELL = 16
 """Pixels of a position."""

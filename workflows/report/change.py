@@ -17,8 +17,8 @@ SCHEMA_VERSION = "1.2"
 
 The first number rises when one goes away or means something else, the second when one is new.
 """
-LARGE_BUILDING = 450.0
-"""Square metres of the median object from which buildings are no houses."""
+LARGE_BUILDING, MOST_OF_IT = 450.0, 2 / 3
+"""Square metres from which a building is no house; share of a change by which one such building decides."""
 # No number of a report is larger, and no format takes larger whole ones.
 _LARGEST = 2.0**53
 _TEXTS = tuple[str, ...]
@@ -102,6 +102,17 @@ class Change:
             each.name: _plain(getattr(self, each.name), 2 if each.name.endswith("_m2") else 4)
             for each in attributes()
         }
+
+
+def is_large(area_m2: float, largest_m2: float | None, median_m2: float | None) -> bool:
+    """Return whether the buildings of a change are no houses: the median one is large, or the one that decides.
+
+    Args:
+        area_m2, largest_m2, median_m2: the attributes of a change; objects of None were not measured.
+    """
+    if median_m2 is None or largest_m2 is None:
+        return False
+    return median_m2 >= LARGE_BUILDING or largest_m2 >= max(LARGE_BUILDING, MOST_OF_IT * area_m2)
 
 
 def attributes() -> list[Field[Any]]:

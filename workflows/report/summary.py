@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rscc.text.facts import BUILT, PLANTS
-from workflows.report.change import LARGE_BUILDING, Change
+from workflows.report.change import Change, is_large
 
 DIRECTIONS = ("appeared", "disappeared", "replaced")
 UNNAMED = "unnamed"
@@ -205,7 +205,11 @@ def _thing(name: str, changes: Sequence[Change], attribute: str) -> tuple[str, b
     if name == BUILDING:
         # Where buildings stand in place of others, the number is that of the new ones.
         counted = [one for one in having if attribute == "came" or BUILDING not in one.came]
-        noun = "building" if any(_is_large(change) for change in having) else "house"
+        noun = (
+            "building"
+            if any(is_large(one.area_m2, one.largest_m2, one.median_m2) for one in having)
+            else "house"
+        )
         if len(counted) < len(having):
             return f"{noun}s{places}", True
         count = sum(change.count for change in counted)
@@ -224,10 +228,6 @@ def _measured(change: Change, name: str) -> float:
     if name not in (*PLANTS, "water") or (name in PLANTS and "water" in (*change.came, *change.gone)):
         return 0.0
     return change.changed_m2 or 0.0
-
-
-def _is_large(change: Change) -> bool:
-    return change.median_m2 is not None and change.median_m2 >= LARGE_BUILDING
 
 
 def _where(changes: Sequence[Change]) -> str:

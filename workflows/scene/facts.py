@@ -20,7 +20,7 @@ from shapely.geometry import MultiPolygon
 
 from tiling import TileGrid, Window
 from workflows.progress import tell
-from workflows.report.change import LARGE_BUILDING
+from workflows.report.change import is_large
 from workflows.scene.captions import Neighbours
 from workflows.scene.carrier import OpenRun
 from workflows.scene.crops import SURROUNDINGS
@@ -68,7 +68,7 @@ def describe_by_facts(
             count=event.count if event.kind == "change" else None,
             sure=event.sure if event.kind == "change" else None,
             place=tuple(place.split("-")) if place else (),
-            large=event.median_m2 >= LARGE_BUILDING,
+            large=is_large(event.area_m2, event.largest_m2, event.median_m2),
         )
         captions.append(map_caption(facts))
         tell(run.progress, "captions", len(captions), len(events))

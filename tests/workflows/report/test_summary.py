@@ -13,7 +13,9 @@ from workflows.report.summary import archive_summary, area_in_words, summary_of
 
 
 def appeared(number=1, count=1, came=("building",), **values):
-    return change(number, direction="appeared", came=came, count=count, median_m2=200.0, **values)
+    return change(
+        number, direction="appeared", came=came, count=count, largest_m2=200.0, median_m2=200.0, **values
+    )
 
 
 def gone(number=1, classes=("trees",), **values):
@@ -46,7 +48,15 @@ def test_several_changes_are_added_up_class_by_class():
 
 
 def test_buildings_in_place_of_others_are_counted_once():
-    both = change(1, direction="replaced", came=("building",), gone=("building",), count=3, median_m2=600.0)
+    both = change(
+        1,
+        direction="replaced",
+        came=("building",),
+        gone=("building",),
+        count=3,
+        largest_m2=600.0,
+        median_m2=600.0,
+    )
     assert text(both).startswith("1 change was found, 100 m2: 3 buildings were built; buildings are gone.")
 
 

@@ -48,7 +48,7 @@ def test_a_number_that_is_not_sure_is_a_range(tmp_path):
 
 
 class Grounds(FactCaptioner):
-    """Says that positions before ``column`` were open ground, and how surely trees are gone from the others."""
+    """Positions before ``column`` were open ground; ``trees`` is the logit that they are gone from others."""
 
     def __init__(self, column, trees):
         super().__init__(tile_size=512)
