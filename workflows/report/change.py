@@ -105,7 +105,7 @@ class Change:
 
 
 def is_large(area_m2: float, largest_m2: float | None, median_m2: float | None) -> bool:
-    """Return whether the buildings of a change are no houses: the median one is large, or the one that decides.
+    """Return whether buildings of a change are no houses: the median one is large, or one is most of it.
 
     Args:
         area_m2, largest_m2, median_m2: the attributes of a change; objects of None were not measured.
