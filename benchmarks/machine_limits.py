@@ -13,6 +13,8 @@ SIDE = 2048
 COPIED = 512 * 2**20
 CHUNK = 8 * 2**20
 REPEATS = 5
+SLOW = 2.0
+"""Seconds of one product from which the processor has no instructions for its type."""
 
 
 def fastest(work: Callable[[], object], repeats: int = REPEATS) -> float:
@@ -29,15 +31,24 @@ def fastest(work: Callable[[], object], repeats: int = REPEATS) -> float:
 def product_peaks(side: int = SIDE) -> dict[str, float | None]:
     """Return the operations a second of products of square matrices, by type; None where torch has none here.
 
-    A multiplication and an addition are two operations.
+    A multiplication and an addition are two operations. A type that the processor has no instructions for is
+    measured by small matrices.
     """
-    peaks: dict[str, float | None] = {}
-    for name, kind in (("bf16", torch.bfloat16), ("fp32", torch.float32)):
-        first, second = (torch.randn(side, side).to(kind) for _ in range(2))
-        peaks[name] = 2 * side**3 / fastest(lambda a=first, b=second: a @ b)
-    left, right = (torch.randint(-128, 128, (side, side), dtype=torch.int8) for _ in range(2))
+
+    def rate(kind: torch.dtype, product: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> float:
+        found = 0.0
+        for length in (side // 8, side):
+            first, second = (torch.randint(-128, 128, (length, length)).to(kind) for _ in range(2))
+            found = 2 * length**3 / fastest(lambda a=first, b=second: product(a, b))
+            if 2 * side**3 / found > SLOW:
+                break
+        return found
+
+    peaks: dict[str, float | None] = {
+        name: rate(kind, torch.matmul) for name, kind in (("bf16", torch.bfloat16), ("fp32", torch.float32))
+    }
     try:
-        peaks["int8"] = 2 * side**3 / fastest(lambda: torch._int_mm(left, right))
+        peaks["int8"] = rate(torch.int8, torch._int_mm)
     except (AttributeError, NotImplementedError, RuntimeError):
         peaks["int8"] = None
     return peaks

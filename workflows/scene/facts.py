@@ -104,7 +104,7 @@ def roads_near(run: OpenRun, outlines: Sequence[MultiPolygon]) -> list[RoadEvide
     The tiles are those that tell the facts, so no other is looked at: what one of them does not see of the
     surroundings of a change is left out.
     """
-    from rscc.inference.roads import road_evidence, road_logits, road_maps
+    from rscc.inference.roads import BESIDE_METRES, road_evidence, road_logits, road_maps
 
     if run.captioner.facts.roads is None:  # type: ignore[union-attr]
         return [None] * len(outlines)
@@ -124,7 +124,7 @@ def roads_near(run: OpenRun, outlines: Sequence[MultiPolygon]) -> list[RoadEvide
         probabilities, (weights,) = _bag_of(maps, parts, partial(_near, alone, number))
         metres = tile.width / maps[tile].shape[-1] * run.pair.grid.gsd
         standing, new = probabilities[:, weights > 0]
-        found.append(road_evidence(standing, new, metres))
+        found.append(road_evidence(standing, new, metres, BESIDE_METRES))
     return found
 
 

@@ -43,6 +43,8 @@ def test_so_much_of_a_new_road_is_as_sure_at_least(metres, least):
         evidence = road_evidence(standing, new, metres)
         assert (evidence.standing, evidence.new) == (0.7, pytest.approx(reached))
     assert road_evidence(standing, np.full(least - 1, 0.9), metres).new == 0
+    for enough, expected in ((metres, 0.7), (1.5 * metres, 0.2), (3 * metres, 0.1), (4 * metres, 0.0)):
+        assert road_evidence(standing, new, metres, enough).standing == expected
     assert road_evidence(np.zeros(0), np.zeros(0), metres) == RoadEvidence(0, 0)
 
 
