@@ -29,7 +29,7 @@ CAME_ROAD = ANSWERS.index("came road")
 BESIDE = 0.5
 """Probability of a road near a change from which one is stated at all, chosen on held-out places."""
 BESIDE_METRES = 16.0
-"""How much of it is as sure at least beside a change on a map: drives are shorter. Chosen on validation scenes.
+"""How much of it is as sure at least beside a change on a map, by validation scenes: drives are shorter.
 
 People call a drive a road, so in a picture one position does.
 """
