@@ -49,7 +49,7 @@ def map_tip() -> str:
     """Return the HTML that QGIS shows under the mouse, with its expressions in ``[% %]``."""
     rows = {
         "what": f"""coalesce({category()}, {_quoted(_UNKNOWN)})""",
-        "objects": '"count"',
+        "objects": """if("count_sure" < "count", concat("count", ', ', "count_sure", ' sure'), "count")""",
         "area": """concat(format_number("area_m2", 0), ' m²')""",
         "largest": """concat(format_number("largest_m2", 0), ' m²')""",
         "dates": """concat(coalesce("date_before", '?'), ' → ', coalesce("date_after", '?'))""",
