@@ -174,13 +174,13 @@ class FactRules:
 
         Args:
             logits: (len(ANSWERS), n), of positions.
-            weights: (n,), how much of each is asked about.
+            weights: (n,), how much of each is asked about; 0 everywhere makes all shares 0.
         """
         answers = {name: "gone trees" if name == "trees" else f"around {name}" for name in COVERS}
         numbers = {name: ANSWERS.index(answer) for name, answer in answers.items()}
+        shares = weights / (weights.sum() or 1.0)
         return {
-            name: float(np.average(self.probability(number, logits[number]), weights=weights))
-            for name, number in numbers.items()
+            name: float(self.probability(number, logits[number]) @ shares) for name, number in numbers.items()
         }
 
     def facts(
@@ -213,7 +213,7 @@ class FactRules:
         else:
             shares = sorted(covers.items(), key=lambda one: -one[1])
             before = {name: share for name, share in shares if share >= COVERED}
-            if not {"trees"} & {*before, *came, *gone}:
+            if "trees" not in (*before, *came, *gone):
                 hidden.remove("trees")
         before = {name: value for name, value in before.items() if name not in came}
         beside = {name: around[name] for name in around if name not in hidden}

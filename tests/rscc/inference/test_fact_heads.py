@@ -143,6 +143,7 @@ def test_covers_have_their_share_of_the_ground_and_trees_are_those_that_are_gone
     assert list(shares) == list(COVERS) and shares["water"] == 0
     assert shares["trees"] == pytest.approx(0.25 * unsure + 0.75 * sure)
     assert shares["grass"] == pytest.approx(0.75 * unsure, abs=1e-4)
+    assert set(plain_rules().covers(positions, np.zeros(2)).values()) == {0.0}
 
 
 def test_on_a_map_the_ground_tells_what_it_was_and_trees_beside_it_stand_there() -> None:
