@@ -48,8 +48,8 @@ class Change:
         outline_of: ``road`` or ``clearing`` where the outlines are of one away from other changes, else
             ``change``.
         count: number of objects: outlines, of which those of buildings that touch are parted.
-        count_sure: how many of these objects are sure; None of roads, clearings and captions that are not made
-            of facts about objects.
+        count_sure: how many of these objects are sure; None of roads, clearings and captions that are made of
+            no facts about objects.
         direction: ``appeared``, ``disappeared`` or ``replaced``.
         came, gone: object classes that appeared and that are gone.
         before_cover: what covered the ground before.
