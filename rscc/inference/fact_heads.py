@@ -207,16 +207,16 @@ class FactRules:
             if slope and value >= least and name not in absent
         }
         came, gone, around = (_of(sure, kind) for kind in ("came", "gone", "around"))
-        hidden = {*COVERS, *came, *gone}
+        ground = set(COVERS)
         if covers is None:
             before = {name: around[name] for name in COVERS if name in around}
         else:
             shares = sorted(covers.items(), key=lambda one: -one[1])
             before = {name: share for name, share in shares if share >= COVERED}
-            if "trees" not in (*before, *came, *gone):
-                hidden.remove("trees")
+            if "trees" not in before:
+                ground.remove("trees")
         before = {name: value for name, value in before.items() if name not in came}
-        beside = {name: around[name] for name in around if name not in hidden}
+        beside = {name: around[name] for name in around if name not in (*ground, *came, *gone)}
         return ChangeFacts(came=came, gone=gone, before=before, beside=beside)
 
 

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import cycle, product
 
 from rscc.text.facts import BUILT, ChangeFacts
-from rscc.text.statements import number_class
+from rscc.text.statements import SMALL_NUMBERS, number_class
 
 Preference = Callable[[Sequence[str]], Sequence[float]]
 """Gives the preference of sentences, the higher the better."""
 
-_WORDS = ("", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+_WORDS = ("", *SMALL_NUMBERS)
 _PICTURE_NUMBERS = {"one": ("a",), "two": ("two",), "some": ("some", "several"), "many": ("many",)}
 _NOUNS = {"water": "pond", "pool": "swimming pool"}
 """Nouns of what is counted, where the class has another name."""

@@ -18,6 +18,8 @@ NUMBERS = ("one", "two", "some", "many")
 """Number words by what they count: 1, 2, 3 to 9, 10 and more."""
 
 FEWEST_MANY = 10
+SMALL_NUMBERS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+"""Numbers that are words in a sentence, from 1."""
 
 _BUILDINGS = r"(?:\w*house|villa|building|bungalow|mansion|home|cottage|cabin|apartment|structure|shed|hut)s?"
 _DETERMINERS = (
@@ -53,8 +55,7 @@ _NOT_OF_THE_PICTURE = re.compile(
     r"\b(?:middle|cent(?:er|re)) of the (?:road|forest|wood)s?"
 )
 # "five or six", "five to seven", "up to seven": the larger number counts.
-_SMALL = "one|two|three|four|five|six|seven|eight|nine"
-_FROM = re.compile(rf"\b(?:{_SMALL}|up) (?:or|to) (?=(?:{_SMALL})\b)")
+_FROM = re.compile(rf"\b(?:{'|'.join(SMALL_NUMBERS)}|up) (?:or|to) (?=(?:{'|'.join(SMALL_NUMBERS)})\b)")
 _SEGMENTS = re.compile(r" and (?=\w)| with | as well as |, ")
 
 

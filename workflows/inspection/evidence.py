@@ -10,7 +10,7 @@ from tiling import NoOverlap, ScenePair, locate
 from workflows.inspection.event import ReportedEvent
 from workflows.options import ServerOptions
 from workflows.scene.crops import clipped
-from workflows.scene.facts import fact_logits, roads_near
+from workflows.scene.facts import fact_answers, roads_near
 from workflows.scene.pixels import in_pixels
 from workflows.scene.run import SceneRun
 from workflows.texts import shown
@@ -128,7 +128,7 @@ def explain_event(
                 f"{shown(event.report)}: change {event.change.id} does not lie on the ground that {names[0]} "
                 f"and {names[1]} both show; give BEFORE and AFTER of this report"
             )
-        ((logits, covers),) = fact_logits(run, [outline], in_pixels(event.others(), run.pair))
+        ((logits, covers),) = fact_answers(run, [outline], in_pixels(event.others(), run.pair))
         (roads,) = roads_near(run, [outline])
         warnings = (*_other_model(event, card), *_other_grid(event, run.pair))
     rules = facts.rules.on_maps()

@@ -55,7 +55,7 @@ def describe_by_facts(
     from rscc.inference.facts import map_caption
 
     outlines = [event.outline for event in events]
-    answers = fact_logits(run, outlines, [event.outline for event in others])
+    answers = fact_answers(run, outlines, [event.outline for event in others])
     rules = run.captioner.facts.rules.on_maps()  # type: ignore[union-attr]
     captions = []
     for event, (logits, covers), roads in zip(events, answers, roads_near(run, outlines), strict=True):
@@ -75,7 +75,7 @@ def describe_by_facts(
     return captions
 
 
-def fact_logits(
+def fact_answers(
     run: OpenRun, outlines: Sequence[MultiPolygon], others: Sequence[MultiPolygon]
 ) -> Iterator[tuple[np.ndarray, dict[str, float]]]:
     """Yield what the fact heads answer for changes with these outlines in pixels.

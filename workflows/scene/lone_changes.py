@@ -18,7 +18,7 @@ from shapely.geometry import MultiPolygon
 from tiling import Band, ChangeMosaic, ChangeRegion, Polygonizer, TileGrid
 from workflows.scene.carrier import OpenRun
 from workflows.scene.events import Event, Grouping
-from workflows.scene.facts import fact_logits
+from workflows.scene.facts import fact_answers
 
 if TYPE_CHECKING:
     from rscc.inference.lone_changes import LoneKind
@@ -51,7 +51,7 @@ def _of_kind(run: OpenRun, kind: LoneKind, others: Sequence[Event]) -> list[Even
     if not events:
         return []
     events = _apart(events, others, grouping.reach)
-    answers = fact_logits(run, [event.outline for event in events], [event.outline for event in others])
+    answers = fact_answers(run, [event.outline for event in events], [event.outline for event in others])
     rules = run.captioner.facts.rules.on_maps()  # type: ignore[union-attr]
     return list(compress(events, (rules.is_sure(kind.answer, logits[kind.answer]) for logits, _ in answers)))
 

@@ -13,7 +13,7 @@ from tiling import TileGrid, Window
 from workflows import SceneOptions, caption_scene
 from workflows.scene.captions import Neighbours
 from workflows.scene.crops import SURROUNDINGS, burnt
-from workflows.scene.facts import ROAD_REACH, fact_logits, regions_of, roads_near, views_of
+from workflows.scene.facts import ROAD_REACH, fact_answers, regions_of, roads_near, views_of
 from workflows.scene.run import SceneRun
 
 # Row, column, height, width, brightness after: two in the north-west, one in the south-east.
@@ -186,7 +186,7 @@ def test_a_region_has_the_mean_that_leans_to_the_largest_of_its_positions(pair):
     outline = MultiPolygon([box(150, 100, 330, 240)])
     captioner = FactCaptioner()
     with SceneRun.open(pair.before, pair.after, captioner, SceneOptions()) as run:
-        ((logits, _),) = fact_logits(run, [outline], [])
+        ((logits, _),) = fact_answers(run, [outline], [])
         after = run.pair.read(Window(96, 48, 288, 240))[1]
     assert captioner.surveyed > 1
     cells = after.mean(0).reshape(15, CELL, 18, CELL).mean((1, 3)) / 100
