@@ -15,7 +15,7 @@ from qgis.core import (
     QgsExpressionContextUtils,
     QgsVectorLayer,
 )
-from qgis.PyQt.QtCore import QEventLoop, QSize
+from qgis.PyQt.QtCore import QEventLoop, QSize, Qt
 from qgis.PyQt.QtGui import QImage, QPainter
 from qgis.PyQt.QtWebKitWidgets import QWebPage
 
@@ -31,7 +31,7 @@ def main(report, picture):
     context.setFeature(next(layer.getFeatures()))
     tip = QgsExpression.replaceExpressionText(layer.mapTipTemplate(), context)
     page, loop = QWebPage(), QEventLoop()
-    page.loadFinished.connect(loop.quit)
+    page.loadFinished.connect(loop.quit, Qt.QueuedConnection)  # without pictures it is loaded at once
     page.setViewportSize(QSize(400, 640))
     page.mainFrame().setHtml(tip)
     loop.exec_()

@@ -174,7 +174,7 @@ def scene_crop(
             second,
             changed,
             place,
-            ground_of(run.pair, window).bounds,
+            window_ground(run.pair, window).bounds,
             (run.dates[0].value, run.dates[1].value),
             tuple(run.warnings),
         )
@@ -207,7 +207,7 @@ def _given_window(run: SceneRun, options: ExplainOptions) -> tuple[Window, str]:
     if options.pixel is not None:  # the scene before may have been moved
         col_off, row_off = col_off + pair.layers[0].shift[0], row_off + pair.layers[0].shift[1]
     if not (0 <= col_off <= pair.grid.width and 0 <= row_off <= pair.grid.height):
-        whole = ground_of(pair, Window(0, 0, pair.grid.width, pair.grid.height))
+        whole = window_ground(pair, Window(0, 0, pair.grid.width, pair.grid.height))
         west, south, east, north = whole.bounds
         raise NoOverlap(
             f"{pair.before.path}: {place} is not on the ground that both scenes show; give a place within "
@@ -224,7 +224,7 @@ def _place_of(info: SceneInfo, col: float, row: float) -> tuple[float, float]:
     return float(x), float(y)
 
 
-def ground_of(pair: ScenePair, window: Window) -> Polygon | MultiPolygon:
+def window_ground(pair: ScenePair, window: Window) -> Polygon | MultiPolygon:
     """Return the ground that a window of the working grid shows, in degrees of WGS84."""
     west, north = on_map(pair.grid.transform, window.col_off, window.row_off)
     east, south = on_map(pair.grid.transform, window.col_end, window.row_end)

@@ -26,7 +26,7 @@ from rscc.data.synthesis.folder import PARTS, make_split, new_folder, write_anno
 from rscc.text.no_change import NO_CHANGE_SENTENCES
 from workflows.errors import NothingToExport, ReportInvalid
 from workflows.inspection.event import ReportedRun, outlines_on, read_report
-from workflows.inspection.explain import ground_of
+from workflows.inspection.explain import window_ground
 from workflows.inspection.precision import verdicts_of
 from workflows.inspection.review import WRONG_PLACE, WRONG_WORDS
 from workflows.options import ServerOptions
@@ -193,7 +193,7 @@ def _samples(
             before, after, _ = pair.read(window)
             mask = burnt(true, window, all_touched=False)
             sample = PairSample(str(change.id), before, after, mask, captions, is_true)
-            yield sample, ground_of(pair, window), round(float(pair.grid.gsd), 4)
+            yield sample, window_ground(pair, window), round(float(pair.grid.gsd), 4)
 
 
 def _captions(change: Change) -> tuple[str, ...]:
