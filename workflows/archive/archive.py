@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +18,6 @@ from workflows.layers.layers import write_layers
 from workflows.layers.stac import stac_item
 from workflows.progress import Progress
 from workflows.report.qgis import qgis_style
-from workflows.report.report import END
 from workflows.store.folder import ITEM, REPORT, STYLE, ArchiveFolder
 from workflows.store.ledger import Ledger
 
@@ -30,6 +29,8 @@ if TYPE_CHECKING:
 THREADS = 16
 # Reports that one thread looks for each time.
 _LOOKED_FOR = 1000
+# The end of a report, and how much is read to find it.
+_END, _TAIL = re.compile(rb"\]\s*\}\s*\Z"), 64
 
 
 @dataclass(frozen=True)
@@ -123,13 +124,13 @@ class Archive:
 
 
 def _is_whole(path: str) -> bool:
-    """Return whether a report has its end, which is the same of all; it is much shorter to read than all."""
+    """Return whether a report has its end, also if a GIS wrote it anew; much shorter to read than all."""
     try:
         with open(path, "rb") as file:
-            file.seek(-len(END), os.SEEK_END)
-            return file.read() == END
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
+            return bool(_END.search(file.read()))
     except (FileNotFoundError, NotADirectoryError):
         return False
-    except OSError as error:
-        # Shorter than the end; else it is there, and whoever reads it says what is wrong.
-        return error.errno != errno.EINVAL
+    except OSError:
+        # It is there, and whoever reads it says what is wrong.
+        return True

@@ -178,7 +178,7 @@ def _take_over(archive: Archive, shards: Shards, ledgers: Ledgers, progress: Pro
     if missing:
         raise _to_redo(missing, shards, ledgers)
     for path in archive.folder.pairs.iterdir():
-        if path.name not in done:
+        if path.name not in done and (path / REPORT).exists():
             archive.folder.remove(path.name)
     archive.ledger.replace(chain.from_iterable(ledger.rows() for ledger in ledgers.values()))
     for files in batches(chain(*(ledger.files().all() for ledger in ledgers.values())), _FILES_AT_ONCE):
@@ -248,4 +248,5 @@ def _decisive(record: Mapping[str, Any]) -> dict[str, Any]:
         "another model": record["model"],
         "other options": record["settings"],
         "another version of rscc": record["versions"]["rscc"],
+        "another table of pairs": record.get("table"),
     }

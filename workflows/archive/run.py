@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,6 +77,7 @@ def run_archive(
     give_up_after: int = 25,
     progress: Progress | None = None,
     notice: Callable[[str], None] | None = None,
+    warn: Callable[[str], None] | None = None,
 ) -> ArchiveSummary:
     """Work through what is left of an archive; a pair that is done is not looked at again.
 
@@ -99,6 +101,7 @@ def run_archive(
         give_up_after: so many pairs in a row whose scenes cannot be had end the run; 0: never.
         progress: told of the stages ``scenes``, ``pairs`` and ``layers``.
         notice: called with lines for a person: what is to be done, that Ctrl-C came.
+        warn: called with what somebody should look at, though the run goes on.
 
     Raises:
         NotAnArchive, OutputFolderMissing, OutputNotWritable: the folder cannot be used.
@@ -124,13 +127,13 @@ def run_archive(
             missing=without_scenes,
         )
         planned = archive.ledger.plan(keyed, retry_failed=retry_failed)
-        if without_scenes:
-            say(_without_scenes_line(without_scenes))
+        if without_scenes and warn is not None:
+            warn(_without_scenes_line(without_scenes))
         repeated = archive.take_up_missing()
 
         def work() -> None:
             with engine_factory(source) as engine, patient_interrupts() as interrupted:
-                _write_record(archive.folder, card, options, engine.name)
+                _write_record(archive.folder, card, options, rows, engine.name)
                 failing = DispatchOptions(retries, split_above, give_up_after)
                 dispatch = Dispatch(archive, rows, engine, options, failing, progress, say)
                 dispatch.run(interrupted)
@@ -141,7 +144,7 @@ def run_archive(
             say(_plan_line(planned, repeated))
             work()
         else:
-            _write_record(archive.folder, card, options)
+            _write_record(archive.folder, card, options, rows)
         try:
             archive.write_layers(progress)
         except ReportsDamaged as damaged:
@@ -180,16 +183,31 @@ def _without_scenes_line(pairs: Sequence[str]) -> str:
     """Say in one line which reports have outlived their scenes."""
     count = "1 pair that is" if len(pairs) == 1 else f"{len(pairs):,} pairs that are"
     return (
-        f"warning: the scenes of {count} done are not there any more, or cannot be read "
+        f"the scenes of {count} done are not there any more, or cannot be read "
         f"({_first(pairs)}); the reports stay"
     )
 
 
+def _hash_of_names(rows: Sequence[PairRow]) -> str:
+    names = sha256()
+    for row in rows:
+        names.update(f"{row.pair}\n".encode())
+    return names.hexdigest()
+
+
 def _write_record(
-    folder: ArchiveFolder, card: ModelCard, options: SceneOptions, engine: str | None = None
+    folder: ArchiveFolder,
+    card: ModelCard,
+    options: SceneOptions,
+    rows: Sequence[PairRow],
+    engine: str | None = None,
 ) -> None:
     """Write how the reports are made; without an engine, correct what a run with other options wrote."""
-    record: dict[str, Any] = {"model": model_record(card), "settings": settings_record(options, card)}
+    record: dict[str, Any] = {
+        "model": model_record(card),
+        "settings": settings_record(options, card),
+        "table": {"pairs": len(rows), "sha256": _hash_of_names(rows)},
+    }
     if engine is not None:
         record |= {"versions": versions(), "engine": engine}
     else:

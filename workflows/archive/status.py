@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import os
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass, replace
@@ -12,12 +9,12 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from tiling import is_odd
 from workflows.store.failures import Reason, grouped
 from workflows.store.folder import ArchiveFolder
 from workflows.store.ledger import Ledger
 from workflows.store.ledger_file import no_archive
 from workflows.store.ledger_rows import Counts, LedgerRow, Session
+from workflows.store.lock import is_at_work
 
 # Seconds of work that the present speed is taken from, and how many pairs it takes to believe in it.
 RECENT, ENOUGH = 600.0, 5
@@ -116,35 +113,6 @@ def archives_in(folder: str | Path) -> list[ArchiveFolder]:
     """
     archive, shards = _archives(folder)
     return [shard for shard in shards if shard.ledger.exists()] if archive is None else [archive]
-
-
-def is_at_work(lock: Path) -> bool:
-    """Return whether a process holds the lock of an archive."""
-    if sys.platform == "win32":
-        from filelock import FileLock, Timeout
-
-        try:
-            with FileLock(lock, timeout=0):
-                return False
-        except (Timeout, OSError):
-            return lock.exists()
-    import fcntl
-
-    if is_odd(lock):
-        return False
-    try:
-        # For reading: an archive that may not be written can be asked about, too.
-        file = os.open(lock, os.O_RDONLY)
-    except OSError:
-        return False
-    try:
-        # Shared: two who ask do not take each other for a run.
-        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError as error:
-        return error.errno in (errno.EACCES, errno.EAGAIN, errno.EWOULDBLOCK)
-    finally:
-        os.close(file)
-    return False
 
 
 def _archives(folder: str | Path) -> tuple[ArchiveFolder | None, list[ArchiveFolder]]:

@@ -174,6 +174,7 @@ def batch(
             give_up_after=give_up_after,
             progress=update,
             notice=None if quiet else partial(show_notice, form=progress),
+            warn=lambda line: show_warnings([line], progress),
         )
     facts = {"archive": str(output), **result.as_dict()}
     show_result(archive_summary(result, output), facts, progress, quiet=quiet, as_json=as_json)

@@ -211,12 +211,16 @@ class DaskEngine:
         )
 
     def _count_threads(self) -> None:
-        """Ask now and then how many threads the cluster has."""
+        """Ask now and then how many threads the cluster has that may take our tasks."""
         if time.monotonic() - self._asked > CAPACITY_AGE:
             self._asked = time.monotonic()
             # A scheduler that does not answer is the business of wait.
             with suppress(OSError, asyncio.TimeoutError):
-                self._capacity = int(self._led.scheduler_info(n_workers=0)["total_threads"])
+                if self._resources is None:
+                    self._capacity = int(self._led.scheduler_info(n_workers=0)["total_threads"])
+                else:
+                    workers = self._led.scheduler_info(n_workers=-1)["workers"].values()
+                    self._capacity = sum(one["nthreads"] for one in workers if one["resources"].get(GPU))
 
     def _watch(self) -> None:
         """Raise if the scheduler is gone; tell a person who waits for workers that there are none.
@@ -239,8 +243,9 @@ class DaskEngine:
                 return
             self._nobody_said = True
             _log.warning(
-                "%s: the scheduler has no workers; waiting for one. Those without rscc %s do not stay",
+                "%s: the scheduler has no workers%s; waiting for one. Those without rscc %s do not stay",
                 self._scheduler,
+                f" with the resource {GPU}" if self._resources else "",
                 rscc.__version__,
             )
 

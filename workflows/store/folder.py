@@ -22,6 +22,8 @@ from tiling import is_odd
 from workflows.errors import ArchiveBusy, NotAnArchive, OutputFolderMissing, OutputNotWritable
 from workflows.files import check_folder
 from workflows.pairs.names import is_pair_id
+from workflows.store.ledger_file import host_file
+from workflows.store.lock import LOCK
 
 REPORT, STYLE, ITEM = "changes.geojson", "changes.qml", "item.json"
 # Seconds that the lock is waited for: who looks whether a run is at work holds it for a moment.
@@ -44,7 +46,7 @@ class ArchiveFolder:
     def __init__(self, path: str | Path, *, durable: bool = True) -> None:
         self.path = Path(path)
         self.durable = durable
-        self.lock = self.path / "archive.lock"
+        self.lock = self.path / LOCK
         self.ledger = self.path / "ledger.sqlite"
         self.run = self.path / "run.json"
         self.pairs = self.path / "pairs"
@@ -261,6 +263,8 @@ class ArchiveFolder:
                 _remove(old)
             for leftover in (self._new, self._removed, self._draft):
                 _remove(leftover)
+            # Whoever holds the lock knows that the process it names is gone.
+            host_file(self.ledger).unlink(missing_ok=True)
             for unfinished in self.path.glob(".*.tmp"):
                 unfinished.unlink()
         self.tidy()
@@ -292,6 +296,9 @@ class ArchiveFolder:
     def _share_folder(self, folder: Path, source: Path) -> None:
         folder.mkdir(parents=True)
         for path in sorted(source.iterdir()):
+            if path.is_dir():  # what somebody put beside the report
+                shutil.copytree(path, folder / path.name, symlinks=True)
+                continue
             try:
                 os.link(path, folder / path.name)
             except OSError:

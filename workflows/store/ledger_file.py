@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tiling import is_odd, plain_only
 from workflows.errors import ArchiveMissing, LedgerForeign, LedgerUnusable
+from workflows.store.lock import LOCK, is_at_work
 
 LEDGER = "ledger.sqlite"
 # "rscc" in ASCII: how SQLite and the command `file` know whose file this is.
@@ -81,7 +82,7 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
             _make_tables(connection)
             _check_version(path, connection)
             # Before the log is there, whose shared memory nobody on another machine must trust.
-            _host_file(path).write_text(socket.gethostname(), encoding="utf-8")
+            host_file(path).write_text(socket.gethostname(), encoding="utf-8")
             # Committed work outlives the process at once; a power failure may take the last commits, whole.
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = NORMAL")
@@ -99,7 +100,7 @@ def close_written(path: Path, connection: sqlite3.Connection) -> None:
         connection.execute("PRAGMA journal_mode = DELETE")
     connection.close()
     with suppress(OSError):
-        _host_file(path).unlink(missing_ok=True)
+        host_file(path).unlink(missing_ok=True)
 
 
 def open_for_reading(path: Path) -> sqlite3.Connection:
@@ -189,7 +190,7 @@ def _unusable(path: Path, what: str) -> LedgerUnusable:
 
 def _check_plain(path: Path) -> None:
     """Refuse a ledger that is a pipe or the like, or has one beside it where SQLite looks for its log."""
-    for file in (path, _host_file(path), *(path.with_name(path.name + ending) for ending in _BESIDE)):
+    for file in (path, host_file(path), *(path.with_name(path.name + ending) for ending in _BESIDE)):
         if is_odd(file):
             raise LedgerForeign(f"{file}: it is a pipe, a socket or a device, not a file; remove it")
 
@@ -267,15 +268,16 @@ def _connect(place: str | Path, uri: bool = False) -> sqlite3.Connection:
     return connection
 
 
-def _host_file(path: Path) -> Path:
+def host_file(path: Path) -> Path:
+    """Return the file beside a ledger that names the machine whose process writes it."""
     return path.with_name(f"{path.name}-host")
 
 
 def _check_host(path: Path) -> None:
     """Refuse a ledger that another machine writes: the shared memory of its log does not reach so far."""
     try:
-        host = _host_file(path).read_text(encoding="utf-8")
+        host = host_file(path).read_text(encoding="utf-8")
     except OSError:
         return
-    if host != socket.gethostname():
+    if host != socket.gethostname() and is_at_work(path.with_name(LOCK)):
         raise LedgerUnusable(f"{path}: a run on {host} writes it; ask there, or when that run has ended")

@@ -52,10 +52,12 @@ def settle(connection: sqlite3.Connection, retry_failed: bool) -> dict[str, int]
 
     counts = {
         "lost": change(
-            "UPDATE pairs SET state = 'pending', attempts = attempts - 1, lost = lost + 1, worker = NULL, "
+            "UPDATE pairs SET state = 'pending', lost = lost + 1, worker = NULL, "
             "started = NULL WHERE state = 'running'"
         )
     }
+    # Every run has tries of its own.
+    change("UPDATE pairs SET attempts = 0 WHERE state = 'pending'")
     change(
         "UPDATE pairs SET was = state, state = 'dropped' "
         "WHERE state <> 'dropped' AND pair NOT IN (SELECT pair FROM planned)"

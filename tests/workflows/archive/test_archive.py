@@ -170,12 +170,25 @@ def test_a_report_that_somebody_damaged_is_said_and_made_again(made, out, old):
 def test_a_report_that_is_cut_off_is_noticed_when_another_pair_is_redone(made, out, old):
     cut, removed = made.sound[2], made.sound[4]
     report = out / "pairs" / cut / "changes.geojson"
-    report.write_bytes(report.read_bytes()[:-1])
+    report.write_bytes(report.read_bytes()[:-3])
     (out / "pairs" / removed / "changes.geojson").unlink()
     engine = InlineEngine()
     run(made, out, engine)
     assert set(begun(engine)) == {cut, removed}
     assert contents(out) == old
+
+
+def test_a_verdict_that_a_gis_wrote_into_a_report_stays(made, out, old):
+    reports = (out / "pairs" / pair / "changes.geojson" for pair in made.sound)
+    report = next(one for one in reports if json.loads(one.read_text())["features"])
+    content = json.loads(report.read_text())
+    content["features"][0]["properties"]["review_status"] = "confirmed"
+    report.write_text(json.dumps(content)[:-2] + "\n]\n}\n")  # as GDAL ends it
+    (out / "summary.csv").unlink()
+    run(made, out)
+    assert json.loads(report.read_text()) == content
+    layer = geopandas.read_parquet(out / "changes.parquet")
+    assert list(layer["review_status"].dropna()) == ["confirmed"]
 
 
 def test_a_tampered_report_is_named_and_made_again(made, out, old):

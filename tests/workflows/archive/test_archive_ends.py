@@ -137,12 +137,12 @@ def test_reports_outlive_their_scenes(made, out, old):
     lines = []
     for scene in made.scenes.iterdir():
         scene.unlink()
-    found = run(made, out, InlineEngine(), notice=lines.append, give_up_after=3)
+    found = run(made, out, InlineEngine(), warn=lines.append, give_up_after=3)
     assert (found.done, found.failed, found.skipped_as_done) == (7, 2, 7)
-    assert lines[0] == (
-        f"warning: the scenes of 7 pairs that are done are not there any more, or cannot be read "
+    assert lines == [
+        f"the scenes of 7 pairs that are done are not there any more, or cannot be read "
         f"(the first: {made.sound[0]}); the reports stay"
-    )
+    ]
     new, reports = contents(out), {name for name in old if name.startswith("pairs/")}
     assert {name for name in new if name.startswith("pairs/")} == reports
     assert all(new[name] == old[name] for name in reports)

@@ -27,7 +27,13 @@ from workflows.store.ledger import Ledger
 COUNT = 3
 PAIRS = [PairRow(f"p{number:02d}", f"/b/{number}.tif", f"/a/{number}.tif", site="s") for number in range(12)]
 BROKEN = "p05"
-RECORD = {"model": {"name": "m"}, "settings": {"beams": 3}, "versions": {"rscc": "1"}, "engine": "local"}
+RECORD = {
+    "model": {"name": "m"},
+    "settings": {"beams": 3},
+    "table": {"pairs": 12, "sha256": "12"},
+    "versions": {"rscc": "1"},
+    "engine": "local",
+}
 
 
 def work(folder: ArchiveFolder, shard=None, most=99, *, key="key", pairs=PAIRS) -> ArchiveFolder:
@@ -207,6 +213,24 @@ def test_a_merged_pair_is_replaced_when_done_anew_and_removed_when_it_fails_or_l
     assert "p00" not in folder.summary.read_text()
 
 
+def test_what_somebody_put_beside_the_reports_is_left_and_taken_along(folder):
+    shard = work(folder, (1, 1))
+    (shard.pair_folder("p01") / "page").mkdir()
+    (shard.pair_folder("p01") / "page" / "index.html").write_text("mine")
+    merge_shards(folder.path)
+    assert (folder.pair_folder("p01") / "page" / "index.html").read_text() == "mine"
+    (folder.pairs / ".DS_Store").write_text("")
+    (folder.pairs / ".ipynb_checkpoints").mkdir()
+    merge_shards(folder.path)
+    assert {path.name for path in folder.pairs.iterdir()} >= {".DS_Store", ".ipynb_checkpoints"}
+
+
+def test_shards_whose_run_was_killed_on_another_machine_are_merged(folder):
+    shard = work(folder, (1, 1))
+    (shard.path / "ledger.sqlite-host").write_text("far-away")
+    assert merge_shards(folder.path).pairs == 12
+
+
 def test_shards_that_were_all_done_anew_with_other_options_replace_what_was_merged(folder):
     shard = work(folder, (1, 1))
     merge_shards(folder.path)
@@ -257,6 +281,7 @@ def test_shards_of_two_counts_are_not_mixed(folder):
         ({"model": {"name": "other"}}, "another model"),
         ({"settings": {"beams": 1}}, "other options"),
         ({"versions": {"rscc": "2"}}, "another version of rscc"),
+        ({"table": {"pairs": 13, "sha256": "13"}}, "another table of pairs"),
     ],
 )
 def test_shards_of_two_runs_are_not_mixed(folder, changed, said):

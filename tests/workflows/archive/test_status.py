@@ -1,11 +1,12 @@
 import pytest
 from filelock import FileLock
 
-from workflows.archive.status import RECENT, archive_status, failure_reasons, is_at_work
+from workflows.archive.status import RECENT, archive_status, failure_reasons
 from workflows.errors import ArchiveMissing
 from workflows.pairs.rows import PairRow
 from workflows.store.ledger import Ledger
 from workflows.store.ledger_rows import Counts
+from workflows.store.lock import is_at_work
 
 NOW = 1_800_000_000.0
 

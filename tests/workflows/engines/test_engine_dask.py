@@ -192,3 +192,12 @@ def test_without_workers_nothing_is_shared_and_it_is_said_that_there_are_none(
         engine.submit(tasks("plain")[0])
         until(lambda: engine.wait(0.2) == [] and "has no workers" in caplog.text)
         assert len(engine.withdraw()) == 1
+
+
+@pytest.mark.slow
+def test_workers_without_the_resource_are_none_for_tasks_that_ask_for_it(cluster, tasks, monkeypatch, caplog):
+    monkeypatch.setattr(engine_dask, "NOBODY", 0.5)
+    with DaskEngine(SOURCE, cluster.scheduler(), gpu_workers=True) as engine:
+        cluster.worker("--no-nanny")
+        engine.submit(tasks("plain")[0])
+        until(lambda: engine.wait(0.2) == [] and "has no workers with the resource GPU" in caplog.text)

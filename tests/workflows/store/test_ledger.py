@@ -227,7 +227,7 @@ def test_sessions_say_when_coordinators_worked(tmp_path):
         assert ledger.sessions()[0].ended >= session.started
 
 
-def test_a_pair_that_was_running_at_a_crash_is_pending_with_its_attempt_given_back(tmp_path):
+def test_a_pair_that_was_running_at_a_crash_is_pending_and_has_all_its_tries_again(tmp_path):
     crashed = Ledger.open(tmp_path)
     crashed.plan(pairs("a", "b"), retry_failed=False)
     crashed.start("a", 1)
@@ -238,4 +238,4 @@ def test_a_pair_that_was_running_at_a_crash_is_pending_with_its_attempt_given_ba
         planned = ledger.plan(pairs("a", "b"), retry_failed=False)
         assert (planned.lost, planned.pending, planned.running) == (1, 2, 0)
         row = pair_of(ledger, "a")
-        assert (row.state, row.attempts, row.lost, row.started) == ("pending", 1, 1, None)
+        assert (row.state, row.attempts, row.lost, row.started) == ("pending", 0, 1, None)

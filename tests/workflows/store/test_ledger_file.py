@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 from ledger_pairs import finish, pairs, states
 
 from workflows.archive.status import archive_status, failure_reasons
@@ -244,8 +245,13 @@ def test_a_ledger_that_another_machine_writes_is_refused_with_its_name(tmp_path)
     with Ledger.open(tmp_path) as ledger:
         ledger.plan(pairs("a"), retry_failed=False)
         (tmp_path / "ledger.sqlite-host").write_text("far-away")
-        with pytest.raises(LedgerUnusable, match=r"ledger.sqlite: a run on far-away writes it; ask there"):
+        with (
+            FileLock(tmp_path / "archive.lock"),
+            pytest.raises(LedgerUnusable, match=r"ledger.sqlite: a run on far-away writes it; ask there"),
+        ):
             Ledger.reader(tmp_path)
+        with Ledger.reader(tmp_path) as reader:
+            assert reader.counts().pending == 1, "it was killed: nobody holds the lock"
     with Ledger.reader(tmp_path) as reader:
         assert reader.counts().pending == 1
 
