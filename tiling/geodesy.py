@@ -11,6 +11,7 @@ import shapely
 from affine import Affine
 from pyproj import CRS, Geod, Transformer
 from pyproj.exceptions import CRSError, ProjError
+from rasterio.crs import CRS as RasterioCRS
 from shapely.geometry import MultiPolygon, Polygon, box
 from shapely.geometry.polygon import orient
 
@@ -32,10 +33,19 @@ def transformer(source: Any, target: Any) -> Transformer:
         ReprojectionFailed: PROJ knows no way between the two.
     """
     try:
-        return Transformer.from_crs(CRS.from_user_input(source), CRS.from_user_input(target), always_xy=True)
+        return Transformer.from_crs(_known(source), _known(target), always_xy=True)
     except (CRSError, ProjError) as error:
         reason = " ".join(str(error).split())
         raise ReprojectionFailed(f"no way from {source} to {target}: {reason}; use a common CRS") from error
+
+
+def _known(crs: Any) -> CRS:
+    """Return pyproj's CRS, by its code where it has one.
+
+    rasterio and pyproj bring a PROJ each, and the text of the newer one may name datums that the older lacks.
+    """
+    code = crs.to_authority(100) if isinstance(crs, RasterioCRS) else None
+    return CRS.from_user_input(crs if code is None else ":".join(code))
 
 
 def on_map(transform: Affine, col: float, row: float) -> tuple[float, float]:

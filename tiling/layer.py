@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -20,6 +21,7 @@ from affine import Affine
 from rasterio.control import GroundControlPoint
 from rasterio.enums import MaskFlags, Resampling
 from rasterio.errors import RasterioError
+from rasterio.io import DatasetReader
 from rasterio.windows import Window as RasterWindow
 
 from tiling.blocks import BlockCache
@@ -35,6 +37,8 @@ from tiling.virtual import MASK_TYPE, OPAQUE, Picture, Place, Warp, mask_vrt, pi
 CLEAR, MOST_BETWEEN = 0.02, 0.05
 # ...unless this share of its pixels is wholly opaque: clouds with soft rims.
 ENOUGH_OPAQUE = 0.25
+# What programs take for wholly opaque.
+_HIGHEST = (1.0, 255.0, 32767.0, 65535.0)
 # Source pixels per working pixel above which they are averaged, not interpolated.
 AVERAGE_ABOVE = 2.0
 # A block is smaller where it would be made of more source pixels than this along a side.
@@ -89,10 +93,13 @@ class Layer:
         info: SceneInfo,
         bands: tuple[int, ...],
         grid: Grid,
-        alpha_masks: bool,
+        opaque: float,
         shift: tuple[float, float] = (0.0, 0.0),
     ) -> Layer:
-        """Plan how ``info`` is read; ``alpha_masks`` says whether its alpha band, if any, is a mask.
+        """Plan how ``info`` is read.
+
+        Args:
+            opaque: value of its alpha band where there are data; 0: there is none, or it is no mask.
 
         Raises:
             TilingError: the file can no longer be read.
@@ -103,7 +110,7 @@ class Layer:
             grid=grid,
             offset=None,
             resampling=Resampling.average if grid.gsd / info.gsd > AVERAGE_ABOVE else Resampling.bilinear,
-            picture=_picture(info, bands, alpha_masks),
+            picture=_picture(info, bands, opaque),
         )
         return still.displaced(shift)
 
@@ -199,25 +206,30 @@ class LayerReader:
         return values, valid
 
 
-def is_mask(info: SceneInfo, band: int) -> bool:
-    """Return whether an alpha band is one.
+def opaque_value(info: SceneInfo, band: int) -> float:
+    """Return the value at which an alpha band is opaque; 0 if it is a picture.
 
     Many programs call the fourth band of an image alpha though it is near infrared. A mask is nearly all
-    transparent or opaque; a picture is mostly between, and hardly anywhere at the highest value.
+    transparent or opaque; a picture is mostly between, and hardly anywhere at the highest value. Which value
+    that is depends on the program: 1, or the highest of 8 or 16 bits whatever the type of the band.
     """
-    most = np.iinfo(info.dtypes[band - 1]).max if np.dtype(info.dtypes[band - 1]).kind in "ui" else 1.0
-    between = opaque = seen = 0
     with open_scene(info) as file:
-        for window in lattice(info.width, info.height):
-            at = RasterWindow(window.col_off, window.row_off, window.width, window.height)
-            try:
-                share = file.read(band, window=at) / most
-            except RasterioError as error:
-                raise read_error(info.path, info.source, error) from error
-            between += int(((share > CLEAR) & (share < OPAQUE / 255)).sum())
-            opaque += int((share >= 1).sum())
-            seen += share.size
-    return between <= MOST_BETWEEN * seen or opaque >= ENOUGH_OPAQUE * seen
+        seen = np.concatenate(list(_sampled(info, file, band)))
+    highest = float(seen.max())
+    most = next((value for value in _HIGHEST if value >= highest), highest)
+    share = seen / most
+    between = ((share > CLEAR) & (share < OPAQUE / 255)).mean()
+    return most if between <= MOST_BETWEEN or (share >= 1).mean() >= ENOUGH_OPAQUE else 0.0
+
+
+def _sampled(info: SceneInfo, file: DatasetReader, band: int) -> Iterator[np.ndarray]:
+    """Yield values of a band from all over a scene."""
+    for window in lattice(info.width, info.height):
+        at = RasterWindow(window.col_off, window.row_off, window.width, window.height)
+        try:
+            yield np.nan_to_num(file.read(band, window=at)).ravel()
+        except RasterioError as error:
+            raise read_error(info.path, info.source, error) from error
 
 
 def moved(grid: Grid, shift: tuple[float, float]) -> Affine:
@@ -231,7 +243,7 @@ def _begun_at(transform: Affine, col: float, row: float) -> Affine:
     return Affine(transform.a, transform.b, x, transform.d, transform.e, y)
 
 
-def _picture(info: SceneInfo, bands: tuple[int, ...], alpha_masks: bool) -> Picture:
+def _picture(info: SceneInfo, bands: tuple[int, ...], opaque: float) -> Picture:
     """Say what is read of a file: bands or the colours of its palette, and what masks them."""
     numbers = tuple(dict.fromkeys(bands))
     with open_scene(info) as file:
@@ -242,9 +254,16 @@ def _picture(info: SceneInfo, bands: tuple[int, ...], alpha_masks: bool) -> Pict
     # A dark pixel may have 0 in one band; a value that no measurement has is nodata wherever it stands.
     any_band = per_band and len(numbers) > 1 and (info.nodata == 0 or info.dtype == "uint8")
     if not per_band:
-        masked = masked[:1] if info.masked_by != "alpha" or alpha_masks else []
+        masked = masked[:1]
     elif any_band and len(masked) < len(numbers):
         masked = []  # a band without nodata value has data everywhere
+    alpha = (info.colors.index("alpha") + 1, opaque) if opaque else None
+    if any(MaskFlags.alpha in kinds for kinds in flags):
+        # GDAL has made a mask of it, by what is opaque in the type of the band.
+        if alpha and opaque == np.iinfo(info.dtypes[alpha[0] - 1]).max:
+            alpha = None
+        else:
+            masked = []
     palette = info.palette or ()
     return Picture(
         source=source,
@@ -254,6 +273,7 @@ def _picture(info: SceneInfo, bands: tuple[int, ...], alpha_masks: bool) -> Pict
         palette=bool(palette),
         masks=tuple(f"mask,{number}" for number in masked),
         any_mask=any_band,
+        alpha=alpha,
         clear_palette=any(color[3] < OPAQUE for color in palette),
     )
 

@@ -14,7 +14,7 @@ from tiling.bands import BandRequest, choose_bands
 from tiling.errors import NothingValid
 from tiling.frame import Bounds, Grid, plan_frame
 from tiling.grid import Window
-from tiling.layer import Layer, LayerReader, is_mask
+from tiling.layer import Layer, LayerReader, opaque_value
 from tiling.normalization import Normalization
 from tiling.radiometry import Scale, Stretch, Table, checked_scale, fill_values
 from tiling.registration import NOTICEABLE, Registration, measure
@@ -27,6 +27,8 @@ WHOLE_PX = 0.2
 CLIPPED = 0.2
 
 Role = Literal["before", "after"]
+# The scale and offset of a band of which a file says nothing.
+_UNSTATED = (1.0, 0.0)
 
 
 class ScenePair:
@@ -103,7 +105,7 @@ class ScenePair:
         choices = [choose_bands(info, bands) for info in infos]
         planned = plan_frame(infos[0], infos[1], gsd=gsd, bounds=bounds)
         first, second = (
-            Layer.of(info, choice.numbers, planned.grid, alpha_masks(info, choice.numbers))
+            Layer.of(info, choice.numbers, planned.grid, alpha_opaque(info, choice.numbers))
             for info, choice in zip(infos, choices, strict=True)
         )
         pair = cls(first, second, planned.grid)
@@ -194,6 +196,7 @@ class ScenePair:
         if any((pixels == pixels.flat[0]).all() for pixels in sample):
             self._note_flat()
         if scale is None:
+            self._note_scales()
             self.stretch = Stretch.fit(*self._without_fill(*sample))
         elif scale == "reflectance":
             self.stretch = Stretch.reflectance((self.before, self.after), self.bands)
@@ -225,6 +228,18 @@ class ScenePair:
                     f"nodata, declare it with gdal_edit -a_nodata {value:.17g}: now it is taken for ground"
                 )
         return [pixels[:, ground] for pixels in dates] if ground.any() else list(dates)
+
+    def _note_scales(self) -> None:
+        """Say when equal values mean different things on both dates, by what both files state."""
+        stated = [
+            [(info.scales[number - 1], info.offsets[number - 1]) for number in layer.bands]
+            for info, layer in zip((self.before, self.after), self.layers, strict=True)
+        ]
+        if stated[0] != stated[1] and _UNSTATED not in (*stated[0], *stated[1]):
+            self._note(
+                f"{self.after.path}: it states another scale or offset of its values than "
+                f"{self.before.path}, and both are shown as they are; --scale reflectance takes what they state"
+            )
 
     def _note_clipped(self, info: SceneInfo, table: Table | None, pixels: np.ndarray) -> None:
         if table is None:
@@ -332,9 +347,9 @@ def _whole(shift: float) -> float:
     return nearest if abs(shift - nearest) <= WHOLE_PX else float(shift)
 
 
-def alpha_masks(info: SceneInfo, bands: tuple[int, ...]) -> bool:
-    """Return whether an alpha band is a mask: not if it is a picture, or was chosen to be looked at."""
-    if info.masked_by != "alpha":
-        return False
+def alpha_opaque(info: SceneInfo, bands: tuple[int, ...]) -> float:
+    """Return the value at which an alpha band is opaque; 0 if it is a picture, or chosen to be looked at."""
+    if "alpha" not in info.colors or info.masked_by == "mask":
+        return 0.0
     number = info.colors.index("alpha") + 1
-    return number not in bands and is_mask(info, number)
+    return 0.0 if number in bands else opaque_value(info, number)

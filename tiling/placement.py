@@ -72,8 +72,10 @@ def placement(shown: str, file: DatasetReader) -> Placement:
             )
     # A plan of a building has a system that is neither projected nor geographic.
     if not crs or not ((system := CRS.from_user_input(crs)).is_projected or system.is_geographic):
+        # Only a GeoTIFF can be edited itself; what is said of others lies beside them.
+        edit = "gdal_edit" if file.driver == "GTiff" else "gdal_edit -ro"
         raise MissingCRS(
-            f"{shown}: it has no coordinate reference system; set it with gdal_edit -a_srs EPSG:..."
+            f"{shown}: it has no coordinate reference system; set it with {edit} -a_srs EPSG:..."
         )
     if gcps:
         gcps = _on_one_turn(gcps) if crs.is_geographic else gcps

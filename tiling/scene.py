@@ -366,10 +366,12 @@ def _palette(file: DatasetReader) -> tuple[tuple[int, int, int, int], ...] | Non
 
 
 def _masked_by(file: DatasetReader) -> str:
-    """Say which of its masks GDAL takes; an alpha band only if no nodata value is set."""
+    """Say by what the pixels without data are known; an alpha band may come to a nodata value."""
     flags = file.mask_flag_enums[0]
     if MaskFlags.nodata in flags:
         return "nodata"
     if MaskFlags.alpha in flags:
         return "alpha"
-    return "mask" if MaskFlags.per_dataset in flags else "nothing"
+    if MaskFlags.per_dataset in flags:
+        return "mask"
+    return "alpha" if ColorInterp.alpha in file.colorinterp else "nothing"

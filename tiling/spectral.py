@@ -13,7 +13,7 @@ from tiling.bands import COLORS, band_names, is_unnamed, sensor_keys, short_name
 from tiling.blocks import BlockCache
 from tiling.grid import Window
 from tiling.layer import Layer, LayerReader, weight_of
-from tiling.pair import ScenePair, alpha_masks
+from tiling.pair import ScenePair, alpha_opaque
 from tiling.sampling import sample_cells
 from tiling.scene import SceneInfo
 
@@ -85,8 +85,8 @@ class SpectralPair:
         for layer, numbers in zip(pair.layers, self.numbers, strict=True):
             bands = tuple(numbers.values())
             if bands:
-                masks = alpha_masks(layer.info, bands)
-                own = Layer.of(layer.info, bands, pair.grid, masks, layer.shift)
+                opaque = alpha_opaque(layer.info, bands)
+                own = Layer.of(layer.info, bands, pair.grid, opaque, layer.shift)
                 own = replace(own, blocks=BlockCache(_KEPT_BYTES, weight_of))
                 self._readers.append(own.open(stack))
 

@@ -35,6 +35,7 @@ class Picture:
         palette: the bands are all the same one, and what is taken is red, green and blue of its colours.
         masks: names of what says where there are data: "mask,1" is the mask of band 1; empty: everywhere.
         any_mask: a pixel has data if any mask says so; else only if all do.
+        alpha: number of the band that has to be opaque, too, and the value at which it is; None: no band.
         clear_palette: whether some colours of the palette are transparent.
     """
 
@@ -45,6 +46,7 @@ class Picture:
     palette: bool = False
     masks: tuple[str, ...] = ()
     any_mask: bool = False
+    alpha: tuple[int, float] | None = None
     clear_palette: bool = False
 
 
@@ -97,7 +99,7 @@ def mask_vrt(picture: Picture) -> str:
     layers = [(name, 0) for name in picture.masks]
     if picture.clear_palette:
         layers.insert(0, ("1", _ALPHA))
-    if not layers:
+    if not layers and picture.alpha is None:
         SubElement(node, "NoDataValue").text = "1"  # what GDAL fills a band without sources with
     for number, (name, component) in enumerate(layers):
         source = _source(node, picture, name, plain=False)
@@ -105,8 +107,20 @@ def mask_vrt(picture: Picture) -> str:
             SubElement(source, "NODATA").text = "0" if picture.any_mask else "255"
         if component:
             SubElement(source, "ColorTableComponent").text = str(component)
-        SubElement(source, "LUT").text = f"0:0,{OPAQUE - 1}:0,{OPAQUE}:1,255:1"
+        SubElement(source, "LUT").text = _opaque_from(255)
+    if picture.alpha:
+        band, most = picture.alpha
+        source = _source(node, picture, str(band), plain=False)
+        if layers:  # what is not wholly opaque takes from what they left
+            SubElement(source, "NODATA").text = f"{most:g}"
+        SubElement(source, "LUT").text = f"0:0,{most:g}:0" if layers else _opaque_from(most)
     return tostring(root, encoding="unicode")
+
+
+def _opaque_from(most: float) -> str:
+    """Return the table that makes 1 of what is opaque and 0 of the rest."""
+    clear, opaque = ((OPAQUE - step) / 255 * most for step in (1, 0))
+    return f"0:0,{clear:g}:0,{opaque:g}:1,{most:g}:1"
 
 
 def _pixels_of(picture: Picture) -> Element:

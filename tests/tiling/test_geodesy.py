@@ -7,6 +7,7 @@ from affine import Affine
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyproj import Transformer
+from rasterio.crs import CRS
 from shapely.geometry import MultiPolygon, Polygon, box
 
 from tiling import ReprojectionFailed, geodesic_area_m2, to_wgs84
@@ -129,6 +130,14 @@ def test_degrees_are_narrower_to_the_north():
 )
 def test_the_utm_zone_of_a_place(lon, lat, crs):
     assert utm_crs(lon, lat) == crs
+
+
+@pytest.mark.parametrize("codes", [(3067, 2393), (5110, 27393)])
+def test_grids_whose_datums_only_one_proj_can_name_are_brought_together(codes):
+    lon, lat = (25.1, 60.1) if codes[0] == 3067 else (10.5, 59.9)
+    crss = [CRS.from_epsg(code) for code in codes]
+    places = [transformer("EPSG:4326", f"EPSG:{code}").transform(lon, lat) for code in codes]
+    assert transformer(*crss).transform(*places[0]) == pytest.approx(places[1], abs=2)
 
 
 def test_one_transformer_serves_all_threads():

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import rasterio
 from opened_scenes import refused_pair, whole
 from rasters import ORIGIN, north_up, textured, write_scene
 
@@ -105,6 +106,32 @@ def test_an_alpha_band_that_is_looked_at_is_no_mask(tmp_path):
     with ScenePair.open(path, path, bands=(4, 1, 2)) as pair:
         before, _, valid = whole(pair)
     assert valid.all() and np.array_equal(before[0], near_infrared)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "opaque", "more", "nodata"),
+    [
+        ("uint8", 255, ["undefined", "alpha"], None),
+        ("uint8", 255, ["alpha"], 7),
+        ("uint8", 1, ["alpha"], None),
+        ("uint16", 255, ["alpha"], None),
+        ("int16", 32767, ["alpha"], None),
+        ("float32", 255, ["alpha"], None),
+        ("float32", 1, ["undefined", "alpha"], -1),
+    ],
+)
+def test_a_transparent_collar_has_no_data_whatever_else_the_file_holds(tmp_path, dtype, opaque, more, nodata):
+    image = textured(200, 300, dtype="uint8").astype(dtype)
+    image[:, :, :9] = 100
+    if nodata is not None:
+        image[:, :5] = nodata
+    bands = [*image, *image[: len(more) - 1], np.zeros((200, 300), dtype)]
+    bands[-1][:, 100:] = opaque
+    colors = ["red", "green", "blue", *more]
+    path = write_scene(tmp_path / "a.tif", np.stack(bands), nodata=nodata, colors=colors)
+    with ScenePair.open(path, path) as pair:
+        valid = whole(pair)[2]
+    assert not valid[:, :100].any() and valid[5:, 100:].all() and valid[:5].any() == (nodata is None)
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "uint16"])
@@ -213,6 +240,19 @@ def test_a_scale_that_was_asked_for(tmp_path, scale):
         shown = whole(pair)[1].astype(float)
         assert np.abs(shown - (image / top * 255).clip(0, 255)).max() <= 0.51
         assert pair.stretch.kind == ("reflectance" if scale == "reflectance" else "given")
+        assert not pair.notes
+
+
+def test_values_that_mean_different_things_by_the_headers_are_told(tmp_path):
+    paths = [write_scene(tmp_path / f"{n}.tif", textured(60, 90, dtype="uint16")) for n in range(2)]
+    for path, offset in zip(paths, (0.0, -0.1), strict=True):
+        with rasterio.open(path, "r+") as file:
+            file.scales, file.offsets = [1e-4] * 3, [offset] * 3
+    with ScenePair.open(*paths) as pair:
+        assert len(pair.notes) == 1 and "1.tif: it states another scale or offset" in pair.notes[0]
+    with ScenePair.open(*paths, scale="reflectance") as pair:
+        assert not any("offset" in note for note in pair.notes)
+    with ScenePair.open(paths[0], paths[0]) as pair:
         assert not pair.notes
 
 

@@ -41,7 +41,7 @@ def scene_facts(info: SceneInfo, taken: SceneDate, choice: BandChoice | None) ->
         "shown": None if choice is None else list(choice.numbers),
         "shown_by": None if choice is None else choice.how,
         # JSON has no other way to say it.
-        "nodata": "nan" if nodata is not None and math.isnan(nodata) else nodata,
+        "nodata": nodata if nodata is None or math.isfinite(nodata) else str(nodata),
         "masked_by": info.masked_by,
         "placement": placement_words(info),
         "north_up": info.north_up,

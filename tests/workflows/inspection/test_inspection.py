@@ -198,11 +198,12 @@ def test_how_a_scene_lies_on_the_map(scenes, transform, words):
     assert placement_words(placed) == "placed by 4 ground control points"
 
 
-def test_a_nodata_value_that_is_no_number_is_said_in_json(scenes):
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_a_nodata_value_that_is_no_number_is_said_in_json(scenes, value):
     image = textured(300, 400, dtype="float32")
-    inspection = inspected(scenes({"array": image, "nodata": math.nan}, {"array": image}))
-    assert inspection.before["nodata"] == "nan"
-    assert "no data where nan" in inspection.as_text()
+    inspection = inspected(scenes({"array": image, "nodata": value}, {"array": image}))
+    assert inspection.before["nodata"] == str(value)
+    assert f"no data where {value}" in inspection.as_text()
     json.dumps(inspection.as_dict(), allow_nan=False)
 
 
