@@ -25,8 +25,8 @@ from .base import RsccAlgorithm
 from .command import MISSING, CommandMissing, plain
 
 _WGS84 = "EPSG:4326"
-# Exit code of rscc batch where some pairs failed.
-_SOME_FAILED = 3
+# Exit codes of rscc inspect where captioning would be refused, of rscc batch where some pairs failed.
+_REFUSED, _SOME_FAILED = 2, 3
 
 
 class Caption(RsccAlgorithm):
@@ -38,6 +38,7 @@ class Caption(RsccAlgorithm):
         "each with a sentence. The scenes may differ in grid, resolution and reference system."
     )
     stages = (("tiles", 85), ("outlines", 90), ("captions", 100))
+    stopped = "Stopped; no report was written."
 
     def initAlgorithm(self, configuration=None):
         """Say what is asked for and what comes."""
@@ -103,10 +104,15 @@ class Inspect(RsccAlgorithm):
 
     def processAlgorithm(self, parameters, context, feedback):
         """Run the command."""
-        text = self.execute(["inspect", *self.pair(parameters, context)], feedback).output
-        for line in text.splitlines():
+        words = ["inspect", *self.pair(parameters, context)]
+        result = self.execute(words, feedback, accepted=(0, _REFUSED))
+        for line in result.output.splitlines():
             feedback.pushInfo(plain(line) and line)
-        return {"TEXT": text}
+        if result.code and not result.output:
+            raise QgsProcessingException(result.error)
+        if result.code:
+            feedback.reportError(result.error)
+        return {"TEXT": result.output}
 
 
 class Batch(RsccAlgorithm):
@@ -118,6 +124,7 @@ class Batch(RsccAlgorithm):
         "one layer of all changes. Run again with the same folder, it goes on where it ended."
     )
     stages = (("scenes", 2), ("pairs", 97), ("layers", 100))
+    stopped = "Stopped; pairs that are done stay, run it again to go on."
 
     def initAlgorithm(self, configuration=None):
         """Say what is asked for and what comes."""

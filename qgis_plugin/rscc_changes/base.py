@@ -39,9 +39,11 @@ class RsccAlgorithm(QgsProcessingAlgorithm):
     Attributes:
         key, title, help: its id in ``rscc:<id>``, its name in the toolbox, what it does.
         stages: of its progress, see :class:`.command.Gauge`.
+        stopped: what is said where it was cancelled.
     """
 
     key = title = help = ""
+    stopped = "Stopped."
     stages = ()
 
     def createInstance(self):
@@ -102,7 +104,7 @@ class RsccAlgorithm(QgsProcessingAlgorithm):
                 accepted=accepted,
             )
         except Cancelled:
-            raise QgsProcessingException("Stopped; no report was written.") from None
+            raise QgsProcessingException(self.stopped) from None
         except RunFailed as error:
             message = _TOO_OLD if "--progress" in str(error) else str(error)
             raise QgsProcessingException(message) from error

@@ -52,11 +52,12 @@ class Cancelled(Exception):
 
 @dataclass
 class Result:
-    """What a run came to: its exit code, the members of its event ``done``, and what it printed."""
+    """What a run came to: its exit code, the members of its event ``done``, what it printed, its error."""
 
     code: int
     facts: dict
     output: str
+    error: str
 
 
 def find_command(setting="", environment=None, home=None, windows=None):
@@ -221,11 +222,10 @@ def run(command, arguments, *, on_event, on_line, cancelled, accepted=(0,)):
         _stop(process)
         raise
     readers[1].join(_GRACE)
+    error = error or last or f"rscc ended with exit code {process.returncode}"
     if process.returncode not in accepted:
-        raise RunFailed(
-            error or last or f"rscc ended with exit code {process.returncode}", process.returncode
-        )
-    return Result(process.returncode, facts, "".join(printed)[:_MOST_OUTPUT])
+        raise RunFailed(error, process.returncode)
+    return Result(process.returncode, facts, "".join(printed)[:_MOST_OUTPUT], error)
 
 
 def _read(stream, take):

@@ -141,9 +141,11 @@ def test_the_toolbox_loads_styled_layers_and_stops_where_asked(home, variables, 
     script = SUPPORT / "qgis_plugin_run.py"
     scenes = (home / "before.tif", home / "after.tif")
     (home / "pairs.csv").write_text("before,after\nbefore.tif,gone.tif\n")
+    make_pair(home, [], size=(60, 60), gsd=4.0, names=("coarse_before.tif", "coarse.tif"))
     told = run_script(
-        script, repository / "qgis_plugin", *scenes, home / "r.gpkg", home / "pairs.csv", home / "archive"
-    )
+        script, repository / "qgis_plugin", *scenes, home / "r.gpkg", home / "pairs.csv", home / "archive",
+        home / "coarse.tif",
+    )  # fmt: skip
     loaded, cancelled = told["loaded"], told["cancelled"]
     assert loaded["good"], loaded["errors"]
     assert loaded["results"]["CHANGES"] == 2 and loaded["results"]["AREA"] > 700
@@ -151,7 +153,13 @@ def test_the_toolbox_loads_styled_layers_and_stops_where_asked(home, variables, 
     assert told["batch"]["good"] and told["batch"]["results"]["FAILED"] == 1
     layers = [["Changes", "categorizedSymbol", True, 2], ["pairs", "categorizedSymbol", False, 1]]
     assert sorted(layer for layer in told["layers"] if layer[-1]) == layers
-    assert not cancelled["good"] and "Stopped" in "".join(cancelled["errors"])
+    assert not cancelled["good"] and "Stopped; no report was written." in "".join(cancelled["errors"])
+    stopped = told["batch_cancelled"]
+    assert not stopped["good"] and "pairs that are done stay" in "".join(stopped["errors"])
+    refused, unknown = told["refused"], told["unknown"]
+    assert "coarse.tif" in "".join(refused["infos"]) and "coarse.tif" in refused["results"]["TEXT"]
+    assert "rscc: error: " in "".join(refused["errors"])
+    assert not unknown["good"] and "no-such-model" in "".join(unknown["errors"])
     assert len(cancelled["percents"]) == 1
     assert not list(home.glob("*never*")), "nothing is left of the run"
     assert not Path("/proc", (home / "pid").read_text().strip()).exists(), "the command has ended"

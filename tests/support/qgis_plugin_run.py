@@ -1,9 +1,9 @@
 """Run the plugin's algorithms in QGIS's own Python, as its toolbox does.
 
-    python3 qgis_plugin_run.py PLUGIN_FOLDER BEFORE AFTER REPORT PAIRS ARCHIVE
+    python3 qgis_plugin_run.py PLUGIN_FOLDER BEFORE AFTER REPORT PAIRS ARCHIVE COARSE
 
-Prints as JSON how runs went: a caption and a batch whose layers were loaded, a caption that was cancelled at
-its first progress.
+Prints as JSON how runs went: a caption and a batch whose layers were loaded, a caption and a batch that were
+cancelled at their first progress, an inspection of the scene before and one that is too coarse.
 """
 
 import json
@@ -23,7 +23,7 @@ class Listener(QgsProcessingFeedback):
 
     def __init__(self, cancels):
         super().__init__(False)
-        self.percents, self.errors, self.cancels = [], [], cancels
+        self.percents, self.errors, self.infos, self.cancels = [], [], [], cancels
         self.progressChanged.connect(self.take)
 
     def take(self, percent):
@@ -34,8 +34,11 @@ class Listener(QgsProcessingFeedback):
     def reportError(self, error, fatalError=False):
         self.errors.append(error)
 
+    def pushInfo(self, info):
+        self.infos.append(info)
 
-def main(folder, before, after, report, pairs, archive):
+
+def main(folder, before, after, report, pairs, archive, coarse):
     """Run them."""
     QgsApplication.setPrefixPath("/usr", True)
     application = QgsApplication([], False)
@@ -60,7 +63,8 @@ def main(folder, before, after, report, pairs, archive):
         results, good = instance.run(values, context, listener)
         if good:
             handleAlgorithmResults(instance, context, listener)
-        return {"good": good, "results": results, "percents": listener.percents, "errors": listener.errors}
+        heard = {name: getattr(listener, name) for name in ("percents", "errors", "infos")}
+        return {"good": good, "results": results, **heard}
 
     output = QgsProcessingOutputLayerDefinition(report, QgsProject.instance())
     told = {"loaded": run(algorithm, {**pair, "OUTPUT": output})}
@@ -71,6 +75,11 @@ def main(folder, before, after, report, pairs, archive):
         for layer in QgsProject.instance().mapLayers().values()
     ]
     told["cancelled"] = run(algorithm, {**pair, "OUTPUT": report.replace("r.gpkg", "never.gpkg")}, True)
+    table["ARCHIVE"] = f"{archive}_stopped"
+    told["batch_cancelled"] = run(registry.algorithmById("rscc:batch"), table, True)
+    inspect = registry.algorithmById("rscc:inspect")
+    told["refused"] = run(inspect, {"BEFORE": before, "AFTER": coarse})
+    told["unknown"] = run(inspect, {"BEFORE": before, "AFTER": after, "MODEL": "no-such-model"})
     told["can"] = list(algorithm.canExecute())
     algorithms = registry.providerById("rscc").algorithms()
     told["algorithms"] = sorted(each.id() for each in algorithms)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from itertools import pairwise
 
 import pytest
 from archive_pages import found, made_archive_page, page_of, pair, usual_rows
@@ -151,6 +152,32 @@ def test_a_phone_shows_map_and_list(opened, made):
         page.locator("#list button").first.bounding_box(),
     ):
         assert box["height"] >= 44, "large enough for a finger"
+
+
+def test_degrees_on_a_phone_do_not_lie_over_each_other(opened, made):
+    page = opened(made, viewport=PHONE, reduced_motion="reduce")
+    page.evaluate(LABELS)
+    for _ in range(8):
+        page.keyboard.press("+")
+        page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    frames = [frame for frame in page.evaluate("frames_") if frame]
+    assert len(frames) >= 8
+    for frame in frames:
+        assert all(before[1] < after[0] for before, after in pairwise(frame)), frame
+
+
+LABELS = """() => {
+  window.frames_ = [];
+  const { clearRect, fillText } = CanvasRenderingContext2D.prototype;
+  Object.assign(CanvasRenderingContext2D.prototype, {
+    clearRect(...box) { frames_.push([]); clearRect.apply(this, box); },
+    fillText(text, x, y) {
+      if (/ [EW]$/.test(text)) frames_.at(-1)?.push([x, x + this.measureText(text).width]);
+      fillText.call(this, text, x, y);
+    },
+  });
+}"""
+"""Keep where each label of longitude begins and ends, by frame."""
 
 
 def test_what_can_be_pressed_has_a_name_and_texts_have_contrast(opened, made):

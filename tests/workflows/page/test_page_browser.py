@@ -216,6 +216,68 @@ def test_keys_go_through_the_changes_and_set_verdicts_that_can_be_downloaded(ope
     assert numbers(page) == [8] and page.locator("#list .mark").text_content() == "wrong words"
 
 
+def kept_marks(page):
+    """The marks that the browser keeps, by the id of their change."""
+    kept = page.evaluate("Object.values(localStorage).map((text) => JSON.parse(text))")
+    return {one["id"]: one for all_ in kept for one in all_["marks"]}
+
+
+def test_a_reviewed_change_keeps_its_words_when_it_is_marked_again(opened, tmp_path):
+    first, *others = squares(2, (300, 420))
+    page = opened(made_page(tmp_path, [replace(first, **said("a pond was dug")), *others]), "#change=1")
+    page.keyboard.press("3")
+    mark = kept_marks(page)[1]
+    assert (mark["caption"], mark["note"]) == ("a pond was dug", "a pond was dug")
+    assert page.get_by_label("Right words").input_value() == "a pond was dug"
+    page.keyboard.press("3")
+    assert page.locator("#live").text_content() == "Change 1: verdict taken back" and not kept_marks(page)
+    page.keyboard.press("1")
+    mark = kept_marks(page)[1]
+    assert (mark["caption"], mark["note"]) == ("", "a pond was dug"), "a confirmed sentence has no other"
+
+
+def test_two_tabs_of_one_report_keep_the_marks_of_both(opened, made):
+    page = opened(made, "#change=1")
+    other = page.context.new_page()
+    other.goto(made.page.as_uri() + "#change=1")
+    other.wait_for_selector("html[data-ready]", state="attached")
+    page.locator("#reviewer").fill("Zoe")
+    page.keyboard.press("Escape")
+    page.keyboard.press("1")
+    other.get_by_role("button", name="Download 1 mark").wait_for()
+    assert other.locator("#list .mark").first.text_content() == "confirmed"
+    assert other.locator('#card [data-key="1"]').get_attribute("aria-pressed") == "true"
+    assert other.locator("#reviewer").input_value() == "Zoe"
+    other.keyboard.press("ArrowRight")
+    other.keyboard.press("2")
+    page.get_by_role("button", name="Download 2 marks").wait_for()
+    assert {number: mark["verdict"] for number, mark in kept_marks(page).items()} == {
+        1: "confirmed",
+        2: "wrong place",
+    }
+    other.keyboard.press("2")
+    page.get_by_role("button", name="Download 1 mark").wait_for()
+    assert page.locator("#list .mark").all_text_contents()[:2] == ["confirmed", ""]
+
+
+def test_what_is_being_typed_is_kept_at_once(opened, made):
+    page = opened(made, "#change=1")
+    page.keyboard.press("3")
+    page.get_by_label("Right words").press_sequentially("a pnd")
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.type("o")
+    assert page.get_by_label("Right words").input_value() == "a pond", "the cursor stays"
+    page.get_by_label("Note").press_sequentially("see it ")
+    page.evaluate("location.hash = '#change=2'")
+    page.locator("#card h2", has_text="Change 2").wait_for()
+    page.locator("#reviewer").press_sequentially("Zoe")
+    page.reload()
+    page.get_by_role("button", name="Download 1 mark").wait_for()
+    mark = kept_marks(page)[1]
+    assert (mark["caption"], mark["note"], mark["reviewer"]) == ("a pond", "see it", "Zoe")
+
+
 def test_hostile_texts_are_shown_as_they_are(opened, tmp_path):
     changes = [
         square(

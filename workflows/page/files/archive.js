@@ -53,12 +53,17 @@ function drawDegrees() {
   const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
   context.beginPath();
   Object.assign(context, { textAlign: "left", textBaseline: "bottom" });
+  let free = -Infinity;
   for (let n = Math.ceil(across.from / step); n * step <= across.to; n += 1) {
     const [x] = toScreen((n * step - report.west) * report.across, 0);
     context.moveTo(x, 0);
     context.lineTo(x, height);
     const turned = ((((n * step + 180) % 360) + 360) % 360) - 180;
-    context.fillText(`${Math.abs(turned).toFixed(digits)}\u00b0 ${turned < 0 ? "W" : "E"}`, x + 4, height - 34);
+    const label = `${Math.abs(turned).toFixed(digits)}\u00b0 ${turned < 0 ? "W" : "E"}`;
+    // On a phone it would lie over the one before.
+    if (x < free) continue;
+    context.fillText(label, x + 4, height - 34);
+    free = x + 4 + context.measureText(label).width;
   }
   for (let n = Math.ceil(along.from / step); n * step <= along.to; n += 1) {
     const [, y] = toScreen(0, (report.north - n * step) * report.along);

@@ -72,5 +72,5 @@ function showReview(change) {
   $("#note").placeholder = $("#note").disabled ? "after a verdict" : "";
 }
 
-$("#right-words input").addEventListener("change", (event) => amend(state.selected, { caption: event.target.value.trim() }));
-$("#note").addEventListener("change", (event) => amend(state.selected, { note: event.target.value.trim() }));
+$("#right-words input").addEventListener("input", (event) => amend(state.selected, { caption: event.target.value.trim() }));
+$("#note").addEventListener("input", (event) => amend(state.selected, { note: event.target.value.trim() }));

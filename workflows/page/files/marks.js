@@ -8,12 +8,16 @@ const markOf = (change) => marks.get(change.id) ?? (VERDICTS.includes(change.rev
 let reviewer = "";
 let lasting = true;
 
-try {
-  const kept = JSON.parse(localStorage.getItem(KEPT) ?? "{}");
-  reviewer = typeof kept.reviewer === "string" ? kept.reviewer : "";
-  for (const mark of kept.marks ?? []) if (VERDICTS.includes(mark.verdict)) marks.set(mark.id, mark);
-} catch {
-  lasting = false;
+function loadMarks() {
+  marks.clear();
+  try {
+    const kept = JSON.parse(localStorage.getItem(KEPT) ?? "{}");
+    reviewer = typeof kept.reviewer === "string" ? kept.reviewer : "";
+    for (const mark of kept.marks ?? []) if (VERDICTS.includes(mark.verdict)) marks.set(mark.id, mark);
+  } catch {
+    lasting = false;
+  }
+  $("#reviewer").value = reviewer;
 }
 
 function marksContent() {
@@ -32,12 +36,11 @@ function keepMarks() {
 
 // Set a verdict, or take it back where it is given again; `words` change a mark that is there.
 function mark(change, verdict) {
-  const is = marks.get(change.id);
-  if (is?.verdict === verdict) {
+  if (marks.get(change.id)?.verdict === verdict) {
     marks.delete(change.id);
     say(`Change ${change.id}: verdict taken back`);
   } else {
-    const fresh = { id: change.id, note: "", caption: "", ...is, verdict, reviewer, time: new Date().toISOString() };
+    const fresh = { id: change.id, note: "", caption: "", ...markOf(change), verdict, reviewer, time: new Date().toISOString() };
     if (verdict !== "wrong words") fresh.caption = "";
     marks.set(change.id, fresh);
     say(`Change ${change.id}: ${verdict}`);
@@ -72,9 +75,16 @@ function downloadMarks() {
 }
 
 $("#download").addEventListener("click", downloadMarks);
-$("#reviewer").value = reviewer;
-$("#reviewer").addEventListener("change", (event) => {
+loadMarks();
+$("#reviewer").addEventListener("input", (event) => {
   reviewer = event.target.value.trim();
   for (const [id, one] of marks) marks.set(id, { ...one, reviewer });
   keepMarks();
+});
+// Another tab has marked the same report.
+addEventListener("storage", (event) => {
+  if (event.key !== KEPT) return;
+  loadMarks();
+  showMarks();
+  changes.forEach(showVerdict);
 });
