@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 from rscc.devices import fast_bf16, fast_int8, pick_device
-from rscc.errors import NonFiniteOutput
 from rscc.inference.calibration import FlagCalibration, changed_probability
+from rscc.inference.checks import check_finite, check_pairs
 from rscc.inference.explanations import Explanation, explain_features
 from rscc.inference.fact_heads import region_logits
 from rscc.inference.int8 import TRUNKS
@@ -118,6 +118,9 @@ class Captioner:
 
         Returns:
             (B, H, W) float32 in 0..1, the ``change_probability`` of :meth:`predict_change`.
+
+        Raises:
+            ValueError: the images are not as said here.
         """
         with self._inference():
             return self._maps(before, after)[1]
@@ -132,6 +135,9 @@ class Captioner:
             (B, H, W) float32 in 0..1, and the heads' logits (B, len(ANSWERS), h, w) float16 on the grid of
             the trunk's last map; :mod:`rscc.inference.fact_heads` says how those of a region are one. Where
             the model tells roads, those of :mod:`rscc.inference.roads` follow, CHANNELS of them.
+
+        Raises:
+            ValueError: the images are not as said here.
         """
         assert self.facts is not None, "the model tells no facts"
         with self._inference():
@@ -151,6 +157,9 @@ class Captioner:
         Returns:
             Change probability per pixel and P(anything changed) per pair. Where the card's ``localiser`` is
             not the change head, the former only ranks pixels, see :mod:`rscc.inference.localisers`.
+
+        Raises:
+            ValueError: the images are not as said here.
         """
         with self._inference():
             return self._find(self._encode(before, after))
@@ -186,6 +195,9 @@ class Captioner:
             probability that it is a good sentence for a change; see :mod:`rscc.inference.calibration`.
             With :attr:`facts` the sentences state facts only, ``beams``, ``placeless`` and ``focus`` have no
             part in them, and the captions are :class:`~rscc.inference.facts.GroundedCaption`.
+
+        Raises:
+            ValueError: the images are not as said here.
         """
         with self._inference():
             if ground and self.facts is not None:
@@ -200,7 +212,7 @@ class Captioner:
     ) -> tuple[ChangePrediction, list[Caption]]:
         """Find changed pixels and describe what changed, in one pass through the trunk.
 
-        Arguments and values are those of :meth:`predict_change` and :meth:`caption`.
+        Arguments, values and errors are those of :meth:`predict_change` and :meth:`caption`.
         """
         with self._inference():
             features = self._encode(before, after)
@@ -244,17 +256,19 @@ class Captioner:
         self, before: np.ndarray, after: np.ndarray, *, head: bool = True, focus: np.ndarray | None = None
     ) -> DifferenceFeatures:
         """Encode pairs; ``head``: with what finding the changed pixels needs."""
+        check_pairs(before, after)
         features = self._model.encode(
             self._tensor(before),
             self._tensor(after),
             head=head and self._localiser.needs_head,
             focus=None if focus is None else self._tensor(focus.astype(np.float32)),
         )
-        self._check_finite(features.tokens, features.changed_logits, features.change_logits)
+        check_finite(self.card.name, features.tokens, features.changed_logits, features.change_logits)
         return features
 
     def _maps(self, before: np.ndarray, after: np.ndarray) -> tuple[Maps, np.ndarray]:
         """Return the trunk's last maps of both dates and the change probability, as :meth:`search` does."""
+        check_pairs(before, after)
         if not isinstance(self._localiser, ChangeHeadLocaliser):
             features = self._encode(before, after)
             pair = features.pair
@@ -262,7 +276,7 @@ class Captioner:
         # One date after the other: together they would hold twice the memory at a time.
         trunk = [self._model.backbone(self._tensor(date)) for date in (before, after)]
         logits = self._model.change_head(*trunk)
-        self._check_finite(logits)
+        check_finite(self.card.name, logits)
         change = enlarge_maps(logits, before.shape[-2:]).sigmoid()
         first, second = (self._model.pooled(maps[-1]) for maps in trunk)
         return (first, second), change.cpu().numpy()
@@ -272,7 +286,7 @@ class Captioner:
         assert images is not None
         maps = self._localiser.maps(self._model, features, (images[0].shape[-2], images[0].shape[-1]))
         changed = changed_probability(features, self._flag)
-        self._check_finite(maps, changed)
+        check_finite(self.card.name, maps, changed)
         return ChangePrediction(
             change_probability=maps.cpu().numpy(), changed_probability=changed.cpu().numpy()
         )
@@ -282,7 +296,7 @@ class Captioner:
         assert self.facts is not None, "the model tells no facts"
         with torch.autocast(self.device.type, enabled=False):
             answers: torch.Tensor = self.facts.heads.maps(maps[0].float(), maps[1].float(), change)
-        self._check_finite(answers)
+        check_finite(self.card.name, answers)
         return answers
 
     def _roads(self, maps: Maps) -> torch.Tensor | None:
@@ -292,7 +306,7 @@ class Captioner:
             return None
         with torch.autocast(self.device.type, enabled=False):
             logits = self.facts.roads.maps(maps[0].float(), maps[1].float())
-        self._check_finite(logits)
+        check_finite(self.card.name, logits)
         return logits
 
     def _ground(
@@ -331,10 +345,9 @@ class Captioner:
         )
         likelihoods = torch.tensor([ranked[0].score for ranked in hypotheses])
         known = torch.ones_like(likelihoods) if assume_changed else changed_probability(features, self._flag)
-        self._check_finite(likelihoods, known)
-        probabilities = known.tolist()
+        check_finite(self.card.name, likelihoods, known)
         captions = []
-        for probability, ranked in zip(probabilities, hypotheses, strict=True):
+        for probability, ranked in zip(known.tolist(), hypotheses, strict=True):
             if not assume_changed and probability < self.card.changed_threshold:
                 captions.append(Caption(text=NO_CHANGE_CAPTION, score=1 - probability, changed=False))
                 continue
@@ -358,20 +371,6 @@ class Captioner:
             return likelihood
         changed = probability if self.card.changed_threshold > 0 else 1.0
         return changed * calibration.score.probability(likelihood)
-
-    def _check_finite(self, *answers: torch.Tensor | None) -> None:
-        """Raise NonFiniteOutput unless all numbers of answers (B, ...) are finite."""
-        for answer in answers:
-            if answer is None:
-                continue
-            sound = answer.isfinite().reshape(len(answer), -1).all(1)
-            if not bool(sound.all()):
-                pairs = (~sound).nonzero().flatten().tolist()
-                raise NonFiniteOutput(
-                    f"{self.card.name}: the network answers NaN or infinity for pair {pairs[0] + 1} of "
-                    f"{len(answer)}; get a sound copy of the model, or try another device",
-                    pairs,
-                )
 
     @property
     def _flag(self) -> FlagCalibration | None:

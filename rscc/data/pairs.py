@@ -106,21 +106,28 @@ def read_rgb(path: Path) -> np.ndarray:
 def read_mask(path: Path) -> np.ndarray:
     """Read a mask file as (H, W) bool, True where the value is above half of its range.
 
+    Values below 16 are numbers of classes: True above 0. A coloured palette counts by its indices.
+
     Raises:
         DatasetLayoutInvalid: the file is missing or no image.
     """
     values = _read_image(path, "L", "a mask")
-    return values > (127 if values.max(initial=0) > 1 else 0)
+    return values > (127 if values.max(initial=0) >= 16 else 0)
 
 
 def _read_image(path: Path, mode: str, what: str) -> np.ndarray:
     try:
         with Image.open(path) as image:
-            return np.asarray(image.convert(mode))
+            numbered = mode == "L" and image.mode == "P" and _is_coloured(image)
+            return np.asarray(image if numbered else image.convert(mode))
     except (OSError, ValueError, Image.DecompressionBombError) as error:
         raise DatasetLayoutInvalid(
             f"{path}: cannot be read as {what}; check that the data set is complete"
         ) from error
+
+
+def _is_coloured(image: Image.Image) -> bool:
+    return bool(np.ptp(np.asarray(image.convert("RGB")), axis=-1).any())
 
 
 def read_pair(record: PairRecord) -> PairSample:

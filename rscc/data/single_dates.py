@@ -64,6 +64,18 @@ def mask_of(image: Path) -> Path:
     return image.parent.parent / "mask" / image.name
 
 
+def read_roads(root: Path) -> list[tuple[Path, float]]:
+    """Return (image, metres per pixel) of the images of class road; at least one.
+
+    Raises:
+        DatasetLayoutInvalid: the folder has another layout, or no roads.
+    """
+    rows = [(path, own) for path, kind, own in read_single_date(root) if kind == "road"]
+    if not rows:
+        raise DatasetLayoutInvalid(f"{root / 'index.csv'}: no image of class road to learn from")
+    return rows
+
+
 def road_crops(root: Path, size: int, gsd: float) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
     """Yield name, image (3, size, size) uint8 and road (size, size) bool of crops at ``gsd`` metres a pixel.
 
@@ -72,10 +84,7 @@ def road_crops(root: Path, size: int, gsd: float) -> Iterator[tuple[str, np.ndar
     Raises:
         DatasetLayoutInvalid: the folder has another layout, no roads, or an image cannot be read.
     """
-    rows = [(path, own) for path, kind, own in read_single_date(root) if kind == "road"]
-    if not rows:
-        raise DatasetLayoutInvalid(f"{root / 'index.csv'}: no image of class road to learn from")
-    for path, own in rows:
+    for path, own in read_roads(root):
         image, mask = read_rgb(path), read_mask(mask_of(path))
         factor = max(own / gsd, size / min(mask.shape))
         shape = (max(size, round(mask.shape[0] * factor)), max(size, round(mask.shape[1] * factor)))

@@ -12,6 +12,7 @@ from rscc.config import Config
 from rscc.data.benchmarks.change_masks import ChangeMasks
 from rscc.data.benchmarks.registry import DATASETS
 from rscc.data.pairs import PairRecord
+from rscc.data.single_dates import read_roads
 from rscc.data.sources import (
     BatchSource,
     CaptionText,
@@ -20,7 +21,7 @@ from rscc.data.sources import (
     MaskSource,
     all_forms,
 )
-from rscc.errors import DatasetLayoutInvalid
+from rscc.errors import ConfigInvalid, DatasetLayoutInvalid
 from rscc.models import model_class
 from rscc.text.parsing import extract_segments
 from rscc.text.reversal import reverse_captions
@@ -95,6 +96,30 @@ def batch_source(
 def learns_masks_only(config: Config) -> bool:
     """Return whether no loss but that of the change masks has a weight, so that no caption is needed."""
     return all(weight == 0 or term == "change_mask" for term, weight in config.loss.items())
+
+
+def check_paths(config: Config, paths: RunPaths) -> None:
+    """Refuse, before anything is learnt, what a run with images would not read or could not.
+
+    Raises:
+        ConfigInvalid: a corpus, masks or roads are given that this config does not learn.
+        DatasetLayoutInvalid: the folder of roads has another layout, or no roads.
+    """
+    masks_only = learns_masks_only(config)
+    if paths.corpus is not None:
+        raise ConfigInvalid("a corpus is learnt with train.objective 'language' only; leave --corpus out")
+    if paths.masks and not masks_only:
+        raise ConfigInvalid(
+            f"{paths.masks[0]}: further masks are learnt where loss.change_mask alone has a weight; "
+            "leave --masks out, or take a config such as change_head"
+        )
+    if paths.roads is not None:
+        if masks_only or not config.train.facts:
+            raise ConfigInvalid(
+                f"{paths.roads}: roads are learnt by a model that tells facts, which this config "
+                "does not make; leave --roads out"
+            )
+        read_roads(paths.roads)
 
 
 def training_parts(

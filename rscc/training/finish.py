@@ -95,10 +95,11 @@ def finish(
             rules=rules if learns_the_flag(config, captions) else None,
         )
     threshold, mask_scores = 0.5, {}
+    masked = any(record.mask is not None for record in val)
     if head is not None and {"backbone", "change_head"} <= set(config.train.frozen):
         threshold = head.threshold  # the same trunk and head, so the same scores
-        mask_scores = {key: value for key, value in head.scores.items() if key == "mask_f1"}
-    elif any(record.mask is not None for record in val):
+        mask_scores = {key: value for key, value in head.scores.items() if masked and key == "mask_f1"}
+    elif masked:
         curve = _mask_curve(model, val, config, localiser, confidence, rules)
         threshold, mask_scores = curve.best_threshold(), {"mask_f1": float(curve.f1().max())}
     card = make_card(
@@ -145,6 +146,8 @@ def finish(
         except (ExtraNotInstalled, WeightsNotFound) as error:
             kept = "keep the facts of the start" if facts else "tell no facts"
             _log.warning("the model will %s: %s", kept, error)
+    if paths.roads is not None and facts is None:
+        _log.warning("the roads of %s are not learnt: the model tells no facts", paths.roads)
     return save_model_folder(
         paths.output / "model",
         model,

@@ -12,13 +12,15 @@ import json
 import math
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
@@ -172,7 +174,8 @@ class Trainer:
 
         Raises:
             NonFiniteLoss: a loss term became NaN or infinite; nothing of that step is applied.
-            ConfigInvalid: resuming with another config, or a term the data cannot give.
+            ConfigInvalid: resuming with another config or vocabulary, or from a damaged file; or a term the
+                data cannot give.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         config_file = self.folder / "config.json"
@@ -287,6 +290,7 @@ class Trainer:
             "best_epoch": self.best_epoch,
             "best_scores": self.best_scores,
             "seconds": self.seconds,
+            "vocabulary": list(self.model.vocabulary.words),
         }
         if self.average is not None:
             state["average"] = {"steps": self.average.steps, "shadow": self.average.shadow}
@@ -294,7 +298,24 @@ class Trainer:
             torch.save(state, draft)
 
     def _load(self) -> None:
-        state = torch.load(self.folder / "checkpoint.pt", map_location="cpu", weights_only=True)
+        file = self.folder / "checkpoint.pt"
+        with _sound(file):
+            state = torch.load(file, map_location="cpu", weights_only=True)
+            words = state.get("vocabulary")  # checkpoints of earlier versions have none
+        if words is not None and words != list(self.model.vocabulary.words):
+            raise ConfigInvalid(f"{file}: of captions with other words; start in a new folder")
+        best = self.folder / "best.safetensors"
+        with _sound(best), safe_open(best, "pt"):  # not read yet, but it is whole
+            pass
+        with _sound(file):
+            self._restore(state)
+        log = self.folder / "log.jsonl"
+        if log.is_file():  # a run killed between log and checkpoint has logged an epoch that comes again
+            lines = log.read_text(encoding="utf-8").splitlines(keepends=True)[: self.epoch]
+            with atomic_write(log, alone=True) as (draft,):
+                draft.write_text("".join(lines), encoding="utf-8")
+
+    def _restore(self, state: dict[str, Any]) -> None:
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.schedule.load_state_dict(state["schedule"])
@@ -304,22 +325,33 @@ class Trainer:
             self.average.steps = state["average"]["steps"]
             for name, value in state["average"]["shadow"].items():
                 self.average.shadow[name].copy_(value)  # stays on the model's device
-        log = self.folder / "log.jsonl"
-        if log.is_file():  # a run killed between log and checkpoint has logged an epoch that comes again
-            lines = log.read_text(encoding="utf-8").splitlines(keepends=True)[: self.epoch]
-            with atomic_write(log, alone=True) as (draft,):
-                draft.write_text("".join(lines), encoding="utf-8")
+
+
+@contextmanager
+def _sound(file: Path) -> Iterator[None]:
+    """Report whatever fails as a fault of a run's file that is taken in: torch has errors of many kinds."""
+    try:
+        yield
+    except Exception as error:
+        raise ConfigInvalid(
+            f"{file}: missing, damaged or of another model ({type(error).__name__}); start in a new folder"
+        ) from error
 
 
 def _config_of(file: Path) -> Config:
     """Read what an earlier run wrote; what a newer version of rscc added has its default."""
     try:
         return config_from_dict(json.loads(file.read_text(encoding="utf-8")), str(file))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, TypeError, AttributeError) as error:
         raise ConfigInvalid(f"{file}: not the config of a run ({error}); start in a new folder") from error
 
 
 def load_best(model: ChangeCaptioner, result: TrainResult) -> ChangeCaptioner:
-    """Load the best weights of a run into its model."""
-    model.load_state_dict(load_file(result.weights))
+    """Load the best weights of a run into its model.
+
+    Raises:
+        ConfigInvalid: their file is missing, damaged or of another model.
+    """
+    with _sound(result.weights):
+        model.load_state_dict(load_file(result.weights))
     return model.eval()

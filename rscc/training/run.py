@@ -22,7 +22,13 @@ from rscc.models.trunks import build_backbone
 from rscc.structures import TrainingMaterial
 from rscc.text.encoders import TextEncoder, load_text_encoder
 from rscc.text.vocabulary import Vocabulary
-from rscc.training.batches import batch_source, every_caption, learns_masks_only, training_parts
+from rscc.training.batches import (
+    batch_source,
+    check_paths,
+    every_caption,
+    learns_masks_only,
+    training_parts,
+)
 from rscc.training.caching import Caches, fill_caches
 from rscc.training.finetuning import compare_scores, describe_pairs, keep_better, read_splits
 from rscc.training.finish import finish
@@ -30,7 +36,15 @@ from rscc.training.language import train_language
 from rscc.training.loop import Report, Trainer, Validate, load_best
 from rscc.training.no_change import learns_the_flag, no_change_prefixes
 from rscc.training.objectives import self_critical
-from rscc.training.start import TRUNK_PARTS, RunPaths, Start, load_trunk, open_start, take_start
+from rscc.training.start import (
+    TRUNK_PARTS,
+    RunPaths,
+    Start,
+    load_trunk,
+    open_start,
+    refuse_own_output,
+    take_start,
+)
 from rscc.training.validation import caption_validation, mask_validation
 
 
@@ -57,6 +71,7 @@ def train_model(
     if config.data.name not in DATASETS:
         raise ConfigInvalid(f"data.name is {config.data.name!r}; known are {', '.join(DATASETS)}")
     keep_freed_memory()
+    refuse_own_output(paths)
     reader = DATASETS[config.data.name]
     if config.train.objective == "language":
         train = reader(paths.data, "train", trust=config.data.trust).records
@@ -64,8 +79,7 @@ def train_model(
         return train_language(
             config, paths, train, name=name, command=command, resume=resume, device=device, report=report
         )
-    if paths.corpus is not None:
-        raise ConfigInvalid("a corpus is learnt with train.objective 'language' only; leave --corpus out")
+    check_paths(config, paths)
     start = None if paths.start is None else open_start(paths.start)
     tunes = start is not None and start.whole and not learns_masks_only(config)
     train, val = _read_pairs(config, paths, tunes=tunes, report=report)

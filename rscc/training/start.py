@@ -51,6 +51,21 @@ class RunPaths:
     roads: Path | None = None
 
 
+def refuse_own_output(paths: RunPaths) -> None:
+    """Refuse a start or a trunk in a folder that the run itself writes.
+
+    Raises:
+        ConfigInvalid: it is ``output/model`` or ``output/tuned``.
+        ModelNotFound: no such model.
+    """
+    written = [(paths.output / name).resolve() for name in ("model", "tuned")]
+    for one in (paths.start, paths.trunk):
+        if one is not None and find_model(one).resolve() in written:
+            raise ConfigInvalid(
+                f"{one}: this run would write over the model it begins with; give another --output"
+            )
+
+
 TRUNK_PARTS = ("backbone.", "change_head.")
 
 # What CHEERS and DAVIR write into their options when they are prepared; sizes of the weights follow from it.
@@ -197,7 +212,7 @@ def finetuning_config(defaults: Config, start: Start) -> Config:
         data=replace(defaults.data, size=card.tile_size, gsd=card.gsd),
         card=replace(
             defaults.card,
-            description=f"{card.description}; trained on",
+            description=f"{card.description}; fine-tuned on other pairs",
             gsd_range=card.gsd_range,
             data=f"Started from {card.name} {card.version}, which was trained on: {card.data}",
             licence=card.licence,

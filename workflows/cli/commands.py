@@ -82,7 +82,7 @@ EXAMPLES: dict[Callable[..., None], str] = {
     doctor: "rscc doctor --json",
     train: "rscc train --from rscc-base --data mine --output runs/mine",
     evaluate: "rscc evaluate --data LEVIR-CC --model rscc-base --split test",
-    synthesize: "rscc synthesize --data masks --output made",
+    synthesize: "rscc synthesize --data LEVIR-CC --masks masks --output made",
     synthesize_medium: "rscc synthesize-medium --cities OSCD --output made",
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,7 +36,7 @@ class PairDataset(PairList, ABC):
 
         Raises:
             DatasetLayoutInvalid: a file of annotations is missing or another one, the split is unknown
-                or empty.
+                or empty, or two pairs have one name.
         """
         self.root, self.split = Path(root), split
         if split not in SPLITS:
@@ -44,6 +45,11 @@ class PairDataset(PairList, ABC):
         if not self.records:
             raise DatasetLayoutInvalid(
                 f"{self.root}: no pair of split {split!r}; check that {self.title} is complete"
+            )
+        name, times = Counter(record.id for record in self.records).most_common(1)[0]
+        if times > 1:
+            raise DatasetLayoutInvalid(
+                f"{self.root}: {name} stands {times} times in split {split!r}; leave one entry of it"
             )
 
     @abstractmethod

@@ -19,6 +19,7 @@ from rscc.data.benchmarks.annotations import (
 from rscc.data.pairs import PairRecord
 
 __all__ = ["SPLITS", "LevirCC"]
+_FLAGS = {None: None, 0: False, 1: True, "0": False, "1": True}
 
 
 class LevirCC(PairDataset):
@@ -38,14 +39,21 @@ class LevirCC(PairDataset):
         folder = self.root / "images" / file_name(entry.get("filepath", self.split))
         label = folder / "label" / name
         flag = entry.get("changeflag")
+        if flag not in _FLAGS:
+            raise ValueError(f"{name}: changeflag is {flag!r}; it is 0 or 1")
         return PairRecord(
             id=name,
             before=folder / "A" / name,
             after=folder / "B" / name,
             mask=label if label.is_file() else None,
-            captions=clean_captions([" ".join(one["tokens"]) for one in entry["sentences"]]),
-            changed=None if flag is None else bool(flag),
+            captions=clean_captions([_sentence(one["tokens"]) for one in entry["sentences"]]),
+            changed=_FLAGS[flag],
             gsd=gsd,
             kind=str(entry.get("kind", "")),
             place=str((entry.get("levir_cd") or {}).get("image") or ""),
         )
+
+
+def _sentence(tokens: Any) -> str:
+    """Return the sentence of a list of words, or the one that stands in their place."""
+    return tokens if isinstance(tokens, str) else " ".join(list_of(tokens, str))

@@ -80,6 +80,28 @@ def test_an_empty_split_is_refused(copied_root) -> None:
         LevirCC(copied_root, "val")
 
 
+def test_flags_and_sentences_may_be_texts(copied_root) -> None:
+    texts = [{"tokens": "A house is  built"}]
+    edit_captions(copied_root, lambda images: images[0].update(changeflag="0", sentences=texts))
+    edit_captions(copied_root, lambda images: images[1].update(changeflag="1"))
+    first, second = LevirCC(copied_root).records[:2]
+    assert (first.changed, first.captions, second.changed) == (False, ("a house is built",), True)
+
+
+@pytest.mark.parametrize("flag", ["no", "", 2, -1, 0.5])
+def test_a_flag_that_is_neither_is_refused(copied_root, flag) -> None:
+    edit_captions(copied_root, lambda images: images[3].update(changeflag=flag))
+    with pytest.raises(DatasetLayoutInvalid, match=r"train_000003\.png: changeflag is .*; it is 0 or 1"):
+        LevirCC(copied_root)
+
+
+def test_two_pairs_of_one_name_are_refused(copied_root) -> None:
+    edit_captions(copied_root, lambda images: images.append(images[8]))
+    with pytest.raises(DatasetLayoutInvalid, match=r"val_000000\.png stands 2 times in split 'val'; leave"):
+        LevirCC(copied_root, "val")
+    assert len(LevirCC(copied_root, "train")) == 8
+
+
 @pytest.mark.parametrize("key", ["filename", "sentences"])
 def test_an_entry_that_lacks_something_is_refused(copied_root, key) -> None:
     edit_captions(copied_root, lambda images: images[3].pop(key))

@@ -26,7 +26,7 @@ from rscc.images import resize
 from rscc.text.vocabulary import Vocabulary
 
 
-@pytest.mark.parametrize("values", [(0, 255), (0, 1), (0, 0)])
+@pytest.mark.parametrize("values", [(0, 255), (0, 1), (0, 2), (0, 15), (4, 250), (0, 0)])
 def test_masks_of_either_range_are_read(tmp_path, values) -> None:
     array = np.full((4, 6), values[0], np.uint8)
     array[1:3, 2:5] = values[1]
@@ -34,6 +34,19 @@ def test_masks_of_either_range_are_read(tmp_path, values) -> None:
     mask = read_mask(tmp_path / "mask.png")
     assert mask.dtype == bool
     assert mask.sum() == (6 if values[1] else 0)
+
+
+@pytest.mark.parametrize("colours", [((0, 0, 0), (128, 0, 0), (0, 0, 90)), ((255, 255, 255), (0, 0, 0))])
+def test_masks_with_a_palette_are_read_by_class_if_coloured_and_by_brightness_if_grey(
+    tmp_path, colours
+) -> None:
+    array = np.zeros((4, 6), np.uint8)
+    array[1:3, 2:5] = np.arange(3) % (len(colours) - 1) + 1
+    image = Image.fromarray(array).convert("P")
+    image.putpalette([value for colour in colours for value in colour])
+    image.save(tmp_path / "mask.png")
+    expected = array > 0 if len(colours) == 3 else array == 0
+    np.testing.assert_array_equal(read_mask(tmp_path / "mask.png"), expected)
 
 
 def test_grey_and_transparent_images_are_read_as_rgb(tmp_path) -> None:

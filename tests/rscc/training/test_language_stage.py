@@ -294,6 +294,8 @@ def test_what_does_not_belong_together_is_refused(tmp_path) -> None:
         run(tmp_path, config, corpus=None)
     with pytest.raises(ConfigInvalid, match="no images"):
         run(tmp_path, config, trunk="rscc-base")
+    with pytest.raises(ConfigInvalid, match="roads"):
+        run(tmp_path, config, roads=tmp_path)
     with pytest.raises(ConfigInvalid, match=r"loss\.changed needs images"):
         run(tmp_path, replace(config, loss={**config.loss, "changed": 1.0}))
     plain = replace(config, train=TrainConfig(epochs=1))

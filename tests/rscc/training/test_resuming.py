@@ -14,6 +14,8 @@ from training_runs import FixedSource, Stopped, assert_same_tensors, log_of, set
 
 from rscc.errors import ConfigInvalid
 from rscc.models.trunks import build_backbone
+from rscc.text.vocabulary import Vocabulary
+from rscc.training.loop import load_best
 
 pytestmark = pytest.mark.usefixtures("tiny_registered")
 
@@ -89,7 +91,7 @@ def test_a_run_of_an_earlier_version_and_with_another_card_is_resumed(data, tmp_
     assert json.loads(file.read_text()) == json.loads(json.dumps(config.to_dict()))
 
 
-@pytest.mark.parametrize("content", ["", "[", "{}x", None])
+@pytest.mark.parametrize("content", ["", "[", "[]", "3", "{}x", None])
 def test_a_damaged_config_is_not_resumed(data, tmp_path, content) -> None:
     config = whole_config(settings(epochs=1))
     make_trainer(data, tmp_path, config).run()
@@ -97,6 +99,39 @@ def test_a_damaged_config_is_not_resumed(data, tmp_path, content) -> None:
     file.unlink() if content is None else file.write_text(content)
     with pytest.raises(ConfigInvalid, match=r"config\.json: not the config of a run .*; start in a new"):
         make_trainer(data, tmp_path, config).run(resume=True)
+
+
+@pytest.mark.parametrize("name", ["checkpoint.pt", "best.safetensors"])
+@pytest.mark.parametrize("kept", [0, 700, None])
+def test_a_damaged_file_of_a_run_is_named(data, tmp_path, name, kept) -> None:
+    config = whole_config(settings(epochs=1))
+    result = make_trainer(data, tmp_path, config).run()
+    file = tmp_path / name
+    if kept is None and name == "checkpoint.pt":
+        torch.save([1], file)
+    else:
+        file.unlink() if kept is None else file.write_bytes(file.read_bytes()[:kept])
+    trainer = make_trainer(data, tmp_path, config)
+    with pytest.raises(ConfigInvalid, match=rf"{name}: missing, damaged .*; start in a new folder"):
+        trainer.run(resume=True)
+    if name == "best.safetensors":
+        with pytest.raises(ConfigInvalid, match="missing, damaged"):
+            load_best(trainer.model, result)
+
+
+def test_a_run_is_resumed_with_its_own_words_only(data, tmp_path) -> None:
+    config = whole_config(settings(epochs=1))
+    make_trainer(data, tmp_path, config).run()
+    trainer = make_trainer(data, tmp_path, config)
+    *words, last, first = trainer.model.vocabulary.words
+    trainer.model.vocabulary = Vocabulary((*words, first, last))
+    with pytest.raises(ConfigInvalid, match=r"checkpoint\.pt: of captions with other words; start in a new"):
+        trainer.run(resume=True)
+    state = torch.load(tmp_path / "checkpoint.pt", weights_only=True)
+    del state["vocabulary"]  # as earlier versions wrote it
+    torch.save(state, tmp_path / "checkpoint.pt")
+    trainer.run(resume=True)
+    assert trainer.epoch == 1
 
 
 def test_a_new_run_forgets_the_earlier_one_of_its_folder(data, tmp_path) -> None:
@@ -126,7 +161,7 @@ def test_a_checkpoint_never_runs_code(data, tmp_path) -> None:
     with pytest.raises(Stopped):
         make_trainer(data, tmp_path, config, stop=(1, 0)).run()
     torch.save({"model": Exploit(tmp_path / "ran")}, tmp_path / "checkpoint.pt")
-    with pytest.raises(pickle.UnpicklingError):
+    with pytest.raises(ConfigInvalid, match=r"checkpoint\.pt: .* \(UnpicklingError\)"):
         make_trainer(data, tmp_path, config).run(resume=True)
     torch.save(Exploit(tmp_path / "ran"), tmp_path / "weights.pth")
     with pytest.raises(pickle.UnpicklingError):

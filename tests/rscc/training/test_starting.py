@@ -121,6 +121,19 @@ def test_the_trunk_of_another_model_wins_over_that_of_the_start(folder, tmp_path
         assert torch.equal(own[name], state[name].float()), name
 
 
+@pytest.mark.parametrize("name", ["model", "tuned"])
+@pytest.mark.parametrize("part", ["start", "trunk"])
+def test_a_run_does_not_write_over_its_start(name, part, tmp_path) -> None:
+    own = saved_start(tmp_path / "run" / name, tiny_model(seed=3))
+    before = (own / "model.safetensors").read_bytes()
+    paths = replace(paths_of(tmp_path, None), **{part: str(own.parent / ".." / "run" / name)})
+    with pytest.raises(
+        ConfigInvalid, match="would write over the model it begins with; give another --output"
+    ):
+        train_model(config_of(tiny_model()), paths, name="x", command="x", report=lambda line: None)
+    assert (own / "model.safetensors").read_bytes() == before
+
+
 def test_what_only_training_needs_starts_new(folder, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(runs, "load_text_encoder", lambda name: TinyTextEncoder())
     config = config_of(tiny_model())
@@ -185,6 +198,7 @@ def test_the_default_config_is_of_the_sizes_of_the_start(tmp_path) -> None:
     assert (config.data.size, config.data.gsd, config.card.gsd_range) == (64, 0.7, (0.4, 2.0))
     assert config.card.limits == ("villas only",)
     assert (config.card.support, config.card.draws) == (6, 0)
+    assert config.card.description.endswith("; fine-tuned on other pairs")
     assert "first 3" in config.card.data
     part = saved_start(tmp_path / "two", tiny_model(), parts=("decoder.",))
     with pytest.raises(ConfigInvalid, match="--config"):
@@ -213,6 +227,17 @@ def test_a_run_from_a_start_keeps_trunk_head_and_their_threshold(tmp_path) -> No
     words = load_model(folder).vocabulary.words
     assert words[: len(SPECIAL) + len(WORDS)] == (*SPECIAL, *WORDS)
     assert len(words) > len(SPECIAL) + len(WORDS)
+
+
+def test_a_split_without_masks_has_no_score_of_masks(tmp_path) -> None:
+    pytest.importorskip("pycocoevalcap")
+    write_levir_cc(tmp_path / "data", train=10, labels=False)
+    start = saved_start(tmp_path / "one", tiny_model(seed=3), scores={"mask_f1": 0.8})
+    config = finetuning_config(load_config("finetune"), open_start(start))
+    config = replace(config, train=replace(config.train, epochs=1, keep_start=False))
+    folder = train_model(config, paths_of(tmp_path, start), name="x", command="x", report=lambda line: None)
+    assert folder.card.threshold == 0.3
+    assert "mask_f1" not in folder.card.scores and "pixel F1" not in (folder.path / "CARD.md").read_text()
 
 
 @pytest.mark.parametrize(

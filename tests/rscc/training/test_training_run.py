@@ -123,7 +123,7 @@ def test_a_run_ends_with_a_model_that_tells_facts_where_the_parser_is_there(
     )
 
     def trained(name: str, config=config):
-        paths = RunPaths(data=data, output=tmp_path / name, roads=roads)
+        paths = RunPaths(data=data, output=tmp_path / name, roads=roads if config.train.facts else None)
         return train_model(config, paths, name=name, command="rscc train")
 
     roads = write_single_date(tmp_path / "roads")
@@ -139,6 +139,7 @@ def test_a_run_ends_with_a_model_that_tells_facts_where_the_parser_is_there(
     monkeypatch.setattr(finishing, "fit_facts", no_parser)
     assert not trained("second").tells_facts
     assert "the model will tell no facts: no parser is installed" in caplog.text
+    assert f"the roads of {roads} are not learnt" in caplog.text
     caplog.clear()
     assert not trained("third", replace(config, train=replace(config.train, facts=False))).tells_facts
     assert not caplog.text, "the parser was not asked"
@@ -202,6 +203,23 @@ def test_a_mask_run_without_masks_is_refused(tmp_path) -> None:
     masks = write_change_masks(tmp_path / "masks")
     with pytest.raises(ConfigInvalid, match="validation pair"):
         train_model(config, replace(paths, masks=(masks,)), name="x", command="x", report=lambda line: None)
+
+
+def test_masks_and_roads_that_would_not_be_learnt_are_refused(data, tmp_path) -> None:
+    words = whole_config(settings())
+    heads = replace(words, loss=dict.fromkeys(LOSS, 0.0) | {"change_mask": 1.0})
+    silent = replace(words, train=replace(words.train, facts=False))
+    paths = RunPaths(data=data, output=tmp_path / "run")
+    masks, roads = replace(paths, masks=(tmp_path / "masks",)), replace(paths, roads=tmp_path / "roads")
+    for config, given, error, match in (
+        (words, masks, ConfigInvalid, "masks: further masks are .*leave --masks out"),
+        (heads, roads, ConfigInvalid, "roads: roads are learnt .*leave --roads out"),
+        (silent, roads, ConfigInvalid, "leave --roads out"),
+        (words, roads, DatasetLayoutInvalid, r"roads: no index\.csv there"),
+    ):
+        with pytest.raises(error, match=match):
+            train_model(config, given, name="x", command="x", report=lambda line: None)
+    assert not paths.output.exists()
 
 
 def test_mask_training_runs_the_trunk_and_its_head_alone(data, tmp_path) -> None:
