@@ -96,7 +96,7 @@ class Runner:
 
     def _found(self, run: OpenRun) -> Found:
         pair = run.pair
-        places = places_of(find_changes(run), pair, run.options.min_area_for(pair.grid.gsd))
+        places = places_of(find_changes(run), pair, run.options.least_outline_for(pair.grid.gsd))
         shape = pair.grid.height, pair.grid.width
         changed = np.zeros(shape, bool)
         if places:

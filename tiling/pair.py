@@ -238,7 +238,7 @@ class ScenePair:
         if stated[0] != stated[1] and _UNSTATED not in (*stated[0], *stated[1]):
             self._note(
                 f"{self.after.path}: it states another scale or offset of its values than "
-                f"{self.before.path}, and both are shown as they are; --scale reflectance takes what they state"
+                f"{self.before.path}, and both are shown as they are; --scale reflectance takes that"
             )
 
     def _note_clipped(self, info: SceneInfo, table: Table | None, pixels: np.ndarray) -> None:

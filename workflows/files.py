@@ -20,13 +20,16 @@ def style_path(path: Path) -> Path | None:
     return None if path.suffix.lower() == ".gpkg" else path.with_suffix(".qml")
 
 
-def check_output(path: str | Path, overwrite: bool = False, inputs: Iterable[str | Path] = ()) -> Path:
+def check_output(
+    path: str | Path, overwrite: bool = False, inputs: Iterable[str | Path] = (), style: str = ""
+) -> Path:
     """Make sure that a report can be written to ``path``, without leaving anything there.
 
     Args:
         path: where the report is to be.
         overwrite: a report that is there may be replaced.
         inputs: files that what is written is made of.
+        style: text of the style; where it is there already, as beside another format, nothing is lost.
 
     Raises:
         FormatUnsupported: another suffix than the supported ones.
@@ -41,8 +44,9 @@ def check_output(path: str | Path, overwrite: bool = False, inputs: Iterable[str
             f"{path}: reports are written as {', '.join(SUPPORTED_SUFFIXES)}; give the output such a name"
             + (", and the page with --html" if path.suffix.lower() == ".html" else "")
         )
-    style = style_path(path)
-    check_free((path,) if style is None else (path, style), overwrite, inputs)
+    beside = style_path(path)
+    is_there = beside is not None and beside.is_file() and beside.read_bytes() == style.encode()
+    check_free((path,) if beside is None or is_there else (path, beside), overwrite, inputs)
     return path
 
 

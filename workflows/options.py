@@ -118,7 +118,7 @@ class SceneOptions(ServerOptions):
         bounds: west, south, east, north in degrees of WGS84; None takes the whole intersection.
         gsd: metres per pixel to work at; None takes the model's.
         threshold: probability from which a pixel counts as changed, 0..1; None takes the model's.
-        min_area: square metres; smaller polygons are left out. None takes :data:`LEAST_AREA`, or
+        min_area: square metres; smaller changes are left out. None takes :data:`LEAST_AREA`, or
             :data:`LEAST_PIXELS` where those are more.
         overlap: pixels that neighbouring tiles share, below half a tile; None takes a quarter.
         batch_size: tiles or crops that the model gets at once.
@@ -307,9 +307,13 @@ class SceneOptions(ServerOptions):
             return max(EVENT_DISTANCE, EVENT_PIXELS * gsd)
         return self.group_distance
 
-    def min_area_for(self, gsd: float) -> float:
-        """Return the square metres that a polygon has at least, at ``gsd`` metres per pixel."""
-        return max(LEAST_AREA, LEAST_PIXELS * gsd**2) if self.min_area is None else self.min_area
+    def least_outline_for(self, gsd: float) -> float:
+        """Return the square metres that an outline has at least, at ``gsd`` metres per pixel.
+
+        A change is left out by ``min_area`` as a whole: its smaller outlines are counted like the others.
+        """
+        least = max(LEAST_AREA, LEAST_PIXELS * gsd**2)
+        return least if self.min_area is None else min(least, self.min_area)
 
     def threshold_for(self, card: ModelCard) -> float:
         """Return the probability from which a pixel counts as changed: the option, else the model's own."""

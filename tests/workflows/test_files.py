@@ -29,6 +29,13 @@ def test_nothing_is_replaced_unless_asked_for(tmp_path, existing):
     assert (tmp_path / existing).read_text() == "mine"
 
 
+def test_the_style_of_another_format_is_in_nobodys_way(tmp_path):
+    (tmp_path / "r.qml").write_text("ours")
+    assert check_output(tmp_path / "r.fgb", style="ours") == tmp_path / "r.fgb"
+    with pytest.raises(OutputExists, match=r"r\.qml"):
+        check_output(tmp_path / "r.fgb", style="another")
+
+
 def test_a_folder_is_never_replaced_and_a_missing_one_or_a_file_in_its_place_is_none(tmp_path):
     (tmp_path / "r.geojson").mkdir()
     with pytest.raises(OutputExists, match="folder"):

@@ -192,6 +192,7 @@ def _check(target: _Target, report: str, overwrite: bool, size: int) -> None:
     from workflows.files import check_output
     from workflows.page.folder import check_page_folder
     from workflows.page.page import check_page
+    from workflows.report.qgis import qgis_style
 
     if target.path is None:
         return
@@ -200,7 +201,7 @@ def _check(target: _Target, report: str, overwrite: bool, size: int) -> None:
     elif target.page == "file":
         check_page(target.path, overwrite, (report,), size)
     else:
-        check_output(target.path, overwrite, (report,))
+        check_output(target.path, overwrite, (report,), qgis_style())
 
 
 def _database(address: str, options: ServerOptions) -> Database:

@@ -34,7 +34,6 @@ from workflows.progress import Progress
 from workflows.report.geojson import rounded
 from workflows.report.record import model_record
 from workflows.scene.crops import centred
-from workflows.scene.detection import find_changes
 from workflows.scene.opening import Scene, read_headers
 from workflows.scene.run import SceneRun
 
@@ -182,10 +181,11 @@ def scene_crop(
 
 def _largest_change(run: SceneRun) -> tuple[Window, bool]:
     """Return the crop that describes the largest polygon, and True; without one the middle, and False."""
-    regions, focus = find_changes(run), run.pair.focus
-    if not regions:
+    events, focus = run.events(run.regions()).events, run.pair.focus
+    if not events:
         col, row = focus.col_off + focus.width / 2, focus.row_off + focus.height / 2
         return run.crops.around((col, row, col, row)), False
+    regions = [region for event in events for region in event.regions]
     largest = max(regions, key=lambda region: region.pixel_polygon.area)
     return run.crops.crops(largest.pixel_polygon)[0][0], True
 

@@ -137,9 +137,10 @@ def _events(kept: KeptProbability, options: SceneOptions) -> tuple[list[Event], 
     assert options.threshold is not None
     grouping = Grouping(frame, options)
     found, _ = grouping.events_of(traced(kept.bands(), options.threshold, frame.grid, options))
+    found = grouping.large(found)
     warnings = [cut_warning(event) for event in found if grouping.leaves(event, kept.area)]
     if options.regularize:
-        found = right_angled(frame, found, options.min_area_for(frame.grid.gsd))
+        found = right_angled(frame, found, options.least_outline_for(frame.grid.gsd))
     return found, warnings
 
 

@@ -43,6 +43,8 @@ VALIDATION_SHARE = 0.2
 TRAIN, VAL = "train", "val"
 # Pixels a side that a tile of a model can have.
 _TILES = range(16, 4097)
+# What a sentence says of the place in the scene.
+_PLACE = re.compile(r",? in the (?:(?:north|south)(?:-(?:east|west))?|east|west|centre)(?![\w-])")
 # Why a reviewed change becomes no pair.
 TOO_LARGE, NOT_MARKED, NOT_ALONE, NO_WORDS = LEFT_OUT = (
     "larger than a crop",
@@ -203,9 +205,7 @@ def _captions(change: Change) -> tuple[str, ...]:
     if change.review_status == WRONG_WORDS and not change.reviewer_caption:
         return ()
     text = change.reviewer_caption or change.caption
-    if change.place:
-        text = re.sub(rf",? in the {re.escape(change.place)}\b", "", text)
-    return clean_captions([text])
+    return clean_captions([_PLACE.sub("", text)])
 
 
 def _obstacle(change: Change, captions: tuple[str, ...], seen: Sequence[Change]) -> str | None:

@@ -83,7 +83,8 @@ class ChangeReport:
                 :func:`workflows.files.check_output`.
         """
         named = (text_in(self.run, "inputs", role, "path") for role in ("before", "after"))
-        path = check_output(path, overwrite, [name for name in named if name is not None])
+        inputs = [name for name in named if name is not None]
+        path = check_output(path, overwrite, inputs, qgis_style())
         style = style_path(path)
         write_together(
             {**({} if style is None else {style: [qgis_style()]}), path: self._content(path, chips)}

@@ -63,7 +63,7 @@ def find_regions(
 def traced(bands: Iterable[Band], threshold: float, grid: Grid, options: SceneOptions) -> list[ChangeRegion]:
     """Return the regions of at least ``threshold`` in bands of change probability, from top to bottom."""
     # Half the area here, all of it once the outline that is reported is known: simplifying moves edges.
-    smallest = 0.5 * options.min_area_for(grid.gsd) / grid.gsd**2
+    smallest = 0.5 * options.least_outline_for(grid.gsd) / grid.gsd**2
     polygons = Polygonizer(threshold, min_area_px=smallest)
     for band in bands:
         polygons.add(band)

@@ -200,8 +200,8 @@ class Grouping:
     def events_of(
         self, regions: Iterable[ChangeRegion], kind: str = "change"
     ) -> tuple[list[Event], list[Event]]:
-        """Return what touches the pixels asked for, and what does not; nothing that is too small."""
-        places = places_of(regions, self.frame, self.options.min_area_for(self.frame.grid.gsd), kind)
+        """Return what touches the pixels asked for, and what does not; of outlines that are large enough."""
+        places = places_of(regions, self.frame, self.options.least_outline_for(self.frame.grid.gsd), kind)
         if not places:
             return [], []
         groups = [[number] for number in range(len(places))]
@@ -210,6 +210,10 @@ class Grouping:
         events = [Event(tuple(places[number] for number in group)) for group in groups]
         touches = touching([event.outline for event in events], self.frame.focus)
         return list(compress(events, touches)), list(compress(events, ~touches))
+
+    def large(self, events: Iterable[Event]) -> list[Event]:
+        """Return the changes, whole ones, that are as large as was asked for."""
+        return [event for event in events if event.area_m2 >= (self.options.min_area or 0.0)]
 
     def leaves(self, event: Event, area: Window) -> bool:
         """Return whether an event continues, or may continue, beyond the pixels looked at."""

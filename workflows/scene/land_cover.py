@@ -34,7 +34,8 @@ def describe_by_cover(run: OpenRun, events: Sequence[Event]) -> list[GroundedCap
     from rscc.inference.facts import map_caption
     from rscc.land_cover import CoverRules
 
-    ground_m2 = None if run.ground is None else geodesic_area_m2(run.ground)
+    # A change that reaches beyond a box is told of whole, and is no share of the box.
+    ground_m2 = None if run.ground is None or run.options.bounds else geodesic_area_m2(run.ground)
     captions = []
     with SpectralPair.open(run.pair) as spectral:
         rules = CoverRules.fit(*spectral.sample()) if spectral.parts else CoverRules({})

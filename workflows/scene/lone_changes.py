@@ -18,7 +18,7 @@ from shapely.geometry import MultiPolygon
 from tiling import Band, ChangeMosaic, ChangeRegion, Polygonizer, TileGrid
 from workflows.scene.carrier import OpenRun
 from workflows.scene.events import Event, Grouping
-from workflows.scene.facts import fact_answers
+from workflows.scene.facts import ROAD_REACH, fact_answers
 
 if TYPE_CHECKING:
     from rscc.inference.lone_changes import LoneKind
@@ -47,10 +47,10 @@ def lone_changes(run: OpenRun, others: Sequence[Event]) -> list[Event]:
 def _of_kind(run: OpenRun, kind: LoneKind, others: Sequence[Event]) -> list[Event]:
     grouping = Grouping(run.pair, run.options)
     events, _ = grouping.events_of(_regions(run, kind), kind.name)
-    events = [event for event in events if event.probability >= kind.least_mean]
+    events = [event for event in grouping.large(events) if event.probability >= kind.least_mean]
     if not events:
         return []
-    events = _apart(events, others, grouping.reach)
+    events = _apart(events, others, max(grouping.reach, ROAD_REACH))  # roads so near are told of there
     answers = fact_answers(run, [event.outline for event in events], [event.outline for event in others])
     rules = run.captioner.facts.rules.on_maps()  # type: ignore[union-attr]
     return list(compress(events, (rules.is_sure(kind.answer, logits[kind.answer]) for logits, _ in answers)))

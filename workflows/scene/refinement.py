@@ -124,7 +124,7 @@ def refine_events(run: OpenRun, events: Events, segmenter: Segmenter) -> tuple[E
     others = [region for event in events.others for region in event.regions]
     refinement = refine_regions(run, [place.region for place in places], segmenter, others=others)
     redrawn = iter(
-        place.redrawn(region, run.pair, run.options.min_area_for(run.pair.grid.gsd))
+        place.redrawn(region, run.pair, run.options.least_outline_for(run.pair.grid.gsd))
         for place, region in zip(places, refinement.regions, strict=True)
     )
     refined = [Event(tuple(next(redrawn) for _ in event.places)) for event in events.events]

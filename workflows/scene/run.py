@@ -97,15 +97,17 @@ class SceneRun(OpenRun):
             raise NothingValid(
                 f"{before.path} and {after.path}: every pixel is nodata on one date or the other"
             )
-        events = Search(self).events(detection)
+        search = Search(self)
+        events = search.events(detection)
+        events = replace(events, events=search.large(events.events))
         if self.segmenter is not None:
             events, refinement = refine_events(self, events, self.segmenter)
             events = replace(events, refinement=refinement.as_dict())
         changes = events.events
         if self.options.regularize:
-            changes = right_angled(self.pair, changes, self.options.min_area_for(self.pair.grid.gsd))
+            changes = right_angled(self.pair, changes, self.options.least_outline_for(self.pair.grid.gsd))
         alone = lone_changes(self, [*changes, *events.others])
-        return replace(events, events=in_order([*changes, *alone]))
+        return replace(events, events=in_order([*search.large(changes), *alone]))
 
     def describe(self, events: Events) -> list[Description]:
         """Return the caption of every change, and its alternatives."""

@@ -73,6 +73,12 @@ def test_the_crop_of_the_largest_change_by_default(pair):
     assert (north - south) * 111_320 == pytest.approx(32, rel=0.03)
 
 
+def test_what_a_report_leaves_out_is_no_largest_change(tmp_path):
+    speck = make_pair(tmp_path, [(60, 60, 7, 7, 240)])  # 12 square metres
+    result = explained(speck)
+    assert (result.crop.place, result.crop.changed) == ("the middle: no change was found", False)
+
+
 def test_the_largest_change_in_a_box(pair):
     lon, lat = lonlat(pair.truth[0])
     result = explained(pair, bounds=(lon - 3e-4, lat - 2e-4, lon + 3e-4, lat + 2e-4))

@@ -35,7 +35,7 @@ def marked(number, col, row, status, *, side=20, **values):
 
 CHANGES = [
     marked(1, 40, 60, YES, caption="Two houses are built in the south-west.", place="south-west"),
-    marked(2, 64, 70, WORDS, side=10, reviewer_caption="a POND was dug", caption="a house"),
+    marked(2, 64, 70, WORDS, side=10, reviewer_caption="a POND was dug in the north-west", place="north"),
     marked(3, 300, 100, PLACE),
     marked(4, 500, 100, PLACE),
     marked(5, 530, 110, YES, caption="a road appears"),

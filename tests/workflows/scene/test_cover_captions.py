@@ -74,6 +74,15 @@ def test_hectares_direction_and_place_are_measured(scenes):
     assert report.run["summary"]["text"].startswith("2 changes were found, 14.0 ha in all: 8.0 ha of water")
 
 
+def test_a_change_that_reaches_beyond_a_box_is_no_share_of_it(scenes):
+    paths = scenes()
+    whole = captioned(paths).changes[0]
+    lon, lat = whole.geometry.centroid.coords[0]
+    [boxed] = captioned(paths, bounds=(lon - 1e-4, lat - 1e-4, lon + 1e-4, lat + 1e-4)).changes
+    assert boxed.changed_m2 == whole.changed_m2
+    assert not any("percent" in text for text in (boxed.caption, *boxed.alternatives))
+
+
 def test_backwards_everything_is_the_other_way_round(scenes):
     grown, dried = captioned(scenes(swap=True)).changes
     assert grown.caption == "6 ha of vegetation have grown in the north-west"
@@ -131,8 +140,9 @@ def test_progress_ends_with_all_changes_and_a_tile_grid_of_blocks_counts_each_pi
 
 @pytest.mark.parametrize(("gsd", "least"), [(0.5, 20), (1.5, 20), (10, 800)])
 def test_the_smallest_change_is_eight_pixels_of_a_coarse_grid(gsd, least):
-    assert SceneOptions().min_area_for(gsd) == least
-    assert SceneOptions(min_area=5).min_area_for(gsd) == 5
+    assert SceneOptions().least_outline_for(gsd) == least
+    assert SceneOptions(min_area=5).least_outline_for(gsd) == 5
+    assert SceneOptions(min_area=5000).least_outline_for(gsd) == least
 
 
 def test_a_scene_is_opened_with_the_names_and_described_without(scenes):

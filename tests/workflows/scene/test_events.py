@@ -199,6 +199,14 @@ def test_what_is_too_small_joins_no_event(tmp_path):
         assert len(captioned(pair, group_distance=4.5, min_area=smallest, simplify=0).changes) == count
 
 
+def test_the_least_area_is_that_of_a_change_whose_small_outlines_stay(tmp_path):
+    pair = make_pair(tmp_path, NEAR)
+    [whole] = captioned(pair, group_distance=60.0).changes
+    [same] = captioned(pair, group_distance=60.0, min_area=whole.area_m2 - 1).changes
+    assert (same.count, same.area_m2) == (whole.count, whole.area_m2)
+    assert captioned(pair, group_distance=60.0, min_area=whole.area_m2 + 1).changes == []
+
+
 def turned_house(folder):
     shape, truth = (150, 210), rotate(box(60, 40, 120, 80), 25)
     image = np.full((3, *shape), GROUND, np.uint8)

@@ -137,7 +137,7 @@ def test_outlines_are_simplified_as_asked(refine):
     assert rough.area > 300 and smooth.area == pytest.approx(rough.area, rel=0.05)
 
 
-def test_events_keep_their_members_and_what_would_become_too_small_stays(tmp_path):
+def test_events_keep_their_members_and_what_would_become_too_small_stays(tmp_path, monkeypatch):
     made = make_pair(tmp_path, [HOUSE, FAR])
     with ScenePair.open(made.before, made.after, scale=(0, 255)) as pair:
         roughs = [region(41, 48, 12, 16, pair), region(110, 168, 14, 12, pair)]
@@ -145,7 +145,9 @@ def test_events_keep_their_members_and_what_would_become_too_small_stays(tmp_pat
         refinement = Events([Event((places[0],)), Event((places[1],))], [], {}, ["kept"])
         whole, counts = refine_events(opened(pair, simplify=1.0), refinement, BrightObjects())
         # 16 x 12 pixels are 48 square metres, 12 x 14 are 42.
-        large, _ = refine_events(opened(pair, simplify=1.0, min_area=45), refinement, BrightObjects())
+        with monkeypatch.context() as patched:
+            patched.setattr("workflows.options.LEAST_AREA", 45.0)
+            large, _ = refine_events(opened(pair, simplify=1.0), refinement, BrightObjects())
         group = replace(refinement, events=[Event(tuple(places))])
         together, _ = refine_events(opened(pair, simplify=1.0), group, BrightObjects())
     assert counts.redrawn == 2 and whole.warnings == ["kept"]
