@@ -75,7 +75,7 @@ class Place:
 
 def place_of(label: np.ndarray) -> Place:
     """Return the buildings of a label (H, W) bool; those too small for a report are left out."""
-    pixels = SceneOptions().min_area_for(GSD) / GSD**2
+    pixels = SceneOptions().least_outline_for(GSD) / GSD**2
     regions = polygonize([Band(0, label.astype(np.float32), np.ones_like(label))], 0.5, min_area_px=pixels)
     outlines = np.array([region.pixel_polygon for region in regions], dtype=object)
     middles = shapely.get_coordinates(shapely.centroid(outlines)).reshape(-1, 2)

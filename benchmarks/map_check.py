@@ -120,7 +120,7 @@ def check(scene: Scene, changes: Sequence[Change], options: SceneOptions) -> tup
     shared = np.zeros((count + 1, len(changes) + 1), np.int64)
     np.add.at(shared, (labels.ravel(), numbers.ravel()), 1)
     covering = 1 + shared[:, 1:].argmax(1) if changes else np.zeros(count + 1, int)
-    large = sizes * pixel_m2 >= options.min_area_for(gsd)
+    large = sizes * pixel_m2 >= options.least_outline_for(gsd)
     large[0] = False
     found = large & (shared[np.arange(count + 1), covering] >= COVERED * sizes)
     found &= covering > 0
