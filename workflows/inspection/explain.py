@@ -31,7 +31,7 @@ from workflows.dates import scene_date
 from workflows.errors import OptionInvalid, PicturesDiffer
 from workflows.options import ExplainOptions
 from workflows.progress import Progress
-from workflows.report.geojson import rounded
+from workflows.report.geojson import bbox_of, rounded
 from workflows.report.record import model_record
 from workflows.scene.crops import centred
 from workflows.scene.opening import Scene, read_headers
@@ -173,7 +173,7 @@ def scene_crop(
             second,
             changed,
             place,
-            window_ground(run.pair, window).bounds,
+            bbox_of(window_ground(run.pair, window)),
             (run.dates[0].value, run.dates[1].value),
             tuple(run.warnings),
         )
@@ -208,7 +208,7 @@ def _given_window(run: SceneRun, options: ExplainOptions) -> tuple[Window, str]:
         col_off, row_off = col_off + pair.layers[0].shift[0], row_off + pair.layers[0].shift[1]
     if not (0 <= col_off <= pair.grid.width and 0 <= row_off <= pair.grid.height):
         whole = window_ground(pair, Window(0, 0, pair.grid.width, pair.grid.height))
-        west, south, east, north = whole.bounds
+        west, south, east, north = bbox_of(whole)
         raise NoOverlap(
             f"{pair.before.path}: {place} is not on the ground that both scenes show; give a place within "
             f"{west:.5f},{south:.5f},{east:.5f},{north:.5f} degrees"

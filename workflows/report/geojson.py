@@ -85,6 +85,14 @@ def collection_bbox(geometries: Iterable[Polygon | MultiPolygon]) -> list[float]
     return [round(value, DECIMALS) for value in (west, south, east, north)]
 
 
+def bbox_of(geometry: Polygon | MultiPolygon) -> tuple[float, float, float, float]:
+    """Return the same of one geometry, which is not empty."""
+    bbox = collection_bbox([geometry])
+    assert bbox is not None
+    west, south, east, north = bbox
+    return west, south, east, north
+
+
 def _is_rounded(geometry: Polygon | MultiPolygon) -> bool:
     coordinates = shapely.get_coordinates(geometry).ravel().tolist()
     # As they are written; numpy rounds a few to a neighbour.

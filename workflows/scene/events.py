@@ -28,7 +28,7 @@ from tiling import (
 )
 from workflows.options import SceneOptions
 from workflows.report.change import Change
-from workflows.report.geojson import rounded
+from workflows.report.geojson import bbox_of, rounded
 from workflows.scene.carrier import OpenRun
 from workflows.scene.crops import burnt
 from workflows.scene.detection import Detection, find_regions, outline_of, touching
@@ -319,7 +319,7 @@ def window_around(outline: Polygon | MultiPolygon) -> Window:
 
 def cut_warning(event: Event) -> str:
     """Say that an event goes on beyond what was looked at."""
-    west, south, east, north = event.geometry.bounds
+    west, south, east, north = bbox_of(event.geometry)
     return (
         f"the change within {west:.5f},{south:.5f},{east:.5f},{north:.5f} reaches far beyond the box asked "
         "for and is cut off; give a larger --bbox to see it whole"

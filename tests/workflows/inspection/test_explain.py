@@ -94,6 +94,21 @@ def test_the_place_that_is_asked_for(pair):
         np.testing.assert_array_equal(result.crop.after, file.read()[:, 44:108, 69:133])
 
 
+def test_the_bounds_of_a_crop_across_180_degrees_do_not_go_around_the_world(tmp_path):
+    across = make_pair(
+        tmp_path,
+        [(60, 120, 40, 40, 240)],
+        gsd=5e-6,
+        crs="EPSG:4326",
+        origin=(179.9994, 50.0),
+        size=(200, 260),
+    )
+    west, south, east, north = explained(across, pixel=(120, 100)).crop.bounds
+    assert west > 179.999 and east < -179.999 and south < north
+    with pytest.raises(NoOverlap, match=r"within 179\.999\d*,.*,-179\.999"):
+        explained(across, at=(179.9, 50.0))
+
+
 def test_a_pixel_is_one_of_the_image_before_whatever_grid_is_worked_on(tmp_path):
     finer = make_pair(tmp_path, [(120, 200, 40, 40, 240)], gsd=0.25, size=(300, 400))
     assert middle(explained(finer, pixel=(220, 140))) == pytest.approx(240, abs=2)
