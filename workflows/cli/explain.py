@@ -44,7 +44,12 @@ def explain(
     before: BeforeArgument,
     after: AfterArgument,
     options: ExplainOptions,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Picture to write, .png or .webp.")],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output", "-o", help="Picture to write, .png or .webp; with --report it may be left out."
+        ),
+    ],
     report: Annotated[
         Path | None,
         typer.Option(
