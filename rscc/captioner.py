@@ -268,11 +268,11 @@ class Captioner:
 
     def _maps(self, before: np.ndarray, after: np.ndarray) -> tuple[Maps, np.ndarray]:
         """Return the trunk's last maps of both dates and the change probability, as :meth:`search` does."""
-        check_pairs(before, after)
         if not isinstance(self._localiser, ChangeHeadLocaliser):
             features = self._encode(before, after)
             pair = features.pair
             return (pair.maps_before, pair.maps_after), self._find(features).change_probability
+        check_pairs(before, after)
         # One date after the other: together they would hold twice the memory at a time.
         trunk = [self._model.backbone(self._tensor(date)) for date in (before, after)]
         logits = self._model.change_head(*trunk)

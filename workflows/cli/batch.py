@@ -135,7 +135,11 @@ def batch(
     from workflows.pairs.table import read_pairs
 
     share = read_shard(shard)
-    rows = read_pairs(pairs, warn=lambda line: show_warnings([line], progress))
+
+    def warn(line: str) -> None:
+        show_warnings([line], progress)
+
+    rows = read_pairs(pairs, warn=warn)
     card = context.obj.load_card(model)
     check_whole(card, model)
     start = _engine_factory(scheduler, workers, gpu_workers, isolate)
@@ -174,7 +178,7 @@ def batch(
             give_up_after=give_up_after,
             progress=update,
             notice=None if quiet else partial(show_notice, form=progress),
-            warn=lambda line: show_warnings([line], progress),
+            warn=warn,
         )
     facts = {"archive": str(output), **result.as_dict()}
     show_result(archive_summary(result, output), facts, progress, quiet=quiet, as_json=as_json)

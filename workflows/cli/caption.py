@@ -83,12 +83,12 @@ def caption(
     from workflows import caption_scene
     from workflows.cli.terminal import show_result, show_warnings, shown_progress, summary
     from workflows.errors import OptionInvalid
-    from workflows.files import check_output, check_raster, style_path
-    from workflows.report.qgis import qgis_style
+    from workflows.files import check_raster, style_path
+    from workflows.report.report import check_report
     from workflows.scene.opening import read_headers
 
     # What can be refused is refused before the model is loaded and the work starts.
-    target = check_output(output or _default_output(after), overwrite, (before, after), qgis_style())
+    target = check_report(output or _default_output(after), overwrite, (before, after))
     size = read_size(html_size, "--html-size")
     if isolate and (html is not None or html_folder is not None):
         raise OptionInvalid(

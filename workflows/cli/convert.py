@@ -189,10 +189,9 @@ def _target(output: str | None, html_folder: Path | None, options: ServerOptions
 
 def _check(target: _Target, report: str, overwrite: bool, size: int) -> None:
     """Refuse what cannot be written before anything is read."""
-    from workflows.files import check_output
     from workflows.page.folder import check_page_folder
     from workflows.page.page import check_page
-    from workflows.report.qgis import qgis_style
+    from workflows.report.report import check_report
 
     if target.path is None:
         return
@@ -201,7 +200,7 @@ def _check(target: _Target, report: str, overwrite: bool, size: int) -> None:
     elif target.page == "file":
         check_page(target.path, overwrite, (report,), size)
     else:
-        check_output(target.path, overwrite, (report,), qgis_style())
+        check_report(target.path, overwrite, (report,))
 
 
 def _database(address: str, options: ServerOptions) -> Database:

@@ -27,7 +27,7 @@ from workflows.report.record import hash_of, text_in
 from workflows.report.report import ChangeReport
 from workflows.report.summary import summary_of
 from workflows.scene.detection import traced
-from workflows.scene.events import Event, Grouping, cut_warning, in_order, right_angled
+from workflows.scene.events import Event, Grouping, cut_warning, in_order, large, right_angled
 from workflows.scene.layout import ground_of
 from workflows.texts import shown
 
@@ -71,11 +71,7 @@ def remade(
     before = {_key(one.geometry): one for one in report.changes if one.outline_of == "change"}
     blank = {**_wordless(), **_about(run, source)}
     # New roads and clearings are no matter of the change probability.
-    changes = [
-        one
-        for one in report.changes
-        if one.outline_of != "change" and one.area_m2 >= (options.min_area or 0.0)
-    ]
+    changes = large((one for one in report.changes if one.outline_of != "change"), options)
     kept_words = len(before) + len(changes)
     for event in events:
         same = before.pop(_key(event.geometry), None)
@@ -137,7 +133,7 @@ def _events(kept: KeptProbability, options: SceneOptions) -> tuple[list[Event], 
     assert options.threshold is not None
     grouping = Grouping(frame, options)
     found, _ = grouping.events_of(traced(kept.bands(), options.threshold, frame.grid, options))
-    found = grouping.large(found)
+    found = large(found, options)
     warnings = [cut_warning(event) for event in found if grouping.leaves(event, kept.area)]
     if options.regularize:
         found = right_angled(frame, found, options.least_outline_for(frame.grid.gsd))

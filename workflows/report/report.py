@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 20
 """Changes that a notebook shows of a report."""
-END = b"]}\n"
-"""The last bytes of every report, and of nothing that was cut off."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +82,7 @@ class ChangeReport:
         """
         named = (text_in(self.run, "inputs", role, "path") for role in ("before", "after"))
         inputs = [name for name in named if name is not None]
-        path = check_output(path, overwrite, inputs, qgis_style())
+        path = check_report(path, overwrite, inputs)
         style = style_path(path)
         write_together(
             {**({} if style is None else {style: [qgis_style()]}), path: self._content(path, chips)}
@@ -121,6 +119,11 @@ class ChangeReport:
         return collection_lines(self._head(), map(feature_of, self.changes))
 
 
+def check_report(path: str | Path, overwrite: bool = False, inputs: Iterable[str | Path] = ()) -> Path:
+    """Make sure that a report and its style can be written, see :func:`workflows.files.check_output`."""
+    return check_output(path, overwrite, inputs, qgis_style())
+
+
 def collection_lines(head: dict[str, Any], features: Iterable[dict[str, Any]]) -> Iterator[str]:
     """Yield the text of a collection, one feature a line, so that reports can be compared by line."""
     yield json_text(head)[:-1] + ', "features": ['
@@ -128,4 +131,4 @@ def collection_lines(head: dict[str, Any], features: Iterable[dict[str, Any]]) -
     for feature in features:
         yield start + json_text(feature)
         start = ",\n"
-    yield END.decode() if start == "\n" else f"\n{END.decode()}"
+    yield "]}\n" if start == "\n" else "\n]}\n"

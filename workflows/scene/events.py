@@ -211,10 +211,6 @@ class Grouping:
         touches = touching([event.outline for event in events], self.frame.focus)
         return list(compress(events, touches)), list(compress(events, ~touches))
 
-    def large(self, events: Iterable[Event]) -> list[Event]:
-        """Return the changes, whole ones, that are as large as was asked for."""
-        return [event for event in events if event.area_m2 >= (self.options.min_area or 0.0)]
-
     def leaves(self, event: Event, area: Window) -> bool:
         """Return whether an event continues, or may continue, beyond the pixels looked at."""
         reached = grown(self.frame, window_around(event.outline), 1 + self.distance)
@@ -273,6 +269,11 @@ class Search(Grouping):
             if not self.leaves(event, area):
                 return event, True
         return event, False
+
+
+def large(changes: Iterable[OneChange], options: SceneOptions) -> list[OneChange]:
+    """Return the changes, whole ones, that are as large as was asked for."""
+    return [one for one in changes if one.area_m2 >= (options.min_area or 0.0)]
 
 
 def in_order(changes: Iterable[OneChange]) -> list[OneChange]:

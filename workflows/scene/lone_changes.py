@@ -17,7 +17,7 @@ from shapely.geometry import MultiPolygon
 
 from tiling import Band, ChangeMosaic, ChangeRegion, Polygonizer, TileGrid
 from workflows.scene.carrier import OpenRun
-from workflows.scene.events import Event, Grouping
+from workflows.scene.events import Event, Grouping, large
 from workflows.scene.facts import ROAD_REACH, fact_answers
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def lone_changes(run: OpenRun, others: Sequence[Event]) -> list[Event]:
 def _of_kind(run: OpenRun, kind: LoneKind, others: Sequence[Event]) -> list[Event]:
     grouping = Grouping(run.pair, run.options)
     events, _ = grouping.events_of(_regions(run, kind), kind.name)
-    events = [event for event in grouping.large(events) if event.probability >= kind.least_mean]
+    events = [event for event in large(events, run.options) if event.probability >= kind.least_mean]
     if not events:
         return []
     events = _apart(events, others, max(grouping.reach, ROAD_REACH))  # roads so near are told of there

@@ -32,7 +32,7 @@ from workflows.report.summary import summary_of
 from workflows.scene.captions import Description, describe_regions
 from workflows.scene.carrier import OpenRun
 from workflows.scene.detection import Detection, find_regions
-from workflows.scene.events import Event, Events, Search, in_order, right_angled
+from workflows.scene.events import Event, Events, Search, in_order, large, right_angled
 from workflows.scene.facts import describe_by_facts
 from workflows.scene.land_cover import describe_by_cover, tells_cover
 from workflows.scene.lone_changes import lone_changes
@@ -97,9 +97,8 @@ class SceneRun(OpenRun):
             raise NothingValid(
                 f"{before.path} and {after.path}: every pixel is nodata on one date or the other"
             )
-        search = Search(self)
-        events = search.events(detection)
-        events = replace(events, events=search.large(events.events))
+        events = Search(self).events(detection)
+        events = replace(events, events=large(events.events, self.options))  # again where they are redrawn
         if self.segmenter is not None:
             events, refinement = refine_events(self, events, self.segmenter)
             events = replace(events, refinement=refinement.as_dict())
@@ -107,7 +106,7 @@ class SceneRun(OpenRun):
         if self.options.regularize:
             changes = right_angled(self.pair, changes, self.options.least_outline_for(self.pair.grid.gsd))
         alone = lone_changes(self, [*changes, *events.others])
-        return replace(events, events=in_order([*search.large(changes), *alone]))
+        return replace(events, events=in_order([*large(changes, self.options), *alone]))
 
     def describe(self, events: Events) -> list[Description]:
         """Return the caption of every change, and its alternatives."""
