@@ -94,11 +94,11 @@ def _sampled(
 ) -> tuple[str, dict[str, Any]]:
     from workflows.archive.sample import draw_sample
     from workflows.errors import OptionInvalid
-    from workflows.files import check_output
+    from workflows.report.report import check_report
 
     if output is None or output.suffix.lower() != ".geojson" or marks:
         raise OptionInvalid("--sample: give one archive, and with -o the .geojson to write")
-    check_output(output, overwrite)
+    check_report(output, overwrite)
     drawn = draw_sample(archive, count, seed)
     drawn.write(output, overwrite)
     total = drawn.run["sample"]["changes"]
@@ -129,13 +129,13 @@ def _exported(
 def _reviewed(
     report: Path, marks: list[Path], output: Path | None, overwrite: bool
 ) -> tuple[str, dict[str, Any]]:
-    from workflows.files import check_output
     from workflows.inspection.event import read_report
     from workflows.inspection.precision import precision_of, verdicts_of
     from workflows.inspection.review import VERDICTS, read_marks, reviewed, write_marks
+    from workflows.report.report import check_report
 
     if output is not None:
-        check_output(output, overwrite, (report, *marks))
+        check_report(output, overwrite, (report, *marks))
     read = read_report(report)
     merged = reviewed(read, [mark for path in marks for mark in read_marks(path, read)])
     counts, precision = verdicts_of(merged, report), precision_of(merged, report)

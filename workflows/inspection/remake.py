@@ -137,7 +137,7 @@ def _events(kept: KeptProbability, options: SceneOptions) -> tuple[list[Event], 
     warnings = [cut_warning(event) for event in found if grouping.leaves(event, kept.area)]
     if options.regularize:
         found = right_angled(frame, found, options.least_outline_for(frame.grid.gsd))
-    return found, warnings
+    return large(found, options), warnings
 
 
 def _key(geometry: Polygon | MultiPolygon) -> bytes:

@@ -102,6 +102,8 @@ def test_the_command_marks_the_report_in_its_place(rscc_command, made, write, tm
     )
     assert rscc_command("review", path, marks, "-o", tmp_path / "out.gpkg")[0] == 0
     assert (tmp_path / "out.gpkg").is_file()
+    for name in ("out.fgb", "out.parquet"):  # one style lies beside both
+        assert rscc_command("review", path, marks, "-o", tmp_path / name)[0] == 0
     marks.write_text("{}")
     code, _, err = rscc_command("review", path, marks)
     assert code == 2 and err.startswith("rscc: error: ") and "there are no marks in it" in err
