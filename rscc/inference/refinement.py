@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import ndimage
 
-from rscc.models.shared.extraction import Segmenter
+if TYPE_CHECKING:
+    from rscc.models.shared.extraction import Segmenter
 
 LEAST_AGREEMENT = 0.6
 """Intersection over union with the model's mask from which a segmenter's mask is taken."""

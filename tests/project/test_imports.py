@@ -286,3 +286,21 @@ def test_help_loads_no_heavy_module(run_python):
     )
     assert "workflows" in loaded and "typer" in loaded
     assert sorted(HEAVY & set(loaded)) == []
+
+
+def test_who_leads_the_workers_of_an_archive_loads_no_network(tmp_path, run_python):
+    """Its workers load torch, two seconds and 200 MB; it has no use for that itself."""
+    pair = make_pair(tmp_path, [(20, 20, 60, 60, 240)], size=(128, 128))
+    table = tmp_path / "pairs.csv"
+    table.write_text(f"before,after\n{pair.before},{pair.after}\n")
+    words = ["batch", str(table), "--out", str(tmp_path / "out"), "--workers", "1", "--quiet"]
+    loaded = run_python(
+        "import contextlib, json, sys\n"
+        "from workflows.cli.app import main\n"
+        "with contextlib.suppress(SystemExit):\n"
+        f"    main({[*words, '--model', 'rscc-small']!r})\n"
+        "print(json.dumps(sorted(sys.modules)))\n"
+    )
+    assert (tmp_path / "out" / "changes.gpkg").is_file()
+    assert "workflows.archive.run" in loaded
+    assert sorted({"torch", "rscc.captioner"} & set(loaded)) == []

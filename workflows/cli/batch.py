@@ -167,7 +167,7 @@ def batch(
             rows,
             output,
             card,
-            ModelSource(model, device, context.obj.load_captioner),
+            ModelSource(model, device, context.obj.captioner_factory),
             start,
             options,
             retries=retries,

@@ -112,7 +112,8 @@ def caption(
         from workflows.engines.alone import caption_alone
         from workflows.engines.tasks import ModelSource
 
-        report = caption_alone(before, after, ModelSource(model, device, context.obj.load_captioner), options)
+        source = ModelSource(model, device, context.obj.captioner_factory)
+        report = caption_alone(before, after, source, options)
     else:
         scenes = read_headers(before, after, options)
         captioner = context.obj.load_captioner(model, device)

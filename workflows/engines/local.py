@@ -217,7 +217,7 @@ class LocalEngine:
         )
 
     def _start(self, place: _Place) -> None:
-        context = _context()
+        context = _context(self._source.module)
         channel, far_channel = context.Pipe()
         far_lifeline, lifeline = context.Pipe(duplex=False)
         source = replace(self._source, device=place.device)
@@ -248,12 +248,12 @@ class LocalEngine:
         worker.place.worker = None
 
 
-def _context() -> ForkServerContext | SpawnContext:
-    """Return how worker processes are started, see above."""
+def _context(module: str) -> ForkServerContext | SpawnContext:
+    """Return how worker processes are started, see above; ``module`` is where their model comes from."""
     if sys.platform != "linux":
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])
+    context.set_forkserver_preload([__name__, module])
     return context
 
 

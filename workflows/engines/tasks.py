@@ -11,9 +11,9 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from importlib import import_module
 from typing import TYPE_CHECKING, Literal
 
-from rscc.captioner import load_captioner
 from workflows.addresses import without_secrets
 from workflows.errors import WorkersUnable
 from workflows.options import SceneOptions
@@ -105,17 +105,23 @@ class Outcome:
 
 @dataclass(frozen=True)
 class ModelSource:
-    """How a worker process comes by its captioner; ``load`` is a function at the top level of a module.
+    """How a worker process comes by its captioner; who leads the workers loads neither model nor torch.
 
     Attributes:
         model: name or folder of the model.
         device: where it computes, as ``rscc caption --device`` takes it.
-        load: gives the captioner for (model, device).
+        load: gives the captioner for (model, device), a function at the top level of a module; None takes
+            :func:`rscc.captioner.load_captioner`.
     """
 
     model: str
     device: str = "auto"
-    load: Callable[[str, str], Captioner] = load_captioner
+    load: Callable[[str, str], Captioner] | None = None
+
+    @property
+    def module(self) -> str:
+        """The module that the model comes from, which a worker imports."""
+        return "rscc.captioner" if self.load is None else self.load.__module__
 
     def captioner(self) -> Captioner:
         """Return the captioner, loaded once per process.
@@ -125,7 +131,8 @@ class ModelSource:
         """
         with _LOADING:
             if self not in _LOADED:
-                _LOADED[self] = self.load(self.model, self.device)
+                load: Callable[[str, str], Captioner] = self.load or import_module(self.module).load_captioner
+                _LOADED[self] = load(self.model, self.device)
             return _LOADED[self]
 
     def forget(self) -> None:

@@ -30,7 +30,7 @@ SIMPLIFY = 2.0
 
 
 def lone_changes(run: OpenRun, others: Sequence[Event]) -> list[Event]:
-    """Return the new roads and clearings of a run that are no part of the changes ``others``.
+    """Return the new roads and clearings of a run that keeps fact maps, no part of the changes ``others``.
 
     Those are left out that lie outside of what was asked for, and those that the fact heads doubt. What
     leaves the area that was searched ends there.
@@ -38,9 +38,8 @@ def lone_changes(run: OpenRun, others: Sequence[Event]) -> list[Event]:
     from rscc.inference.lone_changes import KINDS
 
     found: list[Event] = []
-    if run.fact_maps is not None:
-        for kind in KINDS:
-            found += _of_kind(run, kind, [*others, *found])
+    for kind in KINDS:
+        found += _of_kind(run, kind, [*others, *found])
     return found
 
 

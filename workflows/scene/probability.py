@@ -194,8 +194,6 @@ def _searched(
 
     What the model's heads answer in a tile with a change, or perhaps with one by itself, is kept in the run.
     """
-    from rscc.inference.lone_changes import may_hold_lone_change
-
     kept = run.fact_maps if model is run.captioner else None
     threshold = run.options.threshold_for(run.card)
 
@@ -206,6 +204,8 @@ def _searched(
             if kept is None:
                 return model.search(*dates)
             found, facts = model.survey(*dates)
+        from rscc.inference.lone_changes import may_hold_lone_change  # brings torch, which is there by now
+
         rules = model.facts.rules.on_maps()  # type: ignore[union-attr]
         for tile, probability, answers in zip(part, found, facts, strict=True):
             if (probability[tile.valid] >= threshold).any() or may_hold_lone_change(answers, rules):

@@ -105,7 +105,8 @@ class SceneRun(OpenRun):
         changes = events.events
         if self.options.regularize:
             changes = right_angled(self.pair, changes, self.options.least_outline_for(self.pair.grid.gsd))
-        alone = lone_changes(self, [*changes, *events.others])
+        known = self.fact_maps is not None
+        alone = lone_changes(self, [*changes, *events.others]) if known else []
         return replace(events, events=in_order([*large(changes, self.options), *alone]))
 
     def describe(self, events: Events) -> list[Description]:

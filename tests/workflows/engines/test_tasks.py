@@ -129,10 +129,13 @@ def test_a_model_that_cannot_be_loaded_is_tried_again():
             source.captioner()
 
 
-def test_the_default_is_the_model_of_the_command():
-    from rscc.captioner import load_captioner
+def test_by_default_the_model_is_loaded_as_every_command_does(monkeypatch):
+    import rscc.captioner
 
-    assert ModelSource("rscc-base").load is load_captioner
+    monkeypatch.setattr(rscc.captioner, "load_captioner", lambda model, device: (model, device))
+    source = ModelSource("a model of mine", "cuda:7")
+    assert source.captioner() == ("a model of mine", "cuda:7")
+    source.forget()
 
 
 def test_the_fake_counts_runs_and_fails_by_name(tmp_path):
