@@ -1,6 +1,7 @@
 """What fine-tuning gains on places that the start never saw: 40, 100 and 400 pairs, three seeds.
 
     python benchmarks/finetuning_gain.py --data DATA/levir_cc --output runs/gain
+    python benchmarks/finetuning_gain.py --data DATA/levir_cc --output runs/kinds --kinds
 
 The places (tiles) of the training and validation pairs are dealt once: some are for the last test, some
 to learn from, and the start (config ``rscc_small``, trunk and change head of rscc-small) learns the
@@ -9,6 +10,10 @@ user's folder: without a validation split, with everything as it is by default. 
 compared with the start on the pairs of the last test whose captions are surest; the interval is of the
 gain, over the pairs. "Delivered" is what ``rscc train`` took without seeing these. Trunk and change head
 saw the masks of most places, the captions of none of these. Finished trainings are not repeated.
+
+Dealt by chance, all places are of one region and kind, and the start knows what they look like. With
+``--kinds`` the places of the last test and those to learn from look alike and unlike all others: of four
+clusters of places, by what rscc-small's trunk sees of them on average, the smallest one with enough pairs.
 """
 
 from __future__ import annotations
@@ -23,14 +28,18 @@ from typing import Any
 
 import numpy as np
 from cross_validation import ANNOTATIONS, SUREST, place_of
+from scipy.cluster.vq import kmeans2
 
 from rscc.data.benchmarks.levir_cc import LevirCC
+from rscc.data.caches import pooled_features
 from rscc.data.pairs import PairRecord, truly_changed
 from rscc.evaluation.bootstrap import Resamples, percentile_interval
 from rscc.evaluation.run import score_model
 from rscc.markdown import table
+from rscc.model_folder import find_model, load_model, open_model_folder
 
 SIZES, SEEDS = (40, 100, 400), (1, 2, 3)
+KINDS = 4
 FOR_TEST, FOR_TUNING = 150, 480
 """Pairs of the places that are for the last test, and of those that are learnt from, at least."""
 Entries = Sequence[dict[str, Any]]
@@ -38,11 +47,33 @@ Entries = Sequence[dict[str, Any]]
 
 def dealt(entries: Entries) -> tuple[set[str], set[str]]:
     """Return the places of the last test, each with some of the surest captions, and those to learn from."""
+    test, others = held_out(entries)
+    return test, drawn(entries, others, FOR_TUNING)
+
+
+def dealt_by_kind(entries: Entries, data: Path) -> tuple[set[str], set[str]]:
+    """Return the same of places that are of one kind, of which the start shall know none."""
+    records = {record.id: record for split in ("train", "val") for record in LevirCC(data, split).records}
+    backbone = load_model(open_model_folder(find_model("rscc-small"))).backbone.eval()
+    seen = pooled_features(backbone, [records[entry["filename"]] for entry in entries], size=256, bf16=False)
+    place_of_each = np.array([place_of(entry) for entry in entries])
+    places, number = np.unique(place_of_each, return_inverse=True)
+    means = np.stack([seen[number == place].mean((0, 1)) for place in range(len(places))])
+    kind_of_each = kmeans2(means, KINDS, minit="++", seed=1)[1][number]
+    enough = FOR_TEST + max(SIZES)
+    count, kind = min((n, kind) for kind, n in enumerate(np.bincount(kind_of_each)) if n >= enough)
+    print(f"{count} of {len(entries)} pairs are of this kind", file=sys.stderr)
+    test, others = held_out([entry for entry, one in zip(entries, kind_of_each, strict=True) if one == kind])
+    return test, set(others)
+
+
+def held_out(entries: Entries) -> tuple[set[str], list[str]]:
+    """Return the places of the last test, and all others in the order in which they are dealt."""
     places = sorted({place_of(entry) for entry in entries})
     surest = {place_of(entry) for entry in entries if entry.get("trust") == SUREST}
     order = [places[i] for i in np.random.default_rng(0).permutation(len(places))]
     test = drawn(entries, [place for place in order if place in surest], FOR_TEST)
-    return test, drawn(entries, [place for place in order if place not in test], FOR_TUNING)
+    return test, [place for place in order if place not in test]
 
 
 def drawn(entries: Entries, order: Sequence[str], pairs: int) -> set[str]:
@@ -86,11 +117,12 @@ def main() -> None:
     )
     parser.add_argument("--data", type=Path, required=True, help="folder in LEVIR-CC's layout")
     parser.add_argument("--output", type=Path, default=Path("runs/gain"))
+    parser.add_argument("--kinds", action="store_true", help="hold out places of another kind, see above")
     arguments = parser.parse_args()
     data, output = arguments.data, arguments.output
     content = json.loads((data / ANNOTATIONS).read_text(encoding="utf-8"))["images"]
     entries = [entry for entry in content if entry["split"] != "test"]
-    test, tuning = dealt(entries)
+    test, tuning = dealt_by_kind(entries, data) if arguments.kinds else dealt(entries)
     others = [entry for entry in entries if place_of(entry) not in test | tuning]
     surest = [entry for entry in entries if place_of(entry) in test and entry.get("trust") == SUREST]
     if not output.exists():

@@ -14,12 +14,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 LONGEST = 4
-RIDGE = 30.0
+RIDGE, STAYS = 30.0, 100.0
+"""Penalties of weights: that are fitted anew, and that are moved from where they are."""
 FEWEST = 3
 """References that hold an n-gram, at least, for it to be learnt."""
 
@@ -97,13 +98,31 @@ def fit_phrasing(
     unseen = math.log(max(2, len(references)))
     mean, scale = (x.astype(np.float32) for x in (measurements.mean(0), measurements.std(0) + 1e-6))
     blank = Phrasing(rarity, unseen, np.zeros((measurements.shape[1] + 1, len(rarity))), mean, scale)
-    targets = np.zeros((len(references), len(rarity)))
+    penalty = np.full(len(blank.weights), RIDGE)
+    penalty[-1] = 0.0
+    return _moved(blank, measurements, references, penalty)
+
+
+def adapt_phrasing(
+    start: Phrasing, measurements: np.ndarray, references: Sequence[Sequence[str]]
+) -> Phrasing:
+    """Learn on what people say, from fewer changes than it was fitted on: weights stay near those it has.
+
+    Arguments as :func:`fit_phrasing`; the n-grams stay those of the start.
+    """
+    return _moved(start, measurements, references, np.full(len(start.weights), STAYS))
+
+
+def _moved(
+    start: Phrasing, measurements: np.ndarray, references: Sequence[Sequence[str]], penalty: np.ndarray
+) -> Phrasing:
+    """Fit the weights by ridge regression towards those of the start, with a penalty (F + 1,)."""
+    targets = np.zeros((len(references), len(start.rarity)))
     for row, several in zip(targets, references, strict=True):
         for reference in several:
-            for column, value in blank._vector(reference):
+            for column, value in start._vector(reference):
                 row[column] += value / len(several)
-    x = blank._scaled(measurements)
-    penalty = RIDGE * np.eye(x.shape[1])
-    penalty[-1, -1] = 0.0
-    weights = np.linalg.solve(x.T @ x + penalty, x.T @ targets).astype(np.float16).astype(np.float32)
-    return Phrasing(rarity, unseen, weights, mean, scale)
+    x = start._scaled(measurements)
+    left = targets - x @ start.weights
+    weights = start.weights + np.linalg.solve(x.T @ x + np.diag(penalty), x.T @ left)
+    return replace(start, weights=weights.astype(np.float16).astype(np.float32))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
+from scipy.optimize import minimize
 
 from rscc.config import LIKELIEST, Choice
 from rscc.data.pairs import PairRecord, truly_changed
@@ -92,7 +93,12 @@ def answer_pairs(
 
 
 def calibrate(
-    answers: Answers, records: Sequence[PairRecord], *, pixels: int, flag_decides: bool
+    answers: Answers,
+    records: Sequence[PairRecord],
+    *,
+    pixels: int,
+    flag_decides: bool,
+    start: FlagCalibration | None = None,
 ) -> Calibration:
     """Fit what a model answers for pairs to what is true of them.
 
@@ -100,9 +106,12 @@ def calibrate(
         answers: for the pairs, in the same order.
         pixels: of the evidence.
         flag_decides: whether P(changed) was learnt and decides; otherwise the caption's words do.
+        start: see :func:`calibrate_flag`.
     """
     truth = np.array([truly_changed(record) for record in records])
-    flag = calibrate_flag(answers.logits, answers.evidence, truth, pixels=pixels) if flag_decides else None
+    flag = None
+    if flag_decides:
+        flag = calibrate_flag(answers.logits, answers.evidence, truth, pixels=pixels, start=start)
     if flag is not None:
         called = flag.probability(answers.logits, answers.evidence) >= flag.threshold
     else:
@@ -126,7 +135,12 @@ _C = 1.0
 
 
 def calibrate_flag(
-    logits: np.ndarray, evidence: np.ndarray | None, changed: np.ndarray, *, pixels: int
+    logits: np.ndarray,
+    evidence: np.ndarray | None,
+    changed: np.ndarray,
+    *,
+    pixels: int,
+    start: FlagCalibration | None = None,
 ) -> FlagCalibration | None:
     """Fit P(changed) on validation pairs.
 
@@ -136,19 +150,34 @@ def calibrate_flag(
             trained change head.
         changed: (N,) bool, the truth.
         pixels: of the evidence.
+        start: of the model that this one was tuned from. With fewer than :data:`ENOUGH` changed or unchanged
+            pairs its calibration is moved as far as they ask for, and its threshold stays.
 
     Returns:
-        None when there are fewer than :data:`FEWEST` changed or unchanged pairs.
+        The start, by default None, when there are fewer than :data:`FEWEST` changed or unchanged pairs.
     """
     if _too_few(changed):
-        return None
+        return start
+    if start is not None and min(changed.sum(), (~changed).sum()) >= ENOUGH:
+        start = None
     columns = [logits] if evidence is None else [logits, evidence]
     values = np.stack(columns, axis=1).clip(-LOGIT_LIMIT, LOGIT_LIMIT)
-    whole = fit_logistic(values, changed)
+
+    def fit(values: np.ndarray, changed: np.ndarray) -> Logistic:
+        if start is None:
+            return fit_logistic(values, changed)
+        slopes = np.array([start.a, start.b][: values.shape[1]])
+        scale, shift = moved(values @ slopes + start.c, changed)
+        return Logistic(scale * slopes, scale * start.c + shift)
+
+    def threshold_of(fitted: Logistic, values: np.ndarray, changed: np.ndarray) -> float:
+        return best_threshold(fitted(values), changed) if start is None else start.threshold
+
+    whole = fit(values, changed)
     probabilities, decided = np.empty(len(changed)), np.empty(len(changed), dtype=bool)
-    for held, fitted in _folds(values, changed):
+    for held, fitted in _folds(values, changed, fit):
         probabilities[held] = fitted(values[held])
-        threshold = best_threshold(fitted(values[~held]), changed[~held])
+        threshold = threshold_of(fitted, values[~held], changed[~held])
         decided[held] = probabilities[held] >= threshold
     uncalibrated, bins = sigmoid(values[:, 0]), reliability(probabilities, changed)
     return FlagCalibration(
@@ -156,7 +185,7 @@ def calibrate_flag(
         b=0.0 if evidence is None else float(whole.slopes[1]),
         c=whole.offset,
         pixels=pixels,
-        threshold=best_threshold(whole(values), changed),
+        threshold=threshold_of(whole, values, changed),
         accuracy=float((decided == changed).mean()),
         precision=float(changed[decided].mean()) if decided.any() else 0.0,
         recall=float(decided[changed].mean()),
@@ -277,6 +306,35 @@ def fit_logistic(values: np.ndarray, truth: np.ndarray) -> Logistic:
     return Logistic(slopes, float(np.log(share / (1 - share))))
 
 
+ENOUGH = 30
+"""Changed pairs, and unchanged ones, from which P(changed) of a tuned model is calibrated anew."""
+STAYS = 3.0
+"""How strongly logits that were calibrated elsewhere stay as they are, see :func:`moved`."""
+
+
+def moved(logits: np.ndarray, truth: np.ndarray) -> tuple[float, float]:
+    """Return the scale s and the shift t by which s * logit + t is truest of a few answers, however few.
+
+    The maximum a posteriori for a shift and a logarithm of the scale that are normal around 0, with variances
+    of 1 / :data:`STAYS` and a quarter of that: five answers change little, five hundred decide.
+
+    Args:
+        logits: (N,), calibrated elsewhere. truth: (N,) bool.
+    """
+    sign = np.where(truth, -1.0, 1.0)
+
+    def cost(values: np.ndarray) -> tuple[float, np.ndarray]:
+        scale, shift = np.exp(values[0]), values[1]
+        wrong = sign * (scale * logits + shift)
+        slope = sign * sigmoid(wrong)
+        prior = STAYS * np.array([4 * values[0], values[1]])
+        value = np.logaddexp(0, wrong).sum() + prior @ values / 2
+        return float(value), np.array([scale * slope @ logits, slope.sum()]) + prior
+
+    found = minimize(cost, np.zeros(2), jac=True).x
+    return float(np.exp(found[0])), float(found[1])
+
+
 def best_threshold(probabilities: np.ndarray, truth: np.ndarray) -> float:
     """Return the threshold of the highest accuracy; among equals the nearest to 0.5.
 
@@ -293,13 +351,15 @@ def best_threshold(probabilities: np.ndarray, truth: np.ndarray) -> float:
     return float(best[np.abs(best - 0.5).argmin()])
 
 
-def _folds(values: np.ndarray, truth: np.ndarray) -> Iterator[tuple[np.ndarray, Logistic]]:
+def _folds(
+    values: np.ndarray, truth: np.ndarray, fit: Callable[[np.ndarray, np.ndarray], Logistic] = fit_logistic
+) -> Iterator[tuple[np.ndarray, Logistic]]:
     """Fit without each fold in turn: its members (N,) bool, the fit; folds have even shares of both kinds."""
     number = np.empty(len(truth), dtype=int)
     number[np.argsort(truth, kind="stable")] = np.arange(len(truth)) % _FOLDS
     for fold in range(_FOLDS):
         held = number == fold
-        yield held, fit_logistic(values[~held], truth[~held])
+        yield held, fit(values[~held], truth[~held])
 
 
 def _brier(probabilities: np.ndarray, truth: np.ndarray) -> float:

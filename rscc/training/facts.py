@@ -4,13 +4,18 @@ The labels are what at least two references of a pair state (:mod:`rscc.text.sta
 measured here, the calibration, the scores of the card and the logits that the phrasing learns from, is of
 pairs whose place the heads did not learn from: the places are dealt into folds, and each fold is answered by
 heads that were fitted on the others. The heads that are stored are fitted on all.
+
+Where a start on the same trunk tells facts already, its heads, their calibration and its phrasing learn on,
+which takes far fewer pairs.
 """
 
 from __future__ import annotations
 
+import copy
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -36,16 +41,18 @@ from rscc.inference.facts import FactModel, counted, measurements, stated_logits
 from rscc.models.shared.blocks import enlarge_maps
 from rscc.models.shared.captioner import ChangeCaptioner
 from rscc.text.object_classes import named_objects
-from rscc.text.phrasing import fit_phrasing
+from rscc.text.phrasing import adapt_phrasing, fit_phrasing
 from rscc.text.sentences import grammar_words
 from rscc.text.statements import agreed, read_statement
-from rscc.training.calibration import area_under_curve, fit_logistic
+from rscc.training.calibration import area_under_curve, fit_logistic, moved
 from rscc.training.heads import fit_head
 from rscc.training.validation import encoded_batches
 
 FOLDS, EPOCHS, SMOOTHING = 3, 36, 0.04
-FEWEST_PAIRS = 200
-"""Changed pairs with captions from which facts are learnt."""
+ADAPTING = {"epochs": 15, "rate": 3e-4}
+"""How heads of a start learn on."""
+FEWEST_PAIRS, FEWEST_ADAPTED = 200, 20
+"""Changed pairs with captions from which facts are learnt, anew and from a start that tells them."""
 FEWEST_LABELS = 20
 """Pairs that an answer is true of, at least, for it to be calibrated and stated."""
 LEAST_F1 = 0.5
@@ -89,7 +96,8 @@ def fit_facts(
         records: pairs; those without captions are left out.
         size: side of the model's input in pixels.
         threshold: change probability from which a pixel is changed.
-        start: what a start on the same trunk knows; it stays unless these pairs surely teach better.
+        start: what a start on the same trunk knows, and learns on from; it stays as it was unless that makes
+            surely fewer errors.
 
     Returns:
         The start where there are too few changed pairs to learn from, or all are of one place.
@@ -100,36 +108,46 @@ def fit_facts(
     records = [record for record in records if record.captions]
     changed = np.array([truly_changed(record) for record in records])
     folds = np.array([zlib.crc32((record.place or record.id).encode()) % FOLDS for record in records])
-    if changed.sum() < FEWEST_PAIRS or len(set(folds.tolist())) < 2:
+    fewest = FEWEST_PAIRS if start is None else FEWEST_ADAPTED
+    if changed.sum() < fewest or len(set(folds.tolist())) < 2:
         return start
     labels = torch.from_numpy(fact_labels(records))
-    torch.manual_seed(seed)
-    channels = model.backbone.channels[-1]
-    heads = FactHeads(channels=channels, reduced=min(REDUCED, channels))
-    sample = np.random.default_rng(seed).permutation(len(records))[:_WHITENED]
-    _whiten(heads, _maps(model, [records[i] for i in sample], size, bf16))
+    fit: Callable[[FactHeads, Seen, Tensor, np.ndarray, int], FactHeads] = _fit_on
+    if start is not None:
+        heads = start.heads
+    else:
+        torch.manual_seed(seed)
+        channels = model.backbone.channels[-1]
+        heads = FactHeads(channels=channels, reduced=min(REDUCED, channels))
+        sample = np.random.default_rng(seed).permutation(len(records))[:_WHITENED]
+        _whiten(heads, _maps(model, [records[i] for i in sample], size, bf16))
+        fit = _fit
     seen = _look(model, heads, records, size, threshold, bf16)
     report(f"facts: {len(records)} pairs seen")
     everything = np.arange(len(records))
     logits, stated = np.zeros((2, *labels.shape), np.float32)
-    for fold in range(FOLDS):
+    for fold in sorted(set(folds.tolist())):
         held = np.flatnonzero(folds == fold)
-        fitted = _fit(heads, seen, labels, np.flatnonzero(folds != fold), seed)
+        fitted = fit(heads, seen, labels, np.flatnonzero(folds != fold), seed)
         logits[held], stated[held] = _answers(fitted, seen, held)
         report(f"facts: fold {fold + 1} of {FOLDS} answered")
     rules = calibrated_rules(stated, labels.numpy(), changed)
     if start is not None:
-        looked = _look(model, start.heads, records, size, threshold, bf16)
-        _, known = _answers(start.heads, looked, everything)
+        rules = adapted_rules(start.rules, rules, stated, labels.numpy(), changed)
+        _, known = _answers(start.heads, seen, everything)
         fewer = errors(start.rules, known, labels.numpy()) - errors(rules, stated, labels.numpy())
         gain = percentile_interval(Resamples(int(changed.sum())).means(fewer[changed]))
         if gain is None or gain[0] <= 0:
-            report("facts: those of the start, for new ones are not surely better")
+            report("facts: those of the start, for what they learn on is not surely better")
             return start
     measured = np.stack([measurements(logits[i], *counted(seen.masks[i])) for i in np.flatnonzero(changed)])
-    phrasing = fit_phrasing(measured, [records[i].captions for i in np.flatnonzero(changed)], grammar_words())
+    said = [records[i].captions for i in np.flatnonzero(changed)]
+    if start is None or start.phrasing is None:
+        phrasing = fit_phrasing(measured, said, grammar_words())
+    else:
+        phrasing = adapt_phrasing(start.phrasing, measured, said)
     roads = None if start is None else start.roads
-    return FactModel(_fit(heads, seen, labels, everything, seed), rules, phrasing, roads)
+    return FactModel(fit(heads, seen, labels, everything, seed), rules, phrasing, roads)
 
 
 def errors(rules: FactRules, logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -179,20 +197,45 @@ def calibrated_rules(logits: np.ndarray, labels: np.ndarray, changed: np.ndarray
             fits.append((float(fitted.slopes[0]), fitted.offset))
         else:
             fits.append((0.0, 0.0))
-    scores = {}
-    for name, column, label, (slope, offset) in zip(ANSWERS, logits.T, labels.T, fits, strict=True):
-        if slope:
-            stated = (expit(slope * column + offset) >= SURE)[changed]
-            true = label[changed] > 0
-            f1 = 2 * (stated & true).sum() / max(1, stated.sum() + true.sum())
-            area = area_under_curve(column[changed], true)
-            scores[name] = {"pairs": int(true.sum()), "auc": round(area, 4), "f1": round(float(f1), 4)}
+    scores = _scores(fits, logits[changed], labels[changed] > 0)
     known = [name in scores and scores[name]["f1"] >= LEAST_F1 for name in ANSWERS]
     slopes = tuple(
         slope if any(known[i] for i in _ALIKE.get(number, (number,))) else 0.0
         for number, (slope, _) in enumerate(fits)
     )
     return FactRules(slopes, tuple(offset for _, offset in fits), scores=scores)
+
+
+def adapted_rules(
+    start: FactRules, new: FactRules, logits: np.ndarray, labels: np.ndarray, changed: np.ndarray
+) -> FactRules:
+    """Move the calibration of a start as far as a few answers ask for; what it never states is as in ``new``.
+
+    Args:
+        new: what :func:`calibrated_rules` makes of the same logits, labels and changed pairs.
+    """
+    fits = list(zip(new.slopes, new.offsets, strict=True))
+    for number, (slope, offset) in enumerate(zip(start.slopes, start.offsets, strict=True)):
+        if slope:
+            alike = _ALIKE.get(number, (number,))
+            scale, shift = moved((slope * logits[:, alike] + offset).ravel(), labels[:, alike].ravel() > 0)
+            fits[number] = (scale * slope, scale * offset + shift)
+    slopes, offsets = zip(*fits, strict=True)
+    return FactRules(slopes, offsets, start.sure, _scores(fits, logits[changed], labels[changed] > 0))
+
+
+def _scores(
+    fits: Sequence[tuple[float, float]], logits: np.ndarray, labels: np.ndarray
+) -> dict[str, dict[str, float]]:
+    """Score the answers that are known, with slope and offset of each, on logits (N, len(ANSWERS))."""
+    scores: dict[str, dict[str, float]] = {}
+    for name, column, true, (slope, offset) in zip(ANSWERS, logits.T, labels.T, fits, strict=True):
+        if slope:
+            stated = expit(slope * column + offset) >= SURE
+            f1 = 2 * (stated & true).sum() / max(1, stated.sum() + true.sum())
+            area = area_under_curve(column, true)
+            scores[name] = {"pairs": int(true.sum()), "auc": round(area, 4), "f1": round(float(f1), 4)}
+    return scores
 
 
 def _maps(
@@ -252,6 +295,18 @@ def _fit(whitened: FactHeads, seen: Seen, labels: Tensor, members: np.ndarray, s
     torch.manual_seed(seed)
     heads = FactHeads(**whitened.sizes)
     heads.reduce.load_state_dict(whitened.reduce.state_dict())
+    return _learnt(heads, seen, labels, members, seed, epochs=EPOCHS)
+
+
+def _fit_on(start: FactHeads, seen: Seen, labels: Tensor, members: np.ndarray, seed: int) -> FactHeads:
+    """Return heads that learnt on from others, on some of the pairs."""
+    torch.manual_seed(seed)
+    return _learnt(copy.deepcopy(start).train(), seen, labels, members, seed, **ADAPTING)
+
+
+def _learnt(
+    heads: FactHeads, seen: Seen, labels: Tensor, members: np.ndarray, seed: int, **how: Any
+) -> FactHeads:
     heads.reduce.requires_grad_(False)
 
     def loss(part: Tensor) -> Tensor:
@@ -259,7 +314,7 @@ def _fit(whitened: FactHeads, seen: Seen, labels: Tensor, members: np.ndarray, s
         positions = _positions(heads, seen, part)
         return F.binary_cross_entropy_with_logits(pooled(positions, torch.ones(positions.shape[:2])), soft)
 
-    return fit_head(heads, members, loss, epochs=EPOCHS, seed=seed)
+    return fit_head(heads, members, loss, seed=seed, **how)
 
 
 def _answers(heads: FactHeads, seen: Seen, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -15,7 +15,7 @@ from rscc.data.pairs import PairRecord, truly_changed
 from rscc.errors import ExtraNotInstalled, WeightsNotFound
 from rscc.evaluation.run import OVERHEAD
 from rscc.evaluation.scoring import KindScores, score_kinds
-from rscc.inference.calibration import Calibration, evidence_pixels, sigmoid
+from rscc.inference.calibration import Calibration, FlagCalibration, evidence_pixels, sigmoid
 from rscc.inference.int8 import TRUNKS, activation_ranges
 from rscc.inference.localisers import build_localiser
 from rscc.model_folder import (
@@ -93,6 +93,7 @@ def finish(
             caches=val_caches or Caches(),
             by_head=localiser == "change_head",
             rules=rules if learns_the_flag(config, captions) else None,
+            start=_known_flag(speaker, paths, config),
         )
     threshold, mask_scores = 0.5, {}
     masked = any(record.mask is not None for record in val)
@@ -159,6 +160,14 @@ def finish(
     )
 
 
+def _known_flag(start: ModelFolder | None, paths: RunPaths, config: Config) -> FlagCalibration | None:
+    """Return what P(changed) of the start is calibrated by, if trunk and change head are still its own."""
+    frozen = {"backbone", "change_head"} <= set(config.train.frozen)
+    if start is None or paths.trunk is not None or not frozen or start.card.calibration is None:
+        return None
+    return start.card.calibration.changed
+
+
 def int8_ranges(model: ChangeCaptioner, records: Sequence[PairRecord], *, size: int) -> dict[str, float]:
     """Measure on training pairs what a model needs to compute in 8-bit integers; nothing where it cannot."""
     if model.config.backbone not in TRUNKS or not records:
@@ -216,6 +225,7 @@ def measure_confidence(
     caches: Caches,
     by_head: bool,
     rules: SearchRules | None,
+    start: FlagCalibration | None = None,
 ) -> Confidence:
     """Fit P(changed) and the captions' scores of a model, and score each kind of change.
 
@@ -225,6 +235,7 @@ def measure_confidence(
         caches: of ``val``.
         by_head: whether its change head was trained.
         rules: of captions that name a change; None where P(changed) was not learnt.
+        start: what P(changed) of the model that this one was tuned from is calibrated by.
     """
     pixels = evidence_pixels(config.data.gsd)
     answers = answer_pairs(
@@ -238,7 +249,7 @@ def measure_confidence(
         bf16=config.train.bf16,
         choice=config.card.choice,
     )
-    calibration = calibrate(answers, val, pixels=pixels, flag_decides=rules is not None)
+    calibration = calibrate(answers, val, pixels=pixels, flag_decides=rules is not None, start=start)
     flag = calibration.changed
     threshold, scores = 0.0, {}
     called = np.array([not is_no_change(caption) for caption in answers.captions])

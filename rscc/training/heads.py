@@ -15,18 +15,25 @@ Head = TypeVar("Head", bound=nn.Module)
 
 
 def fit_head(
-    head: Head, members: np.ndarray, loss: Callable[[Tensor], Tensor], *, epochs: int, seed: int
+    head: Head,
+    members: np.ndarray,
+    loss: Callable[[Tensor], Tensor],
+    *,
+    epochs: int,
+    seed: int,
+    rate: float = RATE,
 ) -> Head:
     """Fit the parameters of a head that require a gradient, and return it in evaluation mode.
 
     Args:
         members: (N,) numbers of what it learns from; an epoch leaves out what fills no batch.
         loss: of the numbers of a batch, (B,) int64.
+        rate: the largest learning rate, of one cycle.
     """
     learnt = [parameter for parameter in head.parameters() if parameter.requires_grad]
-    optimiser = torch.optim.AdamW(learnt, RATE, weight_decay=DECAY)
+    optimiser = torch.optim.AdamW(learnt, rate, weight_decay=DECAY)
     steps = max(1, len(members) // BATCH)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, RATE, total_steps=epochs * steps + 1)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, rate, total_steps=epochs * steps + 1)
     order = np.random.default_rng(seed)
     for _ in range(epochs):
         shuffled = torch.from_numpy(order.permutation(members))

@@ -15,7 +15,15 @@ from rscc.inference.calibration import (
 )
 from rscc.models.shared.blocks import enlarge_maps
 from rscc.training import calibration as module
-from rscc.training.calibration import best_threshold, calibrate_flag, calibrate_score, fit_logistic
+from rscc.training.calibration import (
+    ENOUGH,
+    STAYS,
+    best_threshold,
+    calibrate_flag,
+    calibrate_score,
+    fit_logistic,
+    moved,
+)
 from rscc.training.card import confidence_line, confidence_text
 
 pytestmark = pytest.mark.usefixtures("tiny_registered")
@@ -225,3 +233,42 @@ def test_one_line_of_confidence() -> None:
     )
     assert confidence_line(card(calibration=Calibration(FLAG), changed_threshold=0.5)) == expected
     assert confidence_line(card()) == confidence_line(card(calibration=Calibration(None, SCORE))) == ""
+
+
+# What a start is calibrated by
+
+
+def test_many_answers_move_a_calibration_to_the_truth_and_few_hardly() -> None:
+    logits, _, changed = drawn(20_000, 0.5, 0, 1.5)
+    assert moved(logits, changed) == pytest.approx((0.5, 1.5), abs=0.05)
+    scale, shift = moved(logits[:6], changed[:6])
+    assert abs(scale - 1) < 0.25 and abs(shift) < 1
+    assert moved(np.empty(0), np.empty(0, bool)) == (1, 0)
+
+
+def test_by_hand_a_shift_is_where_what_is_missed_equals_what_holds_it() -> None:
+    """All logits 0: n answers that are all true pull by n * (1 - P), the prior holds by STAYS * shift."""
+    scale, shift = moved(np.zeros(10), np.ones(10, bool))
+    assert scale == 1
+    assert 10 * (1 - sigmoid(shift)) == pytest.approx(STAYS * shift, rel=1e-4)
+
+
+@pytest.mark.parametrize(("kept", "anew"), [(ENOUGH - 1, False), (ENOUGH, True)])
+def test_the_calibration_of_a_start_moves_with_few_pairs_and_goes_with_enough(kept, anew) -> None:
+    logits, evidence, changed = drawn(400, 0.8, 0.5, -0.4)
+    part = np.concatenate([np.flatnonzero(~changed)[:kept], np.flatnonzero(changed)])
+    given = logits[part], evidence[part], changed[part]
+    start = replace(FLAG, a=1.6, b=1.0, c=-0.8, threshold=0.37)
+    found = calibrate_flag(*given, pixels=200, start=start)
+    if anew:
+        assert found == calibrate_flag(*given, pixels=200)
+        return
+    scale, shift = moved(1.6 * given[0] + given[1] - 0.8, given[2])
+    assert (found.a, found.b, found.c) == pytest.approx((1.6 * scale, scale, shift - 0.8 * scale))
+    assert found.threshold == 0.37 and 0.4 < scale < 0.8
+    assert 0.5 < found.accuracy < 1 and found.bins.counts and sum(found.bins.counts) == len(part)
+
+
+def test_with_next_to_no_pairs_the_calibration_of_a_start_stays() -> None:
+    truth = np.arange(20) < 4
+    assert calibrate_flag(np.arange(20.0), None, truth, pixels=1, start=FLAG) is FLAG

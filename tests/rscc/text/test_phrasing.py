@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from rscc.text.phrasing import FEWEST, LONGEST, RIDGE, fit_phrasing, ngrams
+from rscc.text.phrasing import FEWEST, LONGEST, RIDGE, STAYS, adapt_phrasing, fit_phrasing, ngrams
 
 VILLAS, CABINS = "many villas are built", "two cabins show up"
 EACH = 20
@@ -68,3 +68,22 @@ def test_a_measurement_that_never_varies_does_no_harm() -> None:
     phrasing = fit_phrasing(np.ones((12, 2)), [(VILLAS,), (CABINS,)] * 6)
     scores = phrasing.scores([VILLAS, CABINS], phrasing.expected(np.ones(2)))
     assert scores == pytest.approx([LONGEST / 2] * 2, rel=2e-3)
+
+
+def test_a_phrasing_learns_on_as_far_as_there_are_changes_to_learn_from(phrasing) -> None:
+    """By hand: N changes with measurements x move what is expected of them by N |x|^2 / (N |x|^2 + STAYS).
+
+    Here x is 1, 0 and the constant 1.
+    """
+    kind = np.array([1.0, 0.0])
+
+    def villas_over_cabins(one) -> float:
+        villas, cabins = one.scores([VILLAS, CABINS], one.expected(kind))
+        return villas - cabins
+
+    before = villas_over_cabins(phrasing)
+    for count in (4, 400):
+        learnt = adapt_phrasing(phrasing, np.tile(kind, (count, 1)), [(CABINS,)] * count)
+        way = 2 * count / (2 * count + STAYS)
+        assert villas_over_cabins(learnt) == pytest.approx(before + way * (-LONGEST - before), abs=0.02)
+        assert learnt.rarity == phrasing.rarity and learnt.unseen == phrasing.unseen
