@@ -40,9 +40,9 @@ from rscc.training.start import (
     TRUNK_PARTS,
     RunPaths,
     Start,
+    check_output,
     load_trunk,
     open_start,
-    refuse_own_output,
     take_start,
 )
 from rscc.training.validation import caption_validation, mask_validation
@@ -71,7 +71,7 @@ def train_model(
     if config.data.name not in DATASETS:
         raise ConfigInvalid(f"data.name is {config.data.name!r}; known are {', '.join(DATASETS)}")
     keep_freed_memory()
-    refuse_own_output(paths)
+    check_output(paths)
     reader = DATASETS[config.data.name]
     if config.train.objective == "language":
         train = reader(paths.data, "train", trust=config.data.trust).records

@@ -51,13 +51,15 @@ class RunPaths:
     roads: Path | None = None
 
 
-def refuse_own_output(paths: RunPaths) -> None:
-    """Refuse a start or a trunk in a folder that the run itself writes.
+def check_output(paths: RunPaths) -> None:
+    """Make sure that the run folder is none of the run's inputs, and no file.
 
     Raises:
-        ConfigInvalid: it is ``output/model`` or ``output/tuned``.
+        ConfigInvalid: it is a file, or a start or trunk is its ``model`` or ``tuned``.
         ModelNotFound: no such model.
     """
+    if paths.output.exists() and not paths.output.is_dir():
+        raise ConfigInvalid(f"{paths.output}: this is a file; give --output a folder for the run")
     written = [(paths.output / name).resolve() for name in ("model", "tuned")]
     for one in (paths.start, paths.trunk):
         if one is not None and find_model(one).resolve() in written:

@@ -87,11 +87,15 @@ def evaluate(
 ) -> None:
     """Score a model beside simple baselines: all, changed and unchanged pairs, each type, the change mask."""
     from workflows.cli.terminal import say, show_result, shown_progress
+    from workflows.errors import OptionInvalid
     from workflows.files import check_folder, write_together
 
-    for path in (as_json, sheet, predictions):
-        if path is not None:
-            check_folder(path)
+    outputs = [path for path in (as_json, sheet, predictions) if path is not None]
+    for path in outputs:
+        check_folder(path)
+    for number, path in enumerate(outputs):
+        if path.resolve() in [other.resolve() for other in outputs[:number]]:
+            raise OptionInvalid(f"{path}: two outputs have this name; give each a name of its own")
     with extra("train"):
         from rscc.evaluation.predictions import prediction_line
         from rscc.evaluation.run import EvaluationOptions

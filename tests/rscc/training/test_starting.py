@@ -134,6 +134,14 @@ def test_a_run_does_not_write_over_its_start(name, part, tmp_path) -> None:
     assert (own / "model.safetensors").read_bytes() == before
 
 
+def test_a_run_folder_that_is_a_file_is_refused(tmp_path) -> None:
+    (tmp_path / "run").touch()
+    with pytest.raises(ConfigInvalid, match="run: this is a file; give --output a folder"):
+        train_model(
+            config_of(tiny_model()), paths_of(tmp_path, None), name="x", command="x", report=lambda line: None
+        )
+
+
 def test_what_only_training_needs_starts_new(folder, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(runs, "load_text_encoder", lambda name: TinyTextEncoder())
     config = config_of(tiny_model())

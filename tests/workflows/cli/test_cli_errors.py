@@ -281,6 +281,7 @@ def test_a_slip_in_our_own_imports_is_not_taken_for_a_missing_extra():
         # Before the work.
         (["evaluate", "--json", "nowhere/scores.json"], "nowhere"),
         (["evaluate", "--predictions", "nowhere/said.jsonl"], "nowhere"),
+        (["evaluate", "--json", "one.json", "--predictions", "./one.json"], "one.json: two outputs"),
     ],
 )
 def test_data_that_are_missing_and_scores_that_cannot_be_written(scenes, rscc_command, command, first):
