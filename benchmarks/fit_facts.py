@@ -19,9 +19,10 @@ from pathlib import Path
 from rscc.data.benchmarks.levir_cc import LevirCC
 from rscc.devices import fast_bf16, pick_device
 from rscc.freed_memory import keep_freed_memory
-from rscc.model_folder import find_model, load_facts, load_model, open_model_folder, save_model_folder
-from rscc.training.card import FACTS_HEADING, facts_text
+from rscc.model_folder import find_model, load_facts, load_model, open_model_folder
+from rscc.training.card import facts_text
 from rscc.training.facts import fit_facts
+from rscc.training.finish import save_with_facts
 from rscc.training.roads import fit_roads
 
 
@@ -60,20 +61,9 @@ def main(words: Sequence[str] | None = None) -> None:
         facts = replace(
             facts, roads=fit_roads(model, options.roads, size=size, gsd=gsd, seed=seed, report=report)
         )
-    told = facts_text(facts)
-    print(told)
+    print(facts_text(facts))
     card = replace(folder.card, version=options.version or folder.card.version)
-    text = (folder.path / "CARD.md").read_text(encoding="utf-8").partition(f"\n{FACTS_HEADING}\n")[0]
-    _, _, text = text.partition("\n")
-    save_model_folder(
-        options.output,
-        model,
-        card=card,
-        card_text=f"# {card.name} {card.version}\n{text.rstrip()}\n\n{told}",
-        no_change_prefixes=folder.no_change_prefixes,
-        no_change_runs=folder.no_change_runs,
-        facts=facts,
-    )
+    save_with_facts(options.output, folder, facts, card)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +17,9 @@ from rscc.evaluation.rows import EvaluationRow
 from rscc.evaluation.run import score_model
 from rscc.files import atomic_write
 from rscc.markdown import percent, table, unit
+from rscc.model_folder import ModelFolder, load_facts
 from rscc.sequences import evenly
+from rscc.training.finish import save_with_facts
 
 LEAST_TRAINING_PAIRS = 10
 LEAST_HELD_OUT = 10
@@ -115,29 +117,49 @@ class Comparison:
         """Whether the second model is better beyond chance, and not surely worse of changes."""
         return self.gain[0] > 0 and self.gain_changed[1] >= 0
 
+    @property
+    def surely_worse(self) -> bool:
+        """Whether it is worse beyond chance, of all pairs or of those that changed."""
+        return self.gain[1] < 0 or self.gain_changed[1] < 0
 
-def keep_better(made: Path, start: Path, comparison: Comparison) -> str:
+
+def keep_better(
+    made: ModelFolder, start: ModelFolder, comparison: Comparison, val: Sequence[PairRecord], *, device: str
+) -> str:
     """Leave a tuned model where it is if it is surely better than its start, else put the start there.
 
-    The tuned one then lies beside it, in ``tuned``.
+    The tuned one then lies beside it, in ``tuned``. What facts are told by was judged at places that it did
+    not learn from: where that learnt on, the start gets it, unless the validation pairs speak against it.
 
     Args:
-        made: folder of the tuned model. start: folder of the model that it began with.
+        made: the tuned model. start: that it began with. comparison: of the two.
+        val: the validation pairs.
 
     Returns:
-        The line that says which of the two it is.
+        The line that says which of them it is.
     """
-    gains = [f"{low:+.1f} to {high:+.1f}" for low, high in (comparison.gain, comparison.gain_changed)]
-    told = f"CIDEr gains {gains[0]}, of changed pairs {gains[1]} (95 %)"
+    told = _gains(comparison)
     if comparison.surely_better:
-        return f"{made}: the tuned model; {told}"
-    tuned = made.with_name("tuned")
+        return f"{made.path}: the tuned model; {told}"
+    tuned = made.path.with_name("tuned")
     with atomic_write(tuned, alone=True) as (draft,):
-        shutil.copytree(made, draft)
-    with atomic_write(made, alone=True) as (draft,):
-        shutil.copytree(start, draft)
-    kept = f"{made}: the start as it was, for the tuned model, {tuned}, is not surely better"
-    return f"{kept}: {told}; more pairs may tell"
+        shutil.copytree(made.path, draft)
+    why = f"for the tuned model, {tuned}, is not surely better: {told}; more pairs may tell"
+    if made.card.facts_sha256 != start.card.facts_sha256 and (facts := load_facts(made)) is not None:
+        data = f"{start.card.data} Facts learnt on from {made.card.data}."
+        card = replace(start.card, name=made.card.name, version=made.card.version, data=data)
+        save_with_facts(made.path, start, facts, card)
+        learnt = compare_scores(start.path, made.path, val, device=device)
+        if not learnt.surely_worse:
+            return f"{made.path}: the start with the facts that it learnt on, {_gains(learnt)}; {why}"
+    with atomic_write(made.path, alone=True) as (draft,):
+        shutil.copytree(start.path, draft)
+    return f"{made.path}: the start as it was, {why}"
+
+
+def _gains(comparison: Comparison) -> str:
+    gains = [f"{low:+.1f} to {high:+.1f}" for low, high in (comparison.gain, comparison.gain_changed)]
+    return f"CIDEr gains {gains[0]}, of changed pairs {gains[1]} (95 %)"
 
 
 def compare_scores(

@@ -20,9 +20,11 @@ from rscc.inference.int8 import TRUNKS, activation_ranges
 from rscc.inference.localisers import build_localiser
 from rscc.model_folder import (
     LOCALISATIONS,
+    ModelCard,
     ModelFolder,
     find_model,
     load_facts,
+    load_model,
     open_model_folder,
     save_model_folder,
 )
@@ -34,7 +36,7 @@ from rscc.sequences import evenly
 from rscc.text.no_change import is_no_change
 from rscc.training.caching import Caches
 from rscc.training.calibration import answer_pairs, best_threshold, calibrate
-from rscc.training.card import card_text, facts_text, make_card
+from rscc.training.card import FACTS_HEADING, card_text, facts_text, make_card
 from rscc.training.facts import fit_facts
 from rscc.training.loop import Report, TrainResult
 from rscc.training.no_change import learns_the_flag, no_change_prefixes, no_change_runs
@@ -47,6 +49,9 @@ _log = logging.getLogger(__name__)
 _RANGED_PAIRS = 64
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rscc.inference.facts import FactModel
     from rscc.training.start import RunPaths
 
 
@@ -156,6 +161,25 @@ def finish(
         card_text=card_text(card, config) + ("" if facts is None else f"\n{facts_text(facts)}"),
         no_change_prefixes=prefixes,
         no_change_runs=runs,
+        facts=facts,
+    )
+
+
+def save_with_facts(path: Path, folder: ModelFolder, facts: FactModel, card: ModelCard) -> ModelFolder:
+    """Write a model folder with the captioner of another and facts of its own.
+
+    Args:
+        card: of the new folder; its text is that of the other, but for the heading and the section on facts.
+    """
+    text = (folder.path / "CARD.md").read_text(encoding="utf-8").partition(f"\n{FACTS_HEADING}\n")[0]
+    _, _, text = text.partition("\n")
+    return save_model_folder(
+        path,
+        load_model(folder),
+        card=card,
+        card_text=f"# {card.name} {card.version}\n{text.rstrip()}\n\n{facts_text(facts)}",
+        no_change_prefixes=folder.no_change_prefixes,
+        no_change_runs=folder.no_change_runs,
         facts=facts,
     )
 

@@ -119,12 +119,12 @@ def train_model(
         paths=paths,
         report=report,
     )
-    if paths.start is not None and tunes:
+    if start is not None and tunes:
         report("scores on the validation split, before and after:")
-        comparison = compare_scores(paths.start, made.path, val, device=device)
+        comparison = compare_scores(start.folder.path, made.path, val, device=device)
         report(comparison.table)
         if config.train.keep_start:
-            report(keep_better(made.path, find_model(paths.start), comparison))
+            report(keep_better(made, start.folder, comparison, val, device=device))
             return open_model_folder(made.path)
     return made
 

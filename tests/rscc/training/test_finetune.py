@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 from levir_cc_fixture import write_levir_cc
-from saved_models import saved_start
+from saved_models import saved, saved_start
+from tiny_facts import tiny_facts, tiny_heads
 from tiny_models import tiny_model
 
 from rscc.config import Config, load_config
@@ -14,6 +15,7 @@ from rscc.data.benchmarks.levir_cc import LevirCC
 from rscc.data.pairs import PairRecord
 from rscc.errors import DatasetLayoutInvalid
 from rscc.evaluation.run import score_model
+from rscc.model_folder import load_facts, open_model_folder
 from rscc.sequences import evenly
 from rscc.training import finetuning
 from rscc.training import run as runs
@@ -172,6 +174,42 @@ def test_the_start_stays_unless_the_tuned_model_is_surely_better(
     told = [f"{low:+.1f} to {high:+.1f}" for low, high in (gain, of_changed)]
     assert f"CIDEr gains {told[0]}, of changed pairs {told[1]} (95 %)" in lines[-1]
     assert ("the start as it was" in lines[-1]) is is_kept
+
+
+@pytest.mark.parametrize(
+    ("learnt", "is_taken"), [((-3.0, 9.0), True), ((-9.0, -1.0), False)], ids=["as good", "worse"]
+)
+def test_the_start_gets_the_facts_that_learnt_on_unless_pairs_speak_against_it(
+    learnt, is_taken, tmp_path, monkeypatch
+) -> None:
+    start = saved(tmp_path / "start", tiny_model(seed=3), name="first", version="3", facts=tiny_facts())
+    moved = replace(tiny_facts(), heads=tiny_heads(seed=8))
+    made = saved(
+        tmp_path / "run" / "model", tiny_model(seed=4), name="mine", version="1", facts=moved, data="my pairs"
+    )
+    compared = []
+
+    def compare(before, after, records, *, device) -> Comparison:
+        compared.append((before, load_facts(open_model_folder(after)).heads.state_dict()))
+        return Comparison("table", learnt, learnt)
+
+    monkeypatch.setattr(finetuning, "compare_scores", compare)
+    doubtful = Comparison("table", (-1.0, 2.0), (0.0, 0.0))
+    line = finetuning.keep_better(made, start, doubtful, [], device="cpu")
+    taken = open_model_folder(made.path, check_hashes=True)
+    assert taken.card.weights_sha256 == start.card.weights_sha256
+    assert made.card.weights_sha256 == open_model_folder(tmp_path / "run" / "tuned").card.weights_sha256
+    ((before, heads),) = compared
+    assert before == start.path
+    assert all(heads[name].equal(value) for name, value in moved.heads.state_dict().items())
+    if is_taken:
+        assert "the start with the facts that it learnt on, CIDEr gains -3.0 to +9.0" in line
+        assert (taken.card.name, taken.card.version) == ("mine", "1")
+        assert taken.card.data.endswith("Facts learnt on from my pairs.")
+        assert taken.card.facts_sha256 == made.card.facts_sha256 != start.card.facts_sha256
+    else:
+        assert "the start as it was" in line and taken.card == start.card
+    assert "not surely better: CIDEr gains -1.0 to +2.0" in line
 
 
 def test_a_model_is_not_surely_better_than_itself(tmp_path) -> None:
