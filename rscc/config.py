@@ -150,7 +150,8 @@ class TrainConfig:
         cache_features: with a frozen trunk, compute its last map once per pair and flip and keep it on disk.
         select: what chooses the checkpoint: ``cider`` (validation captions), ``mask_f1`` (validation masks)
             or, of the objective ``language``, ``perplexity`` (validation sentences; the lower the better).
-        keep_start: deliver the start of a fine-tuning as it was where the new model is not surely better.
+        keep_start: deliver the start of a fine-tuning where the new model is not surely better, with the
+            facts that it learnt on if these are.
         facts: at the end learn the facts that sentences are made of; off, the decoder speaks for itself.
         seed: of everything random.
         workers: processes that read and augment; 0 reads in the training process.
