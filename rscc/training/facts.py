@@ -131,11 +131,14 @@ def fit_facts(
         fitted = fit(heads, seen, labels, np.flatnonzero(folds != fold), seed)
         logits[held], stated[held] = _answers(fitted, seen, held)
         report(f"facts: fold {fold + 1} of {FOLDS} answered")
-    rules = calibrated_rules(stated, labels.numpy(), changed)
-    if start is not None:
-        rules = adapted_rules(start.rules, rules, stated, labels.numpy(), changed)
+    if start is None:
+        rules = calibrated_rules(stated, labels.numpy(), changed)
+    else:
+        rules = adapted_rules(start.rules, stated, labels.numpy(), changed)
         _, known = _answers(start.heads, seen, everything)
-        fewer = errors(start.rules, known, labels.numpy()) - errors(rules, stated, labels.numpy())
+        fewer = errors(start.rules, known, labels.numpy()) - _errors_apart(
+            start, stated, labels, changed, folds
+        )
         gain = percentile_interval(Resamples(int(changed.sum())).means(fewer[changed]))
         if gain is None or gain[0] <= 0:
             report("facts: those of the start, for what they learn on is not surely better")
@@ -206,14 +209,28 @@ def calibrated_rules(logits: np.ndarray, labels: np.ndarray, changed: np.ndarray
     return FactRules(slopes, tuple(offset for _, offset in fits), scores=scores)
 
 
-def adapted_rules(
-    start: FactRules, new: FactRules, logits: np.ndarray, labels: np.ndarray, changed: np.ndarray
-) -> FactRules:
-    """Move the calibration of a start as far as a few answers ask for; what it never states is as in ``new``.
+def _errors_apart(
+    start: FactModel, logits: np.ndarray, labels: Tensor, changed: np.ndarray, folds: np.ndarray
+) -> np.ndarray:
+    """Return the errors of each pair where the calibration, too, is of the other folds.
 
-    Args:
-        new: what :func:`calibrated_rules` makes of the same logits, labels and changed pairs.
+    Of few answers it fits those that it is made of: judged by these it would seem better than it is.
     """
+    known = labels.numpy()
+    wrong = np.zeros(len(known))
+    for fold in set(folds.tolist()):
+        held, others = folds == fold, folds != fold
+        rules = adapted_rules(start.rules, logits[others], known[others], changed[others])
+        wrong[held] = errors(rules, logits[held], known[held])
+    return wrong
+
+
+def adapted_rules(start: FactRules, logits: np.ndarray, labels: np.ndarray, changed: np.ndarray) -> FactRules:
+    """Move the calibration of a start as far as a few answers ask for; arguments as :func:`calibrated_rules`.
+
+    What the start never states is calibrated as if there were none.
+    """
+    new = calibrated_rules(logits, labels, changed)
     fits = list(zip(new.slopes, new.offsets, strict=True))
     for number, (slope, offset) in enumerate(zip(start.slopes, start.offsets, strict=True)):
         if slope:

@@ -151,7 +151,7 @@ def test_an_answer_that_the_start_never_states_is_learnt_from_enough_pairs() -> 
     slopes, offsets = [1.0] * len(ANSWERS), [-2.0] * len(ANSWERS)
     slopes[grass] = offsets[grass] = 0.0
     start = FactRules(tuple(slopes), tuple(offsets), sure=(0.6,) * len(ANSWERS))
-    adapted = training.adapted_rules(start, new, logits, labels, np.ones(400, bool))
+    adapted = training.adapted_rules(start, logits, labels, np.ones(400, bool))
     assert (adapted.slopes[grass], adapted.offsets[grass]) == (new.slopes[grass], new.offsets[grass])
     assert adapted.slopes[water] != new.slopes[water] and abs(adapted.offsets[water]) < 0.3
     assert adapted.slopes[0] == adapted.slopes[4], "what came and what is gone are one answer"
