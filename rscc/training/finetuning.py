@@ -124,7 +124,13 @@ class Comparison:
 
 
 def keep_better(
-    made: ModelFolder, start: ModelFolder, comparison: Comparison, val: Sequence[PairRecord], *, device: str
+    made: ModelFolder,
+    start: ModelFolder,
+    comparison: Comparison,
+    val: Sequence[PairRecord],
+    *,
+    same_trunk: bool,
+    device: str,
 ) -> str:
     """Leave a tuned model where it is if it is surely better than its start, else put the start there.
 
@@ -134,6 +140,7 @@ def keep_better(
     Args:
         made: the tuned model. start: that it began with. comparison: of the two.
         val: the validation pairs.
+        same_trunk: whether trunk and change head are the start's, so that its facts can be exchanged.
 
     Returns:
         The line that says which of them it is.
@@ -145,7 +152,8 @@ def keep_better(
     with atomic_write(tuned, alone=True) as (draft,):
         shutil.copytree(made.path, draft)
     why = f"for the tuned model, {tuned}, is not surely better: {told}; more pairs may tell"
-    if made.card.facts_sha256 != start.card.facts_sha256 and (facts := load_facts(made)) is not None:
+    learnt_on = same_trunk and made.card.facts_sha256 != start.card.facts_sha256
+    if learnt_on and (facts := load_facts(made)) is not None:
         data = f"{start.card.data} Facts learnt on from {made.card.data}."
         card = replace(start.card, name=made.card.name, version=made.card.version, data=data)
         save_with_facts(made.path, start, facts, card)

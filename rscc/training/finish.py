@@ -41,6 +41,7 @@ from rscc.training.facts import fit_facts
 from rscc.training.loop import Report, TrainResult
 from rscc.training.no_change import learns_the_flag, no_change_prefixes, no_change_runs
 from rscc.training.roads import fit_roads
+from rscc.training.start import RunPaths, sees_as_start
 from rscc.training.validation import MaskCurve, image_batches, mask_curve
 
 _log = logging.getLogger(__name__)
@@ -52,7 +53,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rscc.inference.facts import FactModel
-    from rscc.training.start import RunPaths
 
 
 def finish(
@@ -186,8 +186,7 @@ def save_with_facts(path: Path, folder: ModelFolder, facts: FactModel, card: Mod
 
 def _known_flag(start: ModelFolder | None, paths: RunPaths, config: Config) -> FlagCalibration | None:
     """Return what P(changed) of the start is calibrated by, if trunk and change head are still its own."""
-    frozen = {"backbone", "change_head"} <= set(config.train.frozen)
-    if start is None or paths.trunk is not None or not frozen or start.card.calibration is None:
+    if start is None or start.card.calibration is None or not sees_as_start(paths, config):
         return None
     return start.card.calibration.changed
 

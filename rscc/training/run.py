@@ -43,6 +43,7 @@ from rscc.training.start import (
     check_output,
     load_trunk,
     open_start,
+    sees_as_start,
     take_start,
 )
 from rscc.training.validation import caption_validation, mask_validation
@@ -124,7 +125,9 @@ def train_model(
         comparison = compare_scores(start.folder.path, made.path, val, device=device)
         report(comparison.table)
         if config.train.keep_start:
-            report(keep_better(made, start.folder, comparison, val, device=device))
+            same = sees_as_start(paths, config)
+            line = keep_better(made, start.folder, comparison, val, same_trunk=same, device=device)
+            report(line)
             return open_model_folder(made.path)
     return made
 

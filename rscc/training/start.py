@@ -51,6 +51,10 @@ class RunPaths:
     roads: Path | None = None
 
 
+TRUNK = ("backbone", "change_head")
+TRUNK_PARTS = tuple(f"{part}." for part in TRUNK)
+
+
 def check_output(paths: RunPaths) -> None:
     """Make sure that the run folder is none of the run's inputs, and no file.
 
@@ -68,7 +72,10 @@ def check_output(paths: RunPaths) -> None:
             )
 
 
-TRUNK_PARTS = ("backbone.", "change_head.")
+def sees_as_start(paths: RunPaths, config: Config) -> bool:
+    """Return whether trunk and change head of a run stay those of its start."""
+    return paths.start is not None and paths.trunk is None and set(TRUNK) <= set(config.train.frozen)
+
 
 # What CHEERS and DAVIR write into their options when they are prepared; sizes of the weights follow from it.
 _PREPARED = ("entity_names", "entity_width")

@@ -177,10 +177,12 @@ def test_the_start_stays_unless_the_tuned_model_is_surely_better(
 
 
 @pytest.mark.parametrize(
-    ("learnt", "is_taken"), [((-3.0, 9.0), True), ((-9.0, -1.0), False)], ids=["as good", "worse"]
+    ("learnt", "same_trunk", "is_taken"),
+    [((-3.0, 9.0), True, True), ((-9.0, -1.0), True, False), ((-3.0, 9.0), False, False)],
+    ids=["as good", "worse", "of another trunk"],
 )
 def test_the_start_gets_the_facts_that_learnt_on_unless_pairs_speak_against_it(
-    learnt, is_taken, tmp_path, monkeypatch
+    learnt, same_trunk, is_taken, tmp_path, monkeypatch
 ) -> None:
     start = saved(tmp_path / "start", tiny_model(seed=3), name="first", version="3", facts=tiny_facts())
     moved = replace(tiny_facts(), heads=tiny_heads(seed=8))
@@ -195,13 +197,14 @@ def test_the_start_gets_the_facts_that_learnt_on_unless_pairs_speak_against_it(
 
     monkeypatch.setattr(finetuning, "compare_scores", compare)
     doubtful = Comparison("table", (-1.0, 2.0), (0.0, 0.0))
-    line = finetuning.keep_better(made, start, doubtful, [], device="cpu")
+    line = finetuning.keep_better(made, start, doubtful, [], same_trunk=same_trunk, device="cpu")
     taken = open_model_folder(made.path, check_hashes=True)
     assert taken.card.weights_sha256 == start.card.weights_sha256
     assert made.card.weights_sha256 == open_model_folder(tmp_path / "run" / "tuned").card.weights_sha256
-    ((before, heads),) = compared
-    assert before == start.path
-    assert all(heads[name].equal(value) for name, value in moved.heads.state_dict().items())
+    assert len(compared) == same_trunk
+    for before, heads in compared:
+        assert before == start.path
+        assert all(heads[name].equal(value) for name, value in moved.heads.state_dict().items())
     if is_taken:
         assert "the start with the facts that it learnt on, CIDEr gains -3.0 to +9.0" in line
         assert (taken.card.name, taken.card.version) == ("mine", "1")
