@@ -112,16 +112,10 @@ def fit_facts(
     if changed.sum() < fewest or len(set(folds.tolist())) < 2:
         return start
     labels = torch.from_numpy(fact_labels(records))
-    fit: Callable[[FactHeads, Seen, Tensor, np.ndarray, int], FactHeads] = _fit_on
-    if start is not None:
-        heads = start.heads
+    if start is None:
+        heads, fit = _whitened(model, records, size=size, bf16=bf16, seed=seed), _fit
     else:
-        torch.manual_seed(seed)
-        channels = model.backbone.channels[-1]
-        heads = FactHeads(channels=channels, reduced=min(REDUCED, channels))
-        sample = np.random.default_rng(seed).permutation(len(records))[:_WHITENED]
-        _whiten(heads, _maps(model, [records[i] for i in sample], size, bf16))
-        fit = _fit
+        heads, fit = start.heads, _fit_on
     seen = _look(model, heads, records, size, threshold, bf16)
     report(f"facts: {len(records)} pairs seen")
     everything = np.arange(len(records))
@@ -270,6 +264,18 @@ def _maps(
             yield before.cpu(), after.cpu(), change.cpu()
 
 
+def _whitened(
+    model: ChangeCaptioner, records: Sequence[PairRecord], *, size: int, bf16: bool, seed: int
+) -> FactHeads:
+    """Return heads that learnt nothing yet but to bring the trunk's channels down, from some of the pairs."""
+    torch.manual_seed(seed)
+    channels = model.backbone.channels[-1]
+    heads = FactHeads(channels=channels, reduced=min(REDUCED, channels))
+    sample = np.random.default_rng(seed).permutation(len(records))[:_WHITENED]
+    _whiten(heads, _maps(model, [records[i] for i in sample], size, bf16))
+    return heads
+
+
 def _whiten(heads: FactHeads, maps: Iterable[tuple[Tensor, Tensor, Tensor]]) -> None:
     """Set the first layer to the principal components of the maps, each of unit variance."""
     positions = torch.cat([m[:, ::_STEP].flatten(0, 1) for before, after, _ in maps for m in (before, after)])
@@ -307,11 +313,11 @@ def _positions(heads: FactHeads, seen: Seen, part: Tensor) -> Tensor:
     return heads.positions(maps[:, 0], maps[:, 1], seen.cells[part])
 
 
-def _fit(whitened: FactHeads, seen: Seen, labels: Tensor, members: np.ndarray, seed: int) -> FactHeads:
-    """Return heads fitted on some of the pairs, from a fixed start."""
+def _fit(start: FactHeads, seen: Seen, labels: Tensor, members: np.ndarray, seed: int) -> FactHeads:
+    """Return heads fitted on some of the pairs, anew but for the first layer."""
     torch.manual_seed(seed)
-    heads = FactHeads(**whitened.sizes)
-    heads.reduce.load_state_dict(whitened.reduce.state_dict())
+    heads = FactHeads(**start.sizes)
+    heads.reduce.load_state_dict(start.reduce.state_dict())
     return _learnt(heads, seen, labels, members, seed, epochs=EPOCHS)
 
 
