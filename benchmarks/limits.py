@@ -1,6 +1,7 @@
 """How near ``rscc caption`` comes to what the machine can do, in one run; as Markdown.
 
-    python benchmarks/limits.py BEFORE AFTER [--models rscc-base ...] [--option WORD ...] [--json FILE]
+    python benchmarks/limits.py BEFORE AFTER [--models rscc-base ...] [--device cuda]
+        [--option WORD ...] [--json FILE]
 
 Four tables: what the machine does at most; what a tile of each shipped model costs, the floor that follows
 and the model alone; the pair from end to end, from the shell, beside the model alone on as many tiles; and
@@ -23,7 +24,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from machine_limits import fastest, memory_bandwidth, product_peaks, reading_rates
+from machine_limits import (
+    SIDE,
+    SIDE_OF_A_GPU,
+    fastest,
+    memory_bandwidth,
+    product_peaks,
+    reading_rates,
+)
 from model_sizes import generated_pair, processor
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -84,14 +92,16 @@ def part_costs(model: ChangeCaptioner, side: int, *, bf16: bool) -> dict[str, Pa
     """Return the cost of a tile in trunk, change head and encoder; a batch shares the reading of the weights.
 
     Args:
-        model: on the CPU.
+        model: on the device that is measured.
         side: of the tiles, in pixels.
         bf16: whether it computes in bfloat16.
     """
     model.eval().requires_grad_(False)
     tiles = batch_of(side)
-    images = generated_pair(tiles, side)
-    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=bf16):
+    device = next(model.parameters()).device
+    before, after = generated_pair(tiles, side)
+    images = before.to(device), after.to(device)
+    with torch.no_grad(), torch.autocast(device.type, torch.bfloat16, enabled=bf16):
         maps = model.trunk(*images)
         change = model.change_head(*maps).float().sigmoid()
         last = maps[0][-1], maps[1][-1]
@@ -102,7 +112,7 @@ def part_costs(model: ChangeCaptioner, side: int, *, bf16: bool) -> dict[str, Pa
         }
         costs = {}
         for name, run in parts.items():
-            # The fused kernels of the CPU are unknown to it: attention is run as the products it is made of.
+            # Fused kernels are unknown to it: attention is run as the products it is made of.
             with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
                 run()
             with Traffic() as traffic:
@@ -119,37 +129,47 @@ def alone(captioner: Captioner, side: int) -> float:
     return fastest(lambda: captioner.search(before, after), 3) / tiles
 
 
-def measure_machine(scene: Path) -> dict[str, Any]:
+def highest(device: str) -> dict[str, Any]:
+    """Measure what a device does at most."""
+    side = SIDE if device == "cpu" else SIDE_OF_A_GPU
+    return {
+        "operations_per_second": product_peaks(side, device),
+        "memory_bytes_per_second": memory_bandwidth(device=device),
+    }
+
+
+def measure_machine(scene: Path, device: str) -> dict[str, Any]:
     """Measure what the machine does at most."""
     cold, warm = reading_rates(scene)
+    gpu = "" if device == "cpu" else f"{torch.cuda.get_device_name(device)}, "
     return {
-        "processor": processor(),
+        "processor": gpu + processor(),
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
         "python": platform.python_version(),
-        "operations_per_second": product_peaks(),
-        "memory_bytes_per_second": memory_bandwidth(),
+        **highest(device),
         "file_bytes_per_second": cold,
         "file_bytes_per_second_again": warm,
     }
 
 
-def higher(machine: dict[str, Any], peaks: dict[str, float | None], bandwidth: float) -> dict[str, Any]:
-    """Return the higher of two measurements of peaks and bandwidth: other work lowers each of them."""
+def higher(machine: dict[str, Any], again: dict[str, Any]) -> dict[str, Any]:
+    """Return the higher of two measurements of :func:`highest`: other work lowers each of them."""
     first = machine["operations_per_second"]
     return {
         "operations_per_second": {
-            kind: None if peak is None else max(peak, first[kind]) for kind, peak in peaks.items()
+            kind: None if peak is None else max(peak, first[kind])
+            for kind, peak in again["operations_per_second"].items()
         },
-        "memory_bytes_per_second": max(bandwidth, machine["memory_bytes_per_second"]),
+        "memory_bytes_per_second": max(again["memory_bytes_per_second"], machine["memory_bytes_per_second"]),
     }
 
 
-def measure_model(name: str) -> dict[str, Any]:
+def measure_model(name: str, device: str) -> dict[str, Any]:
     """Measure a shipped model at the side of its own tiles, in floats: those operations are counted."""
-    captioner = Captioner.load(name, device="cpu", int8=False)
+    captioner = Captioner.load(name, device=device, int8=False)
     side = captioner.card.tile_size
-    model = load_model(open_model_folder(find_model(name)))
+    model = load_model(open_model_folder(find_model(name))).to(device)
     costs = part_costs(model, side, bf16=captioner.bf16)
     return {
         "tile": side,
@@ -159,10 +179,10 @@ def measure_model(name: str) -> dict[str, Any]:
     }
 
 
-def measure_pair(pair: Pair, rounds: int, options: Sequence[str], model: str) -> dict[str, Any]:
+def measure_pair(pair: Pair, rounds: int, options: Sequence[str], model: str, device: str) -> dict[str, Any]:
     """Time the command from the shell, and the model alone on as many tiles in turns with it."""
-    captioner = Captioner.load(model, device="cpu")
-    words = ["--device", "cpu", "--model", model, *options]
+    captioner = Captioner.load(model, device=device)
+    words = ["--device", device, "--model", model, *options]
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "changes.geojson"
         tiling = from_shell(pair, output, words)["run"]["tiling"]
@@ -191,9 +211,12 @@ def measure_pair(pair: Pair, rounds: int, options: Sequence[str], model: str) ->
     }
 
 
-def measure_stages(pair: Pair, options: Sequence[str], model: str) -> dict[str, Any]:
-    """Run the command with clocks in a process of its own; the stages sum up to its whole time."""
-    words = [f"--option={word}" for word in ("--device", "cpu", "--model", model, *options)]
+def measure_stages(pair: Pair, options: Sequence[str], model: str, device: str) -> dict[str, Any]:
+    """Run the command with clocks in a process of its own; the stages sum up to its whole time.
+
+    A GPU works on behind the calls that give it work: its time is in the stage that fetches what it found.
+    """
+    words = [f"--option={word}" for word in ("--device", device, "--model", model, *options)]
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, str(HERE / "stages.py"), str(pair.before), str(pair.after)]
         began, clock = time.time(), time.perf_counter()
@@ -298,22 +321,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("after", type=Path)
     parser.add_argument("--models", nargs="+", default=list(MODELS))
     parser.add_argument("--rounds", type=int, default=3, help="of the pair; their median counts")
+    parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:1")
     parser.add_argument("--option", action="append", default=[], help="further word for rscc caption")
     parser.add_argument("--json", type=Path, help="also write what was measured")
     asked = parser.parse_args(arguments)
     # As the command does, so that the model alone is the same model.
     keep_freed_memory()
     pair = Pair.of(asked.before, asked.after)
-    found: dict[str, Any] = {"machine": measure_machine(pair.before)}
+    found: dict[str, Any] = {"machine": measure_machine(pair.before, asked.device)}
     machine = found["machine"]
     print(f"{machine['processor']}, {machine['threads']} threads, torch {machine['torch']}\n")
-    found["models"] = {name: measure_model(name) for name in asked.models}
-    machine.update(higher(machine, product_peaks(), memory_bandwidth()))
+    found["models"] = {name: measure_model(name, asked.device) for name in asked.models}
+    machine.update(higher(machine, highest(asked.device)))
     print(machine_table(machine))
     print(f"\n{models_table(found['models'], machine)}", flush=True)
-    found["pair"] = measure_pair(pair, asked.rounds, asked.option, asked.models[0])
+    found["pair"] = measure_pair(pair, asked.rounds, asked.option, asked.models[0], asked.device)
     print(f"\n{pair_table(found['pair'])}", flush=True)
-    found["stages"] = measure_stages(pair, asked.option, asked.models[0])
+    found["stages"] = measure_stages(pair, asked.option, asked.models[0], asked.device)
     print(f"\n{stages_table(found['stages'])}")
     write_json(asked.json, found)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-SIDE = 2048
+SIDE, SIDE_OF_A_GPU = 2048, 8192
 COPIED = 512 * 2**20
 CHUNK = 8 * 2**20
 REPEATS = 5
@@ -18,17 +18,20 @@ SLOW = 2.0
 
 
 def fastest(work: Callable[[], object], repeats: int = REPEATS) -> float:
-    """Return the seconds of the fastest of some calls after one that warms up."""
-    work()
-    times = []
-    for _ in range(repeats):
+    """Return the seconds of the fastest of some calls after one that warms up; a GPU is waited for."""
+
+    def seconds() -> float:
         begin = time.perf_counter()
         work()
-        times.append(time.perf_counter() - begin)
-    return min(times)
+        if torch.cuda.is_initialized():
+            torch.cuda.synchronize()
+        return time.perf_counter() - begin
+
+    seconds()
+    return min(seconds() for _ in range(repeats))
 
 
-def product_peaks(side: int = SIDE) -> dict[str, float | None]:
+def product_peaks(side: int = SIDE, device: str = "cpu") -> dict[str, float | None]:
     """Return the operations a second of products of square matrices, by type; None where torch has none here.
 
     A multiplication and an addition are two operations. A type that the processor has no instructions for is
@@ -38,7 +41,7 @@ def product_peaks(side: int = SIDE) -> dict[str, float | None]:
     def rate(kind: torch.dtype, product: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> float:
         found = 0.0
         for length in (side // 8, side):
-            first, second = (torch.randint(-128, 128, (length, length)).to(kind) for _ in range(2))
+            first, second = (torch.randint(-128, 128, (length, length)).to(device, kind) for _ in range(2))
             found = 2 * length**3 / fastest(lambda a=first, b=second: product(a, b))
             if 2 * side**3 / found > SLOW:
                 break
@@ -54,9 +57,9 @@ def product_peaks(side: int = SIDE) -> dict[str, float | None]:
     return peaks
 
 
-def memory_bandwidth(size: int = COPIED) -> float:
+def memory_bandwidth(size: int = COPIED, device: str = "cpu") -> float:
     """Return the bytes a second that a copy of ``size`` bytes reads and writes, counted as in STREAM."""
-    source = torch.ones(size // 4)
+    source = torch.ones(size // 4, device=device)
     target = torch.empty_like(source)
     return 2 * source.nbytes / fastest(lambda: target.copy_(source))
 

@@ -120,7 +120,8 @@ def step_factor(step: int, *, every: int) -> float:
     return 0.1 ** (step // every)
 
 
-def _to_device(batch: PairBatch, device: torch.device) -> PairBatch:
+def to_device(batch: PairBatch, device: torch.device) -> PairBatch:
+    """Return a batch whose tensors lie on a device."""
     moved: dict[str, Any] = {
         name: value.to(device) if isinstance(value, Tensor) else value for name, value in vars(batch).items()
     }
@@ -223,7 +224,7 @@ class Trainer:
         for index, batch in enumerate(self.source.epoch(self.epoch)):
             with torch.autocast(device.type, torch.bfloat16, enabled=config.bf16):
                 terms, measured = self.objective.losses(
-                    model, _to_device(batch, device), place=(self.epoch, index)
+                    model, to_device(batch, device), place=(self.epoch, index)
                 )
             total = torch.stack(
                 [self.config.loss[name] * value.float() for name, value in terms.items()]

@@ -129,7 +129,9 @@ def test_every_stage_of_the_command_has_its_name(tmp_path, monkeypatch) -> None:
 
 def test_the_higher_of_two_measurements_counts() -> None:
     machine = {"operations_per_second": {"bf16": 2.0, "int8": None}, "memory_bytes_per_second": 3.0}
-    found = limits.higher(machine, {"bf16": 1.0, "int8": None}, 4.0)
+    found = limits.higher(
+        machine, {"operations_per_second": {"bf16": 1.0, "int8": None}, "memory_bytes_per_second": 4.0}
+    )
     assert found == {
         "operations_per_second": {"bf16": 2.0, "int8": None},
         "memory_bytes_per_second": 4.0,
