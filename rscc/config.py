@@ -153,6 +153,8 @@ class TrainConfig:
         keep_start: deliver the start of a fine-tuning where the new model is not surely better, with the
             facts that it learnt on if these are.
         facts: at the end learn the facts that sentences are made of; off, the decoder speaks for itself.
+        facts_alone: of a fine-tuning whose start tells facts by the same trunk: these learn on, and the
+            captioner stays as it is.
         seed: of everything random.
         workers: processes that read and augment; 0 reads in the training process.
         samples: captions that are drawn per pair (objective ``self_critical``).
@@ -183,6 +185,7 @@ class TrainConfig:
     select: str = "cider"
     keep_start: bool = False
     facts: bool = True
+    facts_alone: bool = False
     seed: int = 1
     workers: int = 0
     samples: int = 5

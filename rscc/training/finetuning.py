@@ -1,4 +1,4 @@
-"""What fine-tuning on a user's own pairs reports: which pairs, and scores before and after."""
+"""Fine-tuning on a user's own pairs: which pairs, facts that learn on, and scores before and after."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from rscc.config import Config
 from rscc.data.benchmarks.annotations import PairDataset
 from rscc.data.pairs import PairRecord, truly_changed
 from rscc.errors import DatasetLayoutInvalid
@@ -17,9 +18,12 @@ from rscc.evaluation.rows import EvaluationRow
 from rscc.evaluation.run import score_model
 from rscc.files import atomic_write
 from rscc.markdown import percent, table, unit
-from rscc.model_folder import ModelFolder, load_facts
+from rscc.model_folder import ModelCard, ModelFolder, load_facts, load_model, open_model_folder
 from rscc.sequences import evenly
+from rscc.training.facts import fit_facts
 from rscc.training.finish import save_with_facts
+from rscc.training.roads import fit_roads
+from rscc.training.start import RunPaths
 
 LEAST_TRAINING_PAIRS = 10
 LEAST_HELD_OUT = 10
@@ -149,20 +153,76 @@ def keep_better(
     if comparison.surely_better:
         return f"{made.path}: the tuned model; {told}"
     tuned = made.path.with_name("tuned")
-    with atomic_write(tuned, alone=True) as (draft,):
-        shutil.copytree(made.path, draft)
+    _put(made, tuned)
     why = f"for the tuned model, {tuned}, is not surely better: {told}; more pairs may tell"
     learnt_on = same_trunk and made.card.facts_sha256 != start.card.facts_sha256
     if learnt_on and (facts := load_facts(made)) is not None:
-        data = f"{start.card.data} Facts learnt on from {made.card.data}."
-        card = replace(start.card, name=made.card.name, version=made.card.version, data=data)
+        card = _learnt_on(start.card, made.card.data, made.card.name, made.card.version)
         save_with_facts(made.path, start, facts, card)
         learnt = compare_scores(start.path, made.path, val, device=device)
         if not learnt.surely_worse:
-            return f"{made.path}: the start with the facts that it learnt on, {_gains(learnt)}; {why}"
-    with atomic_write(made.path, alone=True) as (draft,):
-        shutil.copytree(start.path, draft)
+            return f"{made.path}: {_WITH_FACTS}, {_gains(learnt)}; {why}"
+    _put(start, made.path)
     return f"{made.path}: the start as it was, {why}"
+
+
+_WITH_FACTS = "the start with the facts that it learnt on"
+
+
+def learn_facts(
+    start: ModelFolder,
+    train: Sequence[PairRecord],
+    val: Sequence[PairRecord],
+    config: Config,
+    paths: RunPaths,
+    *,
+    name: str,
+    device: str,
+    report: Callable[[str], None],
+) -> ModelFolder:
+    """Let what a start tells facts by learn on, and write the start with it; its captioner stays as it is.
+
+    It is taken where it makes fewer errors at places that it did not learn from, see
+    :func:`~rscc.training.facts.fit_facts`, unless the validation pairs speak against it.
+
+    Args:
+        start: a model that tells facts.
+        train, val: pairs to learn from, and others to compare start and result on.
+        name: of the result, for its card.
+        report: receives the table of that comparison, and in the end which of them it is.
+    """
+    model, known, made = load_model(start).to(device).eval(), load_facts(start), paths.output / "model"
+    card, seed, bf16 = start.card, config.train.seed, config.train.bf16
+    size, least = card.tile_size, card.threshold
+    facts = fit_facts(
+        model, train, size=size, threshold=least, bf16=bf16, seed=seed, start=known, report=report
+    )
+    if facts is not None and paths.roads is not None:
+        roads = fit_roads(model, paths.roads, size=size, gsd=card.gsd, seed=seed, report=report)
+        facts = replace(facts, roads=roads)
+    why = "what its facts learn from these pairs is no better; more pairs may tell"
+    if facts is not None and facts is not known:
+        pairs = f"{config.data.name}: {len(train)} training and {len(val)} validation pairs"
+        folder = save_with_facts(made, start, facts, _learnt_on(card, pairs, name, config.card.version))
+        comparison = compare_scores(start.path, made, val, device=device)
+        report(f"scores on the validation split, before and after:\n{comparison.table}")
+        if not comparison.surely_worse:
+            report(f"{made}: {_WITH_FACTS}, {_gains(comparison)}")
+            return folder
+        why = f"the validation pairs speak against what its facts learnt, {_gains(comparison)}"
+    _put(start, made)
+    report(f"{made}: the start as it was: {why}")
+    return open_model_folder(made)
+
+
+def _learnt_on(card: ModelCard, pairs: str, name: str, version: str) -> ModelCard:
+    """Return the card of a start whose facts learnt on from some pairs."""
+    return replace(card, name=name, version=version, data=f"{card.data} Facts learnt on from {pairs}.")
+
+
+def _put(folder: ModelFolder, path: Path) -> None:
+    with atomic_write(path, alone=True) as (draft,):
+        shutil.copytree(folder.path, draft)
 
 
 def _gains(comparison: Comparison) -> str:

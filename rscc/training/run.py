@@ -30,7 +30,13 @@ from rscc.training.batches import (
     training_parts,
 )
 from rscc.training.caching import Caches, fill_caches
-from rscc.training.finetuning import compare_scores, describe_pairs, keep_better, read_splits
+from rscc.training.finetuning import (
+    compare_scores,
+    describe_pairs,
+    keep_better,
+    learn_facts,
+    read_splits,
+)
 from rscc.training.finish import finish
 from rscc.training.language import train_language
 from rscc.training.loop import Report, Trainer, Validate, load_best
@@ -41,6 +47,7 @@ from rscc.training.start import (
     RunPaths,
     Start,
     check_output,
+    learns_facts_alone,
     load_trunk,
     open_start,
     sees_as_start,
@@ -83,8 +90,11 @@ def train_model(
     check_paths(config, paths)
     start = None if paths.start is None else open_start(paths.start)
     tunes = start is not None and start.whole and not learns_masks_only(config)
-    train, val = _read_pairs(config, paths, tunes=tunes, report=report)
+    facts_alone = start is not None and tunes and learns_facts_alone(start, paths, config)
+    train, val = _read_pairs(config, paths, tunes=tunes, facts_alone=facts_alone, report=report)
     config = _in_fast_precision(config, device, report)
+    if start is not None and facts_alone:
+        return learn_facts(start.folder, train, val, config, paths, name=name, device=device, report=report)
     parts = training_parts(config, train, paths.also, captioned=not learns_masks_only(config))
     train, captions = parts[0], every_caption(parts)
     vocabulary = (Vocabulary.build if start is None else start.words_with)(captions, config.data.min_count)
@@ -141,14 +151,14 @@ def _in_fast_precision(config: Config, device: str, report: Report) -> Config:
 
 
 def _read_pairs(
-    config: Config, paths: RunPaths, *, tunes: bool, report: Report
+    config: Config, paths: RunPaths, *, tunes: bool, facts_alone: bool, report: Report
 ) -> tuple[list[PairRecord], list[PairRecord]]:
     """Read training and validation pairs; a run that tunes a model may do without a validation split."""
     reader, trust = DATASETS[config.data.name], config.data.trust
     if tunes:
         train, val, held_out = read_splits(reader, paths.data, trust=trust, seed=config.train.seed)
         train = _consistent(train, report)
-        learns_flag = learns_the_flag(config, train)
+        learns_flag = facts_alone or learns_the_flag(config, train)  # of facts alone it stays as it is
         for line in describe_pairs(train, val, held_out=held_out, learns_flag=learns_flag):
             report(line)
         return train, val

@@ -77,6 +77,12 @@ def sees_as_start(paths: RunPaths, config: Config) -> bool:
     return paths.start is not None and paths.trunk is None and set(TRUNK) <= set(config.train.frozen)
 
 
+def learns_facts_alone(start: Start, paths: RunPaths, config: Config) -> bool:
+    """Return whether only the facts of a start learn on: it tells some, and sees as before."""
+    tells = bool(start.folder.card.facts_sha256) and config.train.facts
+    return config.train.facts_alone and tells and not paths.also and sees_as_start(paths, config)
+
+
 # What CHEERS and DAVIR write into their options when they are prepared; sizes of the weights follow from it.
 _PREPARED = ("entity_names", "entity_width")
 

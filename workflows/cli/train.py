@@ -61,7 +61,10 @@ def train(
     backbone_weights: Annotated[Path | None, typer.Option(help="File of pretrained trunk weights.")] = None,
     text_encoder: Annotated[str | None, typer.Option(help="Text encoder instead of the config's.")] = None,
     epochs: Annotated[
-        int | None, typer.Option(min=1, max=MOST_EPOCHS, help="Instead of the config's.")
+        int | None,
+        typer.Option(
+            min=1, max=MOST_EPOCHS, help="Instead of the config's; with --from also train the captioner."
+        ),
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, max=MOST_SEED, help="Instead of the config's.")] = None,
     resume: Annotated[
@@ -89,6 +92,8 @@ def train(
             for key, value in (("epochs", epochs), ("seed", seed), ("text_encoder", text_encoder))
             if value is not None
         }
+        if epochs is not None:
+            changes["facts_alone"] = False
         settings = replace(
             settings,
             model=replace(settings.model, paper=str(model or settings.model.paper)),

@@ -21,7 +21,7 @@ from rscc.training import finetuning
 from rscc.training import run as runs
 from rscc.training.finetuning import Comparison, compare_scores, describe_pairs, hold_out, read_splits
 from rscc.training.run import train_model
-from rscc.training.start import RunPaths, finetuning_config, open_start
+from rscc.training.start import RunPaths, finetuning_config, learns_facts_alone, open_start
 
 pytestmark = pytest.mark.usefixtures("tiny_registered")
 
@@ -213,6 +213,53 @@ def test_the_start_gets_the_facts_that_learnt_on_unless_pairs_speak_against_it(
     else:
         assert "the start as it was" in line and taken.card == start.card
     assert "not surely better: CIDEr gains -1.0 to +2.0" in line
+
+
+@pytest.mark.parametrize(
+    ("learns", "gain", "told"),
+    [
+        (True, (-3.0, 9.0), "the start with the facts that it learnt on, CIDEr gains -3.0 to +9.0"),
+        (True, (-9.0, -1.0), "the start as it was: the validation pairs speak against what its facts learnt"),
+        (False, (0.0, 0.0), "the start as it was: what its facts learn from these pairs is no better"),
+    ],
+    ids=["as good", "worse", "no better"],
+)
+def test_of_a_start_that_tells_facts_these_learn_on_alone(learns, gain, told, tmp_path, monkeypatch) -> None:
+    data = write_levir_cc(tmp_path / "data", train=24, val=4, test=1)
+    start = saved(tmp_path / "start", tiny_model(seed=3), name="first", facts=tiny_facts())
+    moved, asked = replace(tiny_facts(), heads=tiny_heads(seed=8)), []
+
+    def fit(model, records, *, start, **how):
+        asked.append((len(records), how["size"], how["threshold"]))
+        return moved if learns else start
+
+    monkeypatch.setattr(finetuning, "fit_facts", fit)
+    monkeypatch.setattr(finetuning, "compare_scores", lambda *_, **__: Comparison("table", gain, gain))
+    lines: list[str] = []
+    paths = RunPaths(data=data, output=tmp_path / "run", start=str(start.path))
+    settings = tuning(start.path, keep_start=True)
+    made = train_model(settings, paths, name="mine", command="x", report=lines.append)
+    assert asked == [(24, start.card.tile_size, start.card.threshold)]
+    assert lines[-1].startswith(f"{made.path}: {told}")
+    assert made.card.weights_sha256 == start.card.weights_sha256
+    if learns and gain[1] > 0:
+        heads = load_facts(open_model_folder(made.path, check_hashes=True)).heads.state_dict()
+        assert all(heads[name].equal(value) for name, value in moved.heads.state_dict().items())
+        assert made.card.name == "mine" and made.card.data.endswith("24 training and 4 validation pairs.")
+    else:
+        assert made.card == start.card
+
+
+def test_facts_do_not_learn_alone_where_more_is_asked_for(tmp_path) -> None:
+    start = open_start(saved(tmp_path / "start", tiny_model(seed=3), facts=tiny_facts()).path)
+    paths = RunPaths(data=tmp_path, output=tmp_path / "run", start=str(start.folder.path))
+    settings = tuning(start.folder.path)
+    assert learns_facts_alone(start, paths, settings)
+    whole = replace(settings, train=replace(settings.train, facts_alone=False))
+    assert not learns_facts_alone(start, paths, whole)
+    assert not learns_facts_alone(start, replace(paths, also=(tmp_path,)), settings)
+    assert not learns_facts_alone(start, replace(paths, trunk="rscc-small"), settings)
+    assert not learns_facts_alone(open_start(write_start(tmp_path / "silent")), paths, settings)
 
 
 def test_a_model_is_not_surely_better_than_itself(tmp_path) -> None:

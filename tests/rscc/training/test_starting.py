@@ -250,7 +250,11 @@ def test_a_split_without_masks_has_no_score_of_masks(tmp_path) -> None:
 
 @pytest.mark.parametrize(
     ("options", "paper", "config_name"),
-    [((), "dirl", "finetune"), (("--config", "rscc_base"), "rdd", "rscc_base")],
+    [
+        ((), "dirl", "finetune"),
+        (("--epochs", "3"), "dirl", "finetune"),
+        (("--config", "rscc_base"), "rdd", "rscc_base"),
+    ],
 )
 def test_the_command_takes_the_settings_of_the_start_unless_told_others(
     options, paper, config_name, tmp_path, monkeypatch
@@ -268,3 +272,6 @@ def test_the_command_takes_the_settings_of_the_start_unless_told_others(
     ((config, paths),) = taken
     assert (config.model.paper, paths.start) == (paper, str(folder))
     assert config.train.learning_rate == load_config(config_name).train.learning_rate
+    told_how_long = "--epochs" in options
+    assert config.train.facts_alone is (config_name == "finetune" and not told_how_long)
+    assert not told_how_long or config.train.epochs == 3
