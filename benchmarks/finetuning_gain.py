@@ -170,7 +170,6 @@ def main() -> None:
     shared = ("--trunk", trunk, "--name", "start", *STARTS[arguments.model])
     start = train(output / "start", device, "--data", output / "start-data", *shared)
     records = LevirCC(output / "test-data", "train").records
-
     before, one_at_a_time = scored(start, records, device), Lock()
 
     def row_of(run: tuple[int, int]) -> tuple[str, ...]:

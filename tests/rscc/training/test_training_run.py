@@ -239,8 +239,8 @@ def test_pairs_whose_flag_and_mask_contradict_teach_no_words_but_their_masks_are
     (marked / "train_000001.png").write_bytes((marked / "train_000000.png").read_bytes())  # called unchanged
     lines: list[str] = []
     config, paths = whole_config(settings()), RunPaths(data=folder, output=tmp_path / "run")
-    train, _ = runs._read_pairs(config, paths, tunes=False, report=lines.append)
+    train, _ = runs._read_pairs(config, paths, tunes=False, facts_alone=False, report=lines.append)
     assert [one.id for one in train] == [f"train_00000{number}.png" for number in (0, 2, 3, 4, 5)]
     assert lines == ["left out 1 of 6 training pairs: called unchanged, but their masks are not"]
     masks = replace(config, loss=dict.fromkeys(LOSS, 0) | {"change_mask": 1.0})
-    assert len(runs._read_pairs(masks, paths, tunes=False, report=lines.append)[0]) == 6
+    assert len(runs._read_pairs(masks, paths, tunes=False, facts_alone=False, report=lines.append)[0]) == 6
