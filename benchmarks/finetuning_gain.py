@@ -105,8 +105,14 @@ def without_facts(model: str, path: Path) -> Path:
     """Write a model that tells no facts: those of a shipped one have seen the captions of all places."""
     if not path.exists():
         folder = open_model_folder(find_model(model))
-        told = {"no_change_prefixes": folder.no_change_prefixes, "no_change_runs": folder.no_change_runs}
-        save_model_folder(path, load_model(folder), card=folder.card, card_text="", **told)
+        save_model_folder(
+            path,
+            load_model(folder),
+            card=folder.card,
+            card_text="",
+            no_change_prefixes=folder.no_change_prefixes,
+            no_change_runs=folder.no_change_runs,
+        )
     return path
 
 

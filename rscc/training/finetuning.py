@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,10 +21,11 @@ from rscc.files import atomic_write
 from rscc.markdown import percent, table, unit
 from rscc.model_folder import ModelCard, ModelFolder, load_facts, load_model, open_model_folder
 from rscc.sequences import evenly
-from rscc.training.facts import fit_facts
-from rscc.training.finish import save_with_facts
-from rscc.training.roads import fit_roads
+from rscc.training.finish import facts_and_roads, save_with_facts
 from rscc.training.start import RunPaths
+
+if TYPE_CHECKING:
+    from rscc.inference.facts import FactModel
 
 LEAST_TRAINING_PAIRS = 10
 LEAST_HELD_OUT = 10
@@ -158,11 +160,11 @@ def keep_better(
     learnt_on = same_trunk and made.card.facts_sha256 != start.card.facts_sha256
     if learnt_on and (facts := load_facts(made)) is not None:
         card = _learnt_on(start.card, made.card.data, made.card.name, made.card.version)
-        save_with_facts(made.path, start, facts, card)
-        learnt = compare_scores(start.path, made.path, val, device=device)
+        learnt = _put_with_facts(start, facts, card, made.path, val, device)
         if not learnt.surely_worse:
             return f"{made.path}: {_WITH_FACTS}, {_gains(learnt)}; {why}"
-    _put(start, made.path)
+    else:
+        _put(start, made.path)
     return f"{made.path}: the start as it was, {why}"
 
 
@@ -192,25 +194,19 @@ def learn_facts(
         report: receives the table of that comparison, and in the end which of them it is.
     """
     model, known, made = load_model(start).to(device).eval(), load_facts(start), paths.output / "model"
-    card, seed, bf16 = start.card, config.train.seed, config.train.bf16
-    size, least = card.tile_size, card.threshold
-    facts = fit_facts(
-        model, train, size=size, threshold=least, bf16=bf16, seed=seed, start=known, report=report
-    )
-    if facts is not None and paths.roads is not None:
-        roads = fit_roads(model, paths.roads, size=size, gsd=card.gsd, seed=seed, report=report)
-        facts = replace(facts, roads=roads)
+    facts = facts_and_roads(model, train, start.card, config, paths, start=known, report=report)
     why = "what its facts learn from these pairs is no better; more pairs may tell"
-    if facts is not None and facts is not known:
+    if facts is None or facts is known:
+        _put(start, made)
+    else:
         pairs = f"{config.data.name}: {len(train)} training and {len(val)} validation pairs"
-        folder = save_with_facts(made, start, facts, _learnt_on(card, pairs, name, config.card.version))
-        comparison = compare_scores(start.path, made, val, device=device)
+        card = _learnt_on(start.card, pairs, name, config.card.version)
+        comparison = _put_with_facts(start, facts, card, made, val, device)
         report(f"scores on the validation split, before and after:\n{comparison.table}")
         if not comparison.surely_worse:
             report(f"{made}: {_WITH_FACTS}, {_gains(comparison)}")
-            return folder
+            return open_model_folder(made)
         why = f"the validation pairs speak against what its facts learnt, {_gains(comparison)}"
-    _put(start, made)
     report(f"{made}: the start as it was: {why}")
     return open_model_folder(made)
 
@@ -218,6 +214,22 @@ def learn_facts(
 def _learnt_on(card: ModelCard, pairs: str, name: str, version: str) -> ModelCard:
     """Return the card of a start whose facts learnt on from some pairs."""
     return replace(card, name=name, version=version, data=f"{card.data} Facts learnt on from {pairs}.")
+
+
+def _put_with_facts(
+    start: ModelFolder,
+    facts: FactModel,
+    card: ModelCard,
+    path: Path,
+    val: Sequence[PairRecord],
+    device: str,
+) -> Comparison:
+    """Write a start with the facts that it learnt on, and as it was where it is surely worse with them."""
+    save_with_facts(path, start, facts, card)
+    comparison = compare_scores(start.path, path, val, device=device)
+    if comparison.surely_worse:
+        _put(start, path)
+    return comparison
 
 
 def _put(folder: ModelFolder, path: Path) -> None:

@@ -134,21 +134,8 @@ def finish(
     if tells and localiser == "change_head":
         if origin is not None and "backbone" in config.train.frozen:
             facts = load_facts(origin)  # the same trunk, so they hold
-        size, bf16, seed = config.data.size, config.train.bf16, config.train.seed
         try:
-            facts = fit_facts(
-                model,
-                captions,
-                size=size,
-                threshold=threshold,
-                bf16=bf16,
-                seed=seed,
-                start=facts,
-                report=report,
-            )
-            if facts is not None and paths.roads is not None:
-                roads = fit_roads(model, paths.roads, size=size, gsd=card.gsd, seed=seed, report=report)
-                facts = replace(facts, roads=roads)
+            facts = facts_and_roads(model, captions, card, config, paths, start=facts, report=report)
         except (ExtraNotInstalled, WeightsNotFound) as error:
             kept = "keep the facts of the start" if facts else "tell no facts"
             _log.warning("the model will %s: %s", kept, error)
@@ -163,6 +150,30 @@ def finish(
         no_change_runs=runs,
         facts=facts,
     )
+
+
+def facts_and_roads(
+    model: ChangeCaptioner,
+    records: Sequence[PairRecord],
+    card: ModelCard,
+    config: Config,
+    paths: RunPaths,
+    *,
+    start: FactModel | None,
+    report: Report,
+) -> FactModel | None:
+    """Learn what a model tells facts by, and roads where the run is given some; all see what its card says.
+
+    Arguments, values and errors are else those of :func:`~rscc.training.facts.fit_facts`.
+    """
+    size, bf16, seed = card.tile_size, config.train.bf16, config.train.seed
+    facts = fit_facts(
+        model, records, size=size, threshold=card.threshold, bf16=bf16, seed=seed, start=start, report=report
+    )
+    if facts is not None and paths.roads is not None:
+        roads = fit_roads(model, paths.roads, size=size, gsd=card.gsd, seed=seed, report=report)
+        facts = replace(facts, roads=roads)
+    return facts
 
 
 def save_with_facts(path: Path, folder: ModelFolder, facts: FactModel, card: ModelCard) -> ModelFolder:

@@ -17,7 +17,7 @@ from rscc.errors import DatasetLayoutInvalid
 from rscc.evaluation.run import score_model
 from rscc.model_folder import load_facts, open_model_folder
 from rscc.sequences import evenly
-from rscc.training import finetuning
+from rscc.training import finetuning, finish
 from rscc.training import run as runs
 from rscc.training.finetuning import Comparison, compare_scores, describe_pairs, hold_out, read_splits
 from rscc.training.run import train_model
@@ -233,7 +233,7 @@ def test_of_a_start_that_tells_facts_these_learn_on_alone(learns, gain, told, tm
         asked.append((len(records), how["size"], how["threshold"]))
         return moved if learns else start
 
-    monkeypatch.setattr(finetuning, "fit_facts", fit)
+    monkeypatch.setattr(finish, "fit_facts", fit)
     monkeypatch.setattr(finetuning, "compare_scores", lambda *_, **__: Comparison("table", gain, gain))
     lines: list[str] = []
     paths = RunPaths(data=data, output=tmp_path / "run", start=str(start.path))
