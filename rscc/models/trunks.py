@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from rscc.errors import ConfigInvalid, WeightsNotFound
+from rscc.models.shared import inverted, residual
 from rscc.models.shared.backbone import STRIDES, Backbone
-from rscc.models.shared.residual import CHANNELS, residual_layers
 
 
 def _split_at_strides(modules: list[nn.Module]) -> tuple[list[nn.Sequential], tuple[int, ...]]:
@@ -52,7 +52,7 @@ def _torchvision_modules(name: str, *, pretrained: bool) -> list[nn.Module]:
 
 def _resnet50(weights: Path | None) -> Backbone:
     """ResNet-50 to its third stage in the layout of the Keras weights; its input is centred, not divided."""
-    trunk = residual_layers()
+    trunk = residual.residual_layers()
     if weights is not None:
         result = trunk.load_state_dict(_read_state(weights), strict=False)
         missing = [name for name in result.missing_keys if not name.endswith("num_batches_tracked")]
@@ -63,25 +63,21 @@ def _resnet50(weights: Path | None) -> Backbone:
             )
     *stem, second, third = trunk
     stages = [nn.Sequential(*stem), nn.Sequential(second), nn.Sequential(third)]
-    return Backbone(stages, channels=CHANNELS, mean=(123.68, 116.779, 103.939), std=(1.0, 1.0, 1.0))
+    return Backbone(stages, channels=residual.CHANNELS, mean=(123.68, 116.779, 103.939), std=(1.0, 1.0, 1.0))
 
 
 def _efficientnet_lite0(weights: Path | None) -> Backbone:
     """EfficientNet-Lite0 to stride 16, inputs in -1..1."""
-    import timm
-
-    model = timm.create_model("tf_efficientnet_lite0", pretrained=False)
+    stages = nn.ModuleList(inverted.inverted_stages())
     if weights is not None:
-        model.load_state_dict(_in_order_of(model, _read_state(weights), weights), strict=False)
-    stem = nn.Sequential(model.conv_stem, model.bn1)
-    stages, channels = _split_at_strides([stem, *model.blocks])
-    return Backbone(stages, channels=channels, mean=(127.5,) * 3, std=(127.5,) * 3)
+        stages.load_state_dict(_first_of(stages, _read_state(weights), weights), strict=False)
+    return Backbone(stages, channels=inverted.CHANNELS, mean=(127.5,) * 3, std=(127.5,) * 3)
 
 
-def _in_order_of(model: nn.Module, state: dict[str, Tensor], path: Path) -> dict[str, Tensor]:
-    """Give published weights of the same network the names of ``model``: layer by layer, shapes checked."""
-    expected = {k: v for k, v in model.state_dict().items() if not k.endswith("num_batches_tracked")}
-    published = [v for k, v in state.items() if not k.endswith("num_batches_tracked")]
+def _first_of(module: nn.Module, state: dict[str, Tensor], path: Path) -> dict[str, Tensor]:
+    """Give the first published weights the names of ``module``: layer by layer, shapes checked."""
+    expected = {k: v for k, v in module.state_dict().items() if not k.endswith("num_batches_tracked")}
+    published = [v for k, v in state.items() if not k.endswith("num_batches_tracked")][: len(expected)]
     if [v.shape for v in published] != [v.shape for v in expected.values()]:
         raise WeightsNotFound(f"{path}: these weights are of another network")
     return dict(zip(expected, published, strict=True))

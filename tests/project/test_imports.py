@@ -259,10 +259,13 @@ NOT_NEEDED = {
 }
 
 
-@pytest.mark.parametrize("spots", [[], [(20, 20, 60, 60, 240)]])
-def test_a_caption_loads_what_it_needs_and_no_more(spots, tmp_path, run_python):
+@pytest.mark.parametrize(
+    ("model", "spots"), [("rscc-base", []), ("rscc-base", [(20, 20, 60, 60, 240)]), ("rscc-small", [])]
+)
+def test_a_caption_loads_what_it_needs_and_no_more(model, spots, tmp_path, run_python):
     pair = make_pair(tmp_path, spots, size=(128, 128))
     words = ["caption", str(pair.before), str(pair.after), "--output", str(tmp_path / "o.geojson"), "--quiet"]
+    words += ["--model", model]
     loaded = run_python(
         "import contextlib, json, sys\n"
         "from workflows.cli.app import main\n"
