@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -152,8 +153,6 @@ def _spectrum(pixels: tuple[np.ndarray, np.ndarray, np.ndarray]) -> np.ndarray |
 
 def _detail(image: np.ndarray, valid: np.ndarray) -> np.ndarray | None:
     """Return (h, w) float32 of (3, h, w): edges and grain, however strong the light; None if it is flat."""
-    from scipy import ndimage
-
     grey = image.mean(axis=0, dtype=np.float64)
     low, high = np.percentile(grey[valid], (1, 99))
     if high <= low:
@@ -161,16 +160,30 @@ def _detail(image: np.ndarray, valid: np.ndarray) -> np.ndarray | None:
     grey = np.where(valid, (np.clip(grey, low, high) - low) / (high - low), 0).astype(np.float32)
     inside = None if valid.all() else valid.astype(np.float32)
 
-    def mean(smooth: Callable[..., np.ndarray], values: np.ndarray, size: float) -> np.ndarray:
+    def mean(values: np.ndarray, smooth: np.ndarray) -> np.ndarray:
         # What has no data is no part of the mean, so that its outline is no structure that both dates share.
-        means = smooth(values, size)
-        return means if inside is None else means / np.maximum(smooth(inside, size), 0.05)
+        means = smooth @ values @ smooth.T
+        return means if inside is None else means / np.maximum(smooth @ inside @ smooth.T, 0.05)
 
-    detail = mean(ndimage.gaussian_filter, grey, FINE) - mean(ndimage.gaussian_filter, grey, COARSE)
+    fine, coarse, light = _filters(len(grey))
+    detail = mean(grey, fine) - mean(grey, coarse)
     if inside is not None:
         detail *= inside
-    contrast = np.sqrt(np.maximum(mean(ndimage.uniform_filter, detail**2, LIGHT), 0))
+    contrast = np.sqrt(np.maximum(mean(detail**2, light), 0))
     return np.asarray(detail / (contrast + 0.1))
+
+
+@cache
+def _filters(size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the filters of fine and coarse structure and of light as (size, size) matrices.
+
+    A product with one smooths a side of a window: at these sizes in less than half the time that a filter takes.
+    """
+    from scipy import ndimage
+
+    single = np.eye(size, dtype=np.float32)
+    fine, coarse = (ndimage.gaussian_filter1d(single, sigma, axis=0) for sigma in (FINE, COARSE))
+    return fine, coarse, ndimage.uniform_filter1d(single, LIGHT, axis=0)
 
 
 def _peak(spectrum: np.ndarray) -> tuple[float, float]:
