@@ -177,7 +177,7 @@ def _detail(image: np.ndarray, valid: np.ndarray) -> np.ndarray | None:
 def _filters(size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the filters of fine and coarse structure and of light as (size, size) matrices.
 
-    A product with one smooths a side of a window: at these sizes in less than half the time that a filter takes.
+    A product with one smooths a side of a window: at these sizes in less than half of a filter's time.
     """
     from scipy import ndimage
 

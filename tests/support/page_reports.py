@@ -71,6 +71,11 @@ def squares(count: int, size: tuple[int, int], **values: Any) -> list[Change]:
     ]
 
 
+def said(text: str) -> dict[str, str]:
+    """What a reviewer said of a change."""
+    return {"review_status": "wrong words", "reviewer_caption": text, "reviewer_note": text, "reviewer": text}
+
+
 def made_report(pair: MadePair, changes: list[Change], **run: Any) -> ChangeReport:
     """A report as a run over a pair writes it, as far as the page reads it."""
     scenes = {

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from fakes import card
 from tiny_models import tiny_model
 
+from rscc.captioner import Captioner
 from rscc.inference.facts import FactModel
 from rscc.model_folder import ModelFolder, save_model_folder
 from rscc.models.shared.captioner import ChangeCaptioner
@@ -35,6 +37,12 @@ def saved(
         no_change_runs=runs,
         facts=facts,
     )
+
+
+def with_threshold(captioner: Captioner, value: float) -> Captioner:
+    """Let a captioner call pairs changed from ``value`` on."""
+    captioner.card = replace(captioner.card, changed_threshold=value)
+    return captioner
 
 
 def edit(**changes: Any) -> Callable[[Path], None]:

@@ -1,0 +1,155 @@
+"""Captions of a model folder that tells facts."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from saved_models import saved, with_threshold
+from tiny_facts import tiny_facts, tiny_heads
+from tiny_models import random_arrays
+
+from rscc import model_folder as weights
+from rscc.captioner import Captioner
+from rscc.errors import ModelFolderInvalid
+from rscc.inference.fact_heads import ANSWERS, region_logits
+from rscc.inference.facts import GroundedCaption
+from rscc.inference.roads import CHANNELS, RoadHead
+from rscc.model_folder import open_model_folder
+from rscc.structures import NO_CHANGE_CAPTION
+from rscc.text.statements import read_statement
+
+pytestmark = pytest.mark.usefixtures("tiny_registered")
+
+
+@pytest.fixture
+def grounded(tmp_path) -> Captioner:
+    """All pairs are changed; whatever is more likely than not is stated."""
+    facts = tiny_facts(sure=(0.5,) * len(ANSWERS))
+    folder = saved(tmp_path / "facts", name="facts", changed_threshold=0.0, facts=facts)
+    return Captioner.load(folder.path, device="cpu")
+
+
+def facts_of(captioner: Captioner, before, after, regions) -> np.ndarray:
+    """The fact heads' logits for a region of each pair, (B, len(ANSWERS))."""
+    _, answers = captioner.survey(before, after)
+    return region_logits(torch.from_numpy(answers).float(), torch.from_numpy(regions)).numpy()
+
+
+def test_with_facts_captions_are_grounded(grounded) -> None:
+    before, after = random_arrays(3)
+    assert grounded.facts is not None
+    captions, found = grounded.caption(before, after), grounded.predict_change(before, after)
+    masks = found.change_probability >= grounded.card.threshold
+    logits, closer = (facts_of(grounded, before, after, of) for of in (np.zeros_like(masks), masks))
+    assert logits.shape == (3, len(ANSWERS))
+    for number, caption in enumerate(captions):
+        probability = float(found.changed_probability[number])
+        expected = grounded.facts.picture_caption(logits[number], closer[number], masks[number], probability)
+        assert isinstance(caption, GroundedCaption)
+        assert caption.text == expected.text and caption.alternatives == expected.alternatives
+        assert caption.score == pytest.approx(expected.score, abs=1e-3)
+        assert read_statement(caption.text).came == set(caption.facts.came)
+    prediction, described = grounded.describe(before, after)
+    assert [one.text for one in described] == [one.text for one in captions]
+    np.testing.assert_array_equal(prediction.change_probability, found.change_probability)
+
+
+def test_facts_are_told_of_pairs_and_pixels_at_the_thresholds_themselves(grounded, monkeypatch) -> None:
+    before, after = random_arrays(1)
+    found = grounded.predict_change(before, after)
+    peak, probability = float(found.change_probability.max()), float(found.changed_probability[0])
+    asked, own = [], type(grounded.facts).picture_caption
+
+    def picture_caption(self, logits, closer, mask, *others):
+        asked.append((closer, mask))
+        return own(self, logits, closer, mask, *others)
+
+    monkeypatch.setattr(type(grounded.facts), "picture_caption", picture_caption)
+    grounded.card = replace(grounded.card, threshold=peak)
+    assert with_threshold(grounded, probability).caption(before, after)[0].changed
+    ((closer, mask),) = asked
+    np.testing.assert_array_equal(mask, found.change_probability[0] == peak)
+    whole, region = (facts_of(grounded, before, after, of[None])[0] for of in (np.ones((64, 64)), mask))
+    assert np.abs(whole - region).max() > 1e-3
+    np.testing.assert_allclose(closer, region, atol=1e-3)
+    above = float(np.nextafter(np.float32(probability), np.float32(1)))
+    assert not with_threshold(grounded, above).caption(before, after)[0].changed
+
+
+@pytest.mark.parametrize(("bias", "beside"), [(5.0, True), (-5.0, False)])
+def test_no_road_is_stated_that_is_not_found(tmp_path, bias, beside) -> None:
+    head = RoadHead(channels=12)
+    with torch.no_grad():
+        head.layers[-1].weight.zero_()
+        head.layers[-1].bias.fill_(bias)
+    asked = ("came building", "came road", "around road")
+    slopes = tuple(float(name in asked) for name in ANSWERS)
+    plain = tiny_facts(slopes=slopes, offsets=(30.0,) * len(ANSWERS))  # all that is asked is certain
+    before, after = random_arrays(1)
+    for roads in (None, head):
+        folder = saved(
+            tmp_path / str(roads is None), changed_threshold=0.0, facts=replace(plain, roads=roads)
+        )
+        captioner = Captioner.load(folder.path, device="cpu")
+        (caption,) = captioner.caption(before, after)
+        assert isinstance(caption, GroundedCaption)
+        named = "road" in caption.facts.came, "road" in caption.facts.beside
+        assert named == ((True, False) if roads is None else (False, beside))
+        _, answers = captioner.survey(before, after)
+        assert answers.shape[1] == len(ANSWERS) + (0 if roads is None else CHANNELS)
+    np.testing.assert_allclose(answers[:, len(ANSWERS) :], bias, atol=1e-2)
+
+
+def test_regions_are_measured_apart(grounded) -> None:
+    before, after = random_arrays(2)
+    regions = np.zeros((2, 64, 64))
+    regions[0, :, :32] = 1
+    found = facts_of(grounded, before, after, regions)
+    whole = facts_of(grounded, before, after, np.ones((2, 64, 64)))
+    np.testing.assert_allclose(found[1], whole[1], atol=1e-3)
+    assert np.abs(found[0] - whole[0]).max() > 1e-3
+
+
+def test_facts_are_of_the_dates_in_their_order(grounded, tmp_path) -> None:
+    before, after = random_arrays(2)
+    after = after // 2 + 127
+    found = facts_of(grounded, before, after, np.ones((2, 64, 64)))
+    model = weights.load_model(open_model_folder(tmp_path / "facts"))
+    change = torch.from_numpy(grounded.predict_change(before, after).change_probability)
+    with torch.no_grad():
+        view = model.encode(torch.from_numpy(before), torch.from_numpy(after)).pair
+        dates = view.maps_before, view.maps_after
+        right, wrong = (
+            tiny_heads()(*maps, change, torch.ones_like(change)).numpy() for maps in (dates, dates[::-1])
+        )
+    assert np.abs(found - right).max() < 0.2 * np.abs(found - wrong).max()
+
+
+def test_a_pair_that_did_not_change_has_no_facts(grounded) -> None:
+    captions = with_threshold(grounded, 1.0).caption(*random_arrays(2))
+    for caption in captions:
+        assert caption.text == NO_CHANGE_CAPTION and not caption.changed
+        assert not isinstance(caption, GroundedCaption)
+    for caption in grounded.caption(*random_arrays(2), assume_changed=True):
+        assert isinstance(caption, GroundedCaption) and caption.changed
+
+
+def test_without_ground_the_decoder_speaks_as_before(grounded, tmp_path) -> None:
+    plain = saved(tmp_path / "plain", name="facts", changed_threshold=0.0)
+    expected = Captioner.load(plain.path, device="cpu")
+    assert expected.facts is None
+    decoder = Captioner.load(tmp_path / "facts", device="cpu", ground=False)
+    assert decoder.facts is None
+    pairs = random_arrays(3)
+    assert decoder.caption(*pairs) == expected.caption(*pairs)
+    assert decoder.caption(*pairs) != grounded.caption(*pairs)
+    assert not any(isinstance(one, GroundedCaption) for one in decoder.caption(*pairs))
+
+
+def test_a_tampered_folder_of_facts_is_not_loaded(grounded, tmp_path) -> None:
+    file = tmp_path / "facts" / "facts.json"
+    file.write_text(file.read_text().replace("0.5", "0.0", 1))
+    with pytest.raises(ModelFolderInvalid, match=r"facts\.json: not the file that model\.json") as caught:
+        Captioner.load(tmp_path / "facts", device="cpu")
+    assert "\n" not in str(caught.value)
