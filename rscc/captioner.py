@@ -129,11 +129,11 @@ class Captioner:
         """Find changed pixels as :meth:`search` does, and ask the fact heads of every position.
 
         Args:
-            before, after: (B, 3, H, W) uint8 RGB, H and W multiples of 16.
+            before, after: (B, 3, H, W) uint8 RGB, H and W multiples of the card's ``position_size``.
 
         Returns:
             (B, H, W) float32 in 0..1, and the heads' logits (B, len(ANSWERS), h, w) float16 on the grid of
-            the trunk's last map; :mod:`rscc.inference.fact_heads` says how those of a region are one. Where
+            the model's positions; :mod:`rscc.inference.fact_heads` says how those of a region are one. Where
             the model tells roads, those of :mod:`rscc.inference.roads` follow, CHANNELS of them.
 
         Raises:

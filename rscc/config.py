@@ -29,6 +29,8 @@ MOST_TILE = 8192
 """Side of a model's input in pixels at most."""
 MOST_PARTS, MOST_WORDS = 4096, 2**20
 """Of what a paper's own options count: parts of a network, and words or what stands for them."""
+# Pixels that one position of a trunk's last map stands for, along a side.
+_STRIDE = 16
 # Of what counts things in a config; nobody has more, and compiled code takes no more.
 _MOST_COUNTED = 10**9
 
@@ -82,6 +84,11 @@ class ModelConfig:
         check(self.width % self.heads == 0, f"model.width {self.width} is no multiple of heads {self.heads}")
         check(0 <= self.dropout < 1, f"model.dropout {self.dropout} is not in 0..1")
 
+    @property
+    def position_size(self) -> int:
+        """Side in pixels of what one position stands for."""
+        return _STRIDE * self.pool
+
 
 @dataclass(frozen=True)
 class DataConfig:
@@ -117,7 +124,7 @@ class DataConfig:
         check(0 <= self.reversed <= 1, f"data.reversed {self.reversed} is not in 0..1")
         check(0 <= self.disturb <= 1, f"data.disturb {self.disturb} is not in 0..1")
         check_sizes(self, "data", size=(32, MOST_TILE), min_count=(0, _MOST_COUNTED))
-        check(self.size % 16 == 0, f"data.size {self.size} is no multiple of 16 from 32")
+        check(self.size % _STRIDE == 0, f"data.size {self.size} is no multiple of {_STRIDE} from 32")
 
 
 @dataclass(frozen=True)
@@ -333,6 +340,12 @@ class Config:
         check(
             searched == 0 or size <= searched <= MOST_TILE,
             f"card.search_size is {searched}; use 0, or data.size ({size}) to {MOST_TILE} pixels",
+        )
+        side = self.model.position_size
+        check(
+            size % side == searched % side == 0,
+            f"model.pool {self.model.pool} makes positions of {side} pixels; data.size ({size}) and "
+            f"card.search_size ({searched}) must be multiples of that",
         )
         for name, weight in self.loss.items():
             check(is_finite(weight), f"loss.{name} is {weight!r}; expected a finite number")

@@ -72,6 +72,7 @@ class ModelCard:
         sentences: what they are made of where it has no fact heads, a key of :data:`rscc.config.SENTENCES`.
         search_size: side in pixels of the tiles that a scene is searched in, where its change map was found
             to be as good in them; 0 is ``tile_size``. Larger tiles overlap less.
+        position_size: side in pixels of a position of its features; the sides of tiles are multiples.
         ranges: how large activations of trunk and change head get, for 8-bit integers, see
             :func:`rscc.inference.int8.activation_ranges`; empty where that was not measured.
     """
@@ -102,6 +103,7 @@ class ModelCard:
     facts_sha256: str = ""
     sentences: str = "decoder"
     search_size: int = 0
+    position_size: int = 16
     ranges: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -211,8 +213,9 @@ def open_model_folder(path: Path, *, check_hashes: bool = False) -> ModelFolder:
             raise ModelFolderInvalid(
                 f"{file}: format {content['format']} is unknown; this rscc reads {_FORMAT}"
             )
-        card = build(ModelCard, _localising(content["card"]), "card")
         config = build(ModelConfig, content["model"], "model")
+        card = build(ModelCard, _localising(content["card"]), "card")
+        card = dataclasses.replace(card, position_size=config.position_size)  # not there in older folders
         prefixes, runs = (
             of_type(tuple[tuple[str, ...], ...], content.get(key, default), key)
             for key, default in (("no_change_prefixes", None), ("no_change_runs", []))
@@ -375,7 +378,10 @@ def save_model_folder(
             members += sorted(FACTS)
         hashes = {name: sha256_of(draft / name) for name in members}
         card = dataclasses.replace(
-            card, weights_sha256=hashes["model.safetensors"], facts_sha256=_facts_hash(hashes)
+            card,
+            weights_sha256=hashes["model.safetensors"],
+            facts_sha256=_facts_hash(hashes),
+            position_size=model.config.position_size,
         )
         content = {
             "format": _FORMAT,

@@ -11,9 +11,6 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-# Pixels that the sides of cut tiles are a multiple of: the stride of most networks.
-MULTIPLE = 16
-
 
 @dataclass(frozen=True)
 class Window:
@@ -96,15 +93,17 @@ class Axis:
     edges: tuple[int, ...]
 
     @classmethod
-    def cut(cls, size: int, tile: int, overlap: int, anchor: int, area: tuple[int, int], least: int) -> Axis:
+    def cut(
+        cls, size: int, tile: int, overlap: int, anchor: int, area: tuple[int, int], least: int, multiple: int
+    ) -> Axis:
         """Cut ``size`` pixels into tiles, of which those are kept that see the area (first pixel, end).
 
         A tile that leaves the scene is cut there, to ``least`` pixels or more and a multiple of
-        :data:`MULTIPLE`; one whose pixels its neighbour sees as well is left out.
+        ``multiple``; one whose pixels its neighbour sees as well is left out.
         """
 
         def length(start: int, stop: int) -> int:
-            return min(tile, max(least, -(-(stop - start) // MULTIPLE) * MULTIPLE))
+            return min(tile, max(least, -(-(stop - start) // multiple) * multiple))
 
         step = tile - overlap
         # From the first start above 0 on the lattice to the last whose tile sees what no other does.
@@ -133,6 +132,7 @@ class TileGrid:
         width, height: of the scene in pixels.
         tile: side of a tile in pixels.
         least: pixels that a tile is wide and high at least; by default ``tile``, so that all are square.
+        multiple: the sides of cut tiles are multiples of so many pixels, as their network needs it.
         overlap: least number of pixels that neighbours share.
         anchor: column and row of the scene's first pixel on an endless lattice of pixels. Tiles begin where
             columns and rows of the lattice are multiples of ``tile - overlap``.
@@ -153,6 +153,7 @@ class TileGrid:
         anchor: tuple[int, int] = (0, 0),
         area: Window | None = None,
         least: int | None = None,
+        multiple: int = 16,
     ) -> None:
         if min(width, height, tile) < 1:
             raise ValueError(f"sizes must be positive, got {width} x {height} with tiles of {tile}")
@@ -160,7 +161,7 @@ class TileGrid:
             raise ValueError(f"overlap must be in 0..{tile - 1}, got {overlap}")
         scene = Window(0, 0, width, height)
         self.width, self.height, self.tile, self.overlap, self.anchor = width, height, tile, overlap, anchor
-        self.least = tile if least is None else least
+        self.least, self.multiple = tile if least is None else least, multiple
         if not overlap < self.least <= tile:
             raise ValueError(f"least must be in {overlap + 1}..{tile}, got {self.least}")
         self.area = scene if area is None else area.intersection(scene)
@@ -168,8 +169,8 @@ class TileGrid:
             raise ValueError(f"{area} has no pixel of a scene of {width} x {height}")
         col, row = anchor
         across, down = (self.area.col_off, self.area.col_end), (self.area.row_off, self.area.row_end)
-        self.columns = Axis.cut(width, tile, overlap, col, across, self.least)
-        self.rows = Axis.cut(height, tile, overlap, row, down, self.least)
+        self.columns = Axis.cut(width, tile, overlap, col, across, self.least, multiple)
+        self.rows = Axis.cut(height, tile, overlap, row, down, self.least, multiple)
 
     @property
     def shape(self) -> tuple[int, int]:

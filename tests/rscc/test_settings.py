@@ -7,8 +7,9 @@ import math
 
 import pytest
 from saved_models import saved
+from tiny_models import tiny_model
 
-from rscc.config import MOST_TILE, CardConfig, Config, DataConfig, config_from_dict
+from rscc.config import MOST_TILE, CardConfig, Config, DataConfig, ModelConfig, config_from_dict
 from rscc.errors import ConfigInvalid, ModelFolderInvalid
 from rscc.model_folder import open_model_folder
 
@@ -54,6 +55,22 @@ def test_a_whole_number_stands_for_a_fraction_in_lists_too() -> None:
 def test_what_no_finished_model_may_have_is_refused_before_training(card, data, match) -> None:
     with pytest.raises(ConfigInvalid, match=match):
         Config(card=CardConfig(**card), data=DataConfig(**data))
+
+
+def test_tiles_have_whole_positions() -> None:
+    for pool, size, searched in ((3, 256, 0), (32, 256, 0), (4, 128, 544)):
+        with pytest.raises(ConfigInvalid, match=rf"model\.pool {pool} makes positions of {16 * pool} pixels"):
+            Config(ModelConfig(pool=pool), data=DataConfig(size=size), card=CardConfig(search_size=searched))
+    assert Config(ModelConfig(pool=2), card=CardConfig(search_size=512)).model.position_size == 32
+
+
+def test_the_size_of_a_position_is_that_of_the_model(tmp_path, tiny_registered) -> None:
+    pooling = saved(tmp_path / "model", tiny_model(pool=2))
+    assert pooling.card.position_size == 32
+    content = json.loads((tmp_path / "model" / "model.json").read_text())
+    assert content["card"].pop("position_size") == 32
+    (tmp_path / "model" / "model.json").write_text(json.dumps(content))
+    assert open_model_folder(tmp_path / "model").card.position_size == 32
 
 
 def test_a_search_may_be_as_large_as_the_input_or_larger() -> None:

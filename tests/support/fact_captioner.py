@@ -18,7 +18,7 @@ LOGITS = {
 } | dict.fromkeys(("gone trees", "around bare ground", "around grass"), -2.0)
 """Of every position, for the questions that are not answered by 0."""
 CELL = 16
-"""Pixels of a position."""
+"""Pixels of a position, by default."""
 
 
 class FactCaptioner(BrightnessCaptioner):
@@ -44,10 +44,12 @@ class FactCaptioner(BrightnessCaptioner):
     def survey(self, before: np.ndarray, after: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         self.surveyed += len(before)
         count, _, height, width = after.shape
-        logits = np.zeros((count, len(ANSWERS), height // CELL, width // CELL), np.float16)
+        cell = self.card.position_size
+        assert height % cell == width % cell == 0
+        logits = np.zeros((count, len(ANSWERS), height // cell, width // cell), np.float16)
         for answer, logit in LOGITS.items():
             logits[:, ANSWERS.index(answer)] = logit
-        cells = after.mean(1).reshape(count, height // CELL, CELL, width // CELL, CELL).mean((2, 4))
+        cells = after.mean(1).reshape(count, height // cell, cell, width // cell, cell).mean((2, 4))
         logits[:, ANSWERS.index("around road")] = cells / 100
         if self.facts.roads is not None:
             found = np.zeros((count, 2, *logits.shape[2:]), np.float16) + np.reshape(

@@ -94,6 +94,8 @@ def test_tiles_at_the_edges_are_cut_to_what_no_other_sees_but_not_below_the_leas
     # The second begins at 348, where a column of the lattice is a multiple of 448; 412 is no multiple of 16.
     assert (grid.columns.starts, grid.columns.stops) == ((0, 348, 744), (416, 860, 1000))
     assert (grid.rows.starts, grid.rows.stops) == ((0,), (400,))
+    by_more = TileGrid(1000, 400, tile=512, overlap=64, anchor=(100, 0), least=256, multiple=32)
+    assert by_more.rows.stops == (416,) and by_more.columns == grid.columns
     narrow = TileGrid(1000, 100, tile=512, overlap=64, anchor=(440, 0), least=256)
     assert narrow.columns.starts[0] == 0 and narrow.columns.stops[0] == 256 and narrow.rows.stops == (256,)
     assert TileGrid(500, 500, 64, 16).columns == TileGrid(500, 500, 64, 16, least=64).columns

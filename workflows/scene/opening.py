@@ -105,6 +105,7 @@ def tile_grid(
         pair.grid.height,
         tile=max(card.search_size, card.tile_size),
         least=card.tile_size,
+        multiple=card.position_size,
         overlap=options.overlap_for(card),
         anchor=pair.grid.anchor,
         area=area,

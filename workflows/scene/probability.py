@@ -121,6 +121,7 @@ class _Stretch:
             anchor=grid.anchor,
             area=Window(area.col_off, top, area.width, end - top),
             least=grid.least,
+            multiple=grid.multiple,
         )
         # The number in the grid of the part's first tile.
         self.offset = _tiles_above(grid, self.part.rows.starts[0])

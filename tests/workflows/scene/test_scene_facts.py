@@ -39,6 +39,15 @@ def test_a_sentence_counts_the_outlines_and_names_the_part_of_the_map(pair):
     assert set(two.came) == {"building", "road"} and two.caption_confident
 
 
+def test_tiles_are_cut_to_whole_positions(pair):
+    fine, coarse = (
+        captioned(pair, FactCaptioner(tile_size=64, search_size=512, position_size=size, roads=(9.0, 9.0)))
+        for size in (16, 32)
+    )
+    assert [change.caption for change in coarse.changes] == [change.caption for change in fine.changes]
+    assert [change.came for change in coarse.changes] == [("building",)] * 2
+
+
 def test_a_number_that_is_not_sure_is_a_range(tmp_path):
     faint = [*PLACES[:1], (50, 20, 20, 24, 185), *PLACES[2:]]
     two, one = captioned(make_pair(tmp_path, faint, size=(300, 420))).changes
