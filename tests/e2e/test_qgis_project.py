@@ -25,20 +25,22 @@ pytestmark = [
 OPEN = Path(__file__).parents[1] / "support" / "qgis_open.py"
 
 
-def test_a_project_opens_with_its_layers_style_and_bookmarks(tmp_path):
+@pytest.mark.parametrize(("suffix", "layer"), [(".geojson", ""), (".gpkg", "|layername=changes")])
+def test_a_project_opens_with_its_layers_style_and_bookmarks(tmp_path, suffix, layer):
     folder = tmp_path / "made"
     (folder / "scenes").mkdir(parents=True)
     names = ("before [%1%] & é.tif", "after.tif")
     pair = make_pair(folder / "scenes", [(40, 60, 60, 90, 200)], names=names)
     found = caption_scene(pair.before, pair.after, BrightnessCaptioner(), SceneOptions())
-    write_project(found.write(folder / "r.geojson"), servers=ServerOptions())
+    write_project(found.write(folder / f"r{suffix}"), servers=ServerOptions())
     moved = shutil.move(folder, tmp_path / "moved")
     opened = run_script(OPEN, moved / "r.qgz", tmp_path / "p.png")
     assert opened["read"] and opened["crs"] == "EPSG:32633" and not opened["absolute"]
     assert all(layer["valid"] for layer in opened["layers"])
     assert [layer["name"] for layer in opened["layers"]] == ["changes", "after", "before"]
     sources = [layer["source"] for layer in opened["layers"]]
-    assert sources == [str(moved / "r.geojson"), *(str(moved / "scenes" / name) for name in reversed(names))]
+    scenes = [str(moved / "scenes" / name) for name in reversed(names)]
+    assert sources == [f"{moved / f'r{suffix}'}{layer}", *scenes]
     renderers = [layer["renderer"] for layer in opened["layers"]]
     assert renderers == ["categorizedSymbol", "multibandcolor", "multibandcolor"]
     assert opened["labels"] == opened["tip"] == [True]

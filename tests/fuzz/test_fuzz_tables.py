@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from workflows.archive.status import archive_status, failure_reasons
 from workflows.cli.options import read_bands, read_bounds, read_memory, read_pixel, read_place, read_scale
 from workflows.cli.status import as_text, reasons_text
-from workflows.inspection.event import read_event
+from workflows.inspection.event import read_event, read_report
 from workflows.layers.layers import write_layers
 from workflows.options import ExplainOptions, SceneOptions
 from workflows.pairs.options import CatalogOptions
@@ -141,6 +141,23 @@ def test_reports_that_are_explained(written, data):
         event.options()
         list(event.others())
         event.scenes()
+
+
+@pytest.fixture(scope="module", params=[".gpkg", ".parquet"])
+def layer(place, written, request):
+    _, sound = written
+    (place / "sound.geojson").write_text(json.dumps(sound))
+    made = read_report(place / "sound.geojson").write(place / f"layer{request.param}", overwrite=True)
+    return made, made.read_bytes()
+
+
+@fuzzed
+@given(data=st.data())
+def test_reports_in_layers_that_are_explained(layer, data):
+    file, sound = layer
+    file.write_bytes(data.draw(damaged_bytes(sound)))
+    with ours_only():
+        read_event(file, 1).options()
 
 
 @pytest.fixture(scope="module")

@@ -47,7 +47,7 @@ class ConvertOptions(ServerOptions):
     html_folder=("offline", "allow_hosts"),
 )
 def convert(
-    report: Annotated[str, typer.Argument(metavar="REPORT", help="A .geojson report, of any run.")],
+    report: Annotated[str, typer.Argument(metavar="REPORT", help="A report: .geojson, .gpkg or .parquet.")],
     options: ConvertOptions,
     output: Annotated[
         str | None,

@@ -13,7 +13,7 @@ from workflows.options import ServerOptions
 
 @takes_options(ServerOptions, overwrite=("offline",))
 def qgis(
-    report: Annotated[Path, typer.Argument(metavar="REPORT", help="A .geojson report, of any run.")],
+    report: Annotated[Path, typer.Argument(metavar="REPORT", help="A report: .geojson, .gpkg or .parquet.")],
     options: ServerOptions,
     before: Annotated[
         str | None, typer.Argument(metavar="[BEFORE]", help="Where the scene before is now.")

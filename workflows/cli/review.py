@@ -26,7 +26,8 @@ def review(
         Path,
         typer.Argument(
             metavar="REPORT",
-            help="A .geojson report, of any run; with --sample an archive, with --export a folder to make.",
+            help="A report: .geojson, .gpkg or .parquet; with --sample an archive, with --export a folder to "
+            "make.",
         ),
     ],
     marks: Annotated[
@@ -61,7 +62,9 @@ def review(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", help="Report to write, in any format; default: REPORT itself, with the marks."
+            "--output",
+            "-o",
+            help="Report to write, in any format; default: REPORT, with the marks.",
         ),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing output.")] = False,
@@ -129,13 +132,17 @@ def _exported(
 def _reviewed(
     report: Path, marks: list[Path], output: Path | None, overwrite: bool
 ) -> tuple[str, dict[str, Any]]:
+    from workflows.errors import OptionInvalid
     from workflows.inspection.event import read_report
     from workflows.inspection.precision import precision_of, verdicts_of
     from workflows.inspection.review import VERDICTS, read_marks, reviewed, write_marks
+    from workflows.report.reading import LAYER_FORMATS
     from workflows.report.report import check_report
 
     if output is not None:
         check_report(output, overwrite, (report, *marks))
+    elif marks and report.suffix.lower() in LAYER_FORMATS:
+        raise OptionInvalid(f"{report}: marks are written into a .geojson alone; give -o with another file")
     read = read_report(report)
     merged = reviewed(read, [mark for path in marks for mark in read_marks(path, read)])
     counts, precision = verdicts_of(merged, report), precision_of(merged, report)

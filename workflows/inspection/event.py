@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path, PurePath
@@ -11,19 +10,17 @@ from typing import Any
 import shapely
 from shapely.geometry import MultiPolygon, Polygon, box, shape
 
-from rscc.files import parsed_json
-from tiling import NoOverlap, SceneNotFound, ScenePair, is_odd, locate, plain_only
+from tiling import NoOverlap, SceneNotFound, ScenePair, locate
 from workflows.errors import OptionInvalid, ReportInvalid
 from workflows.options import FRAMES, MOST_METRES, SceneOptions, ServerOptions
 from workflows.report.change import Change, fits
 from workflows.report.geojson import joined, polygons_in
+from workflows.report.reading import ANOTHER, report_content
 from workflows.report.report import ChangeReport
 from workflows.scene.opening import FINEST, Scene, read_headers
 from workflows.scene.pixels import in_pixels
 from workflows.texts import shown
 
-LARGEST_BYTES = 256 * 2**20
-"""Of a report that is read: it takes some times as much memory."""
 _LARGEST_NUMBER = 1e15
 _RECORD = ("inputs", "model", "settings", "tiling")
 
@@ -79,16 +76,14 @@ class ReportedRun:
         given = {name: value for name, value in settings.items() if value is not None}
         wrong = [name for name, value in given.items() if not _SETTINGS[name](value)]
         if wrong:
-            raise ReportInvalid(f"{shown(self.report)}: its setting {wrong[0]} is damaged; {_ANOTHER}")
+            raise ReportInvalid(f"{shown(self.report)}: its setting {wrong[0]} is damaged; {ANOTHER}")
         try:
             plain: dict[str, Any] = {
                 n: tuple(value) if isinstance(value, list) else value for n, value in given.items()
             }
             return SceneOptions(**plain)
         except OptionInvalid as error:
-            raise ReportInvalid(
-                f"{shown(self.report)}: a setting is damaged ({error}); {_ANOTHER}"
-            ) from error
+            raise ReportInvalid(f"{shown(self.report)}: a setting is damaged ({error}); {ANOTHER}") from error
 
     def opened(self, scenes: tuple[Scene, Scene], servers: ServerOptions) -> ScenePair:
         """Open scenes as they were searched: on the same pixel grid.
@@ -106,8 +101,8 @@ class ReportedRun:
         gsd = self.record["tiling"].get("gsd")
         if not isinstance(gsd, int | float) or not infos[0].gsd / FINEST <= gsd <= MOST_METRES:
             raise ReportInvalid(
-                f"{shown(self.report)}: it does not say at what resolution its scenes were searched; give a "
-                ".geojson file that rscc caption or rscc batch wrote, with its own scenes"
+                f"{shown(self.report)}: it does not say at what resolution its scenes were searched; "
+                f"{ANOTHER}, with its own scenes"
             )
         return ScenePair.open(
             *infos,
@@ -160,7 +155,7 @@ class ReportedEvent(ReportedRun):
 
 
 def read_report(path: str | Path) -> ChangeReport:
-    """Read a whole GeoJSON report.
+    """Read a whole report.
 
     Raises:
         ReportInvalid: the file is missing, too large, or no report that rscc wrote.
@@ -169,7 +164,7 @@ def read_report(path: str | Path) -> ChangeReport:
     record, features = _parts(path)
     unnamed = next((n for n, feature in enumerate(features, start=1) if _id_of(feature) is None), None)
     if unnamed is not None:
-        raise ReportInvalid(f"{shown(path)}: its feature {unnamed} has no id; {_ANOTHER}")
+        raise ReportInvalid(f"{shown(path)}: its feature {unnamed} has no id; {ANOTHER}")
     return ChangeReport([_change(path, feature) for feature in features], record)
 
 
@@ -191,7 +186,7 @@ def outlines_on(pair: ScenePair, report: ChangeReport, source: Path) -> list[Mul
 
 
 def read_event(path: str | Path, number: int) -> ReportedEvent:
-    """Read the change with the id ``number`` of a GeoJSON report.
+    """Read the change with the id ``number`` of a report.
 
     Raises:
         ReportInvalid: the file is missing, too large, or no report that rscc wrote.
@@ -208,9 +203,6 @@ def read_event(path: str | Path, number: int) -> ReportedEvent:
     return ReportedEvent(path, run, _change(path, feature), features)
 
 
-_ANOTHER = "give a .geojson file that rscc caption or rscc batch wrote"
-
-
 def _parts(path: Path) -> tuple[dict[str, Any], list[Any]]:
     """Return the run record and the features of a report."""
     content = report_content(path)
@@ -218,55 +210,8 @@ def _parts(path: Path) -> tuple[dict[str, Any], list[Any]]:
     features: Any = content.get("features")
     whole = isinstance(record, dict) and all(isinstance(record.get(name), dict) for name in _RECORD)
     if not whole or not isinstance(features, list) or content.get("type") != "FeatureCollection":
-        raise ReportInvalid(f"{shown(path)}: this GeoJSON is no report of rscc; {_ANOTHER}")
+        raise ReportInvalid(f"{shown(path)}: this is no report of rscc; {ANOTHER}")
     return record, features
-
-
-def report_content(path: Path) -> dict[str, Any]:
-    """Return what is in a file of GeoJSON, which may come from anybody.
-
-    Raises:
-        ReportInvalid: the file is missing, too large, cut off, or no JSON.
-    """
-    name = shown(path)
-    if path.is_dir():
-        there = path / "pairs"
-        if there.is_dir():
-            raise ReportInvalid(
-                f"{name}: it is an archive; give the report of one of its pairs, "
-                f"{shown(there)}/PAIR/changes.geojson"
-            )
-        raise ReportInvalid(f"{name}: it is a folder; {_ANOTHER}")
-    if not path.exists():
-        raise ReportInvalid(f"{name}: there is no such file; {_ANOTHER}")
-    if is_odd(path):
-        raise ReportInvalid(f"{name}: it is a pipe, a socket or a device; {_ANOTHER}")
-    try:
-        size = path.stat().st_size
-        if size > LARGEST_BYTES:
-            raise ReportInvalid(
-                f"{name}: it has {size / 2**20:,.0f} MiB; reports are read up to "
-                f"{LARGEST_BYTES / 2**20:,.0f} MiB, so caption a part of the scene with --bbox"
-            )
-        with open(path, encoding="utf-8", opener=plain_only) as file:
-            text = file.read()
-        content = parsed_json(text)
-    except OSError as error:
-        raise ReportInvalid(f"{name}: it cannot be read ({error.strerror}); check its permissions") from error
-    except json.JSONDecodeError as error:
-        cut = text.lstrip().startswith("{") and _at_end(error)
-        what = "it is cut off" if cut else "it is no JSON"
-        raise ReportInvalid(f"{name}: {what}; {_ANOTHER}") from error
-    except ValueError as error:
-        raise ReportInvalid(f"{name}: it is no JSON; {_ANOTHER}") from error
-    if not isinstance(content, dict):
-        raise ReportInvalid(f"{name}: it is no GeoJSON; {_ANOTHER}")
-    return content
-
-
-def _at_end(error: json.JSONDecodeError) -> bool:
-    # Half a word, number or escape is found at its start.
-    return error.msg.startswith("Unterminated") or error.pos >= len(error.doc.rstrip()) - 8
 
 
 def _id_of(feature: Any) -> int | None:
@@ -284,14 +229,14 @@ def _change(path: Path, feature: Mapping[str, Any]) -> Change:
         value = properties[name]
         if not fits(name, value):
             raise ReportInvalid(
-                f"{shown(path)}: the attribute {name} of change {properties['id']} is damaged; {_ANOTHER}"
+                f"{shown(path)}: the attribute {name} of change {properties['id']} is damaged; {ANOTHER}"
             )
         values[name] = tuple(value) if isinstance(value, list) else value
     try:
         return Change(geometry=_geometry(path, feature), **values)
     except TypeError as error:
         raise ReportInvalid(
-            f"{shown(path)}: change {properties['id']} lacks attributes that every report has; {_ANOTHER}"
+            f"{shown(path)}: change {properties['id']} lacks attributes that every report has; {ANOTHER}"
         ) from error
 
 
@@ -313,7 +258,7 @@ def _geometry(path: Path, feature: Any) -> Polygon | MultiPolygon:
 def _no_outline(path: Path, feature: Any) -> ReportInvalid:
     return ReportInvalid(
         f"{shown(path)}: change {_id_of(feature)} has no outline in degrees of longitude and latitude; "
-        f"{_ANOTHER}"
+        f"{ANOTHER}"
     )
 
 

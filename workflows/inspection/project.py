@@ -43,7 +43,7 @@ def write_project(
     """Write a QGIS project of a report: changes, both scenes as they were shown to the model, bookmarks.
 
     Args:
-        report: a GeoJSON report.
+        report: its file.
         target: the project; None takes the report's name.
         scenes: where they are now; None as the report says, or beside it.
 

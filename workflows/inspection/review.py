@@ -15,7 +15,7 @@ from rscc.files import parsed_json
 from tiling import is_odd, plain_only
 from workflows.errors import MarksInvalid
 from workflows.files import write_together
-from workflows.inspection.event import report_content
+from workflows.report.reading import report_content
 from workflows.report.record import hash_of
 from workflows.report.report import ChangeReport, collection_lines
 from workflows.texts import shown

@@ -32,6 +32,7 @@ from workflows.inspection.review import WRONG_PLACE, WRONG_WORDS
 from workflows.options import ServerOptions
 from workflows.progress import Progress, tell
 from workflows.report.change import Change
+from workflows.report.reading import ANOTHER
 from workflows.report.record import hash_of
 from workflows.report.report import ChangeReport
 from workflows.scene.crops import CropPlanner, burnt
@@ -89,7 +90,7 @@ def export_pairs(
     out.
 
     Args:
-        reports: .geojson files, with their scenes where they say or beside them.
+        reports: their files, with their scenes where they say or beside them.
         folder: must not exist.
         seed: of which places are validated on.
         progress: told of the stage ``pairs``, in reports.
@@ -168,10 +169,7 @@ def _samples(
     run = ReportedRun(path, report.run)
     tile = report.run["tiling"].get("tile")
     if type(tile) is not int or tile not in _TILES:
-        raise ReportInvalid(
-            f"{shown(path)}: it does not say how large a tile of its model is; give a .geojson file that "
-            "rscc caption or rscc batch wrote"
-        )
+        raise ReportInvalid(f"{shown(path)}: it does not say how large a tile of its model is; {ANOTHER}")
     with run.opened(run.scenes(), ServerOptions().for_others()) as pair:
         outlines = outlines_on(pair, report, path)
         tree = shapely.STRtree(outlines)

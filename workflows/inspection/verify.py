@@ -6,22 +6,16 @@ come from anybody; what it names is only ever hashed.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-import pyogrio
-from pyarrow import ArrowException
-from pyogrio.errors import DataLayerError, DataSourceError
-
 from rscc.errors import ModelFolderInvalid, ModelNotFound
 from rscc.model_folder import ModelFolder, find_model, hashes_of, open_model_folder
 from tiling import TilingError, is_address
 from workflows.errors import ReportInvalid
-from workflows.inspection.event import report_content
+from workflows.report.reading import LAYER_FORMATS, layer_record, report_content
 from workflows.report.record import decisive, hash_of, versions
 from workflows.store.folder import REPORT, ArchiveFolder
 from workflows.store.identity import SceneIdentities
@@ -188,8 +182,8 @@ def read_record(path: Path) -> dict[str, Any]:
         ReportInvalid: it has none, or one that no run wrote.
     """
     kind = path.suffix.lower()
-    is_layer = kind in _LAYERS and path.is_file()
-    record: Any = _in_layer(path, kind) if is_layer else report_content(path).get("rscc")
+    is_layer = kind in LAYER_FORMATS and path.is_file()
+    record: Any = layer_record(path) if is_layer else report_content(path).get("rscc")
     parts: list[Any] = [record, *(record.get(n, {}) for n in _PARTS)] if isinstance(record, dict) else [None]
     if all(isinstance(part, dict) for part in parts) and {"model", "settings"} <= record.keys():
         inputs = record.get("inputs", {})
@@ -201,26 +195,11 @@ def read_record(path: Path) -> dict[str, Any]:
 
 
 _PARTS = ("model", "settings", "inputs", "versions")
-_LAYERS = (".gpkg", ".parquet")
 
 
 def _names_a_scene(recorded: Any) -> bool:
     name = recorded.get("path") if isinstance(recorded, dict) else None
     return isinstance(name, str) and name.isprintable() and name != ""
-
-
-def _in_layer(path: Path, kind: str) -> Any:
-    try:
-        if kind == ".gpkg":
-            info = pyogrio.read_info(path, layer="changes", force_feature_count=False)
-            text = (info["layer_metadata"] or {}).get("rscc", "null")
-        else:
-            text = (pq.read_metadata(path).metadata or {}).get(b"rscc", b"null")
-        return json.loads(text)
-    except (DataSourceError, DataLayerError, ArrowException, OSError, ValueError, RecursionError) as error:
-        raise ReportInvalid(
-            f"{shown(path)}: it cannot be read ({shown(str(error))}); make the layer anew"
-        ) from error
 
 
 def _settings(record: Mapping[str, Any]) -> Finding:

@@ -100,7 +100,7 @@ def _write(folder: ArchiveFolder, draft: Path, rows: Rows, digest: str, done: Ca
     """Make all layers but the summary in ``draft``."""
     parquet, pairs = draft / folder.parquet.name, draft / "pairs.arrow"
     record = _tables(folder, rows, parquet, pairs, done)
-    about = {"rscc": json.dumps(record, ensure_ascii=False)}
+    about = {"rscc": json.dumps(record)}  # as a report's
     package = draft / folder.geopackage.name
     for name, schema, groups, description in (
         ("changes", PLAIN_SCHEMA, read_groups(parquet), "Changed places with their captions"),

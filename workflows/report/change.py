@@ -19,6 +19,8 @@ The first number rises when one goes away or means something else, the second wh
 """
 LARGE_BUILDING, MOST_OF_IT = 450.0, 2 / 3
 """Square metres from which a building is no house; share of a change by which one such building decides."""
+LISTS = ("alternatives", "came", "gone", "before_cover")
+"""Attributes that are lists of texts."""
 # No number of a report is larger, and no format takes larger whole ones.
 _LARGEST = 2.0**53
 _TEXTS = tuple[str, ...]

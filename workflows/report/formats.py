@@ -79,7 +79,7 @@ def _write_geopackage(changes: Sequence[Change], run: Run, chips: Chips, path: P
     schema, rows = (_WITH_CHIPS, partial(_row_with_chips, chips)) if chips else (_CHANGES, _row)
     crs = grid_crs(changes, run)
     to_grid = transformer(CRS, crs).transform
-    about = {"rscc": json.dumps(run, ensure_ascii=False)}
+    about = {"rscc": json.dumps(run)}  # GDAL puts it into XML, which has no room for some characters
     with _named_by_format(path, "changes.gpkg") as file:
         for name, columns, content, description in (
             ("changes", schema, map(rows, changes), "Changed places with their captions"),

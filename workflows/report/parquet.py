@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import pyproj
 import shapely
 from shapely.geometry import MultiPolygon, shape
 
-from workflows.report.change import Change, fits
+from workflows.report.change import LISTS, Change, fits
 from workflows.report.geojson import parts_of
 
 CRS = "EPSG:4326"
@@ -23,10 +24,9 @@ GROUP = 10_000
 GEOMETRY = "geometry"
 _CORNERS = ("xmin", "ymin", "xmax", "ymax")
 _BBOX = pa.struct([(corner, pa.float64()) for corner in _CORNERS])
-_LISTS = ("alternatives", "came", "gone", "before_cover")
 _KINDS = {
     **dict.fromkeys(("id", "count", "count_sure"), pa.int64()),
-    **dict.fromkeys(_LISTS, pa.list_(pa.string())),
+    **dict.fromkeys(LISTS, pa.list_(pa.string())),
     **dict.fromkeys(
         ("score", "change_probability", "area_m2", "largest_m2", "median_m2", "changed_m2"), pa.float64()
     ),
@@ -41,7 +41,7 @@ SCHEMA = pa.schema(
     }
 )
 PLAIN_SCHEMA = pa.schema(
-    {name: pa.string() if name in _LISTS else SCHEMA.field(name).type for name in SCHEMA.names[:-1]}
+    {name: pa.string() if name in LISTS else SCHEMA.field(name).type for name in SCHEMA.names[:-1]}
 )
 # Of one pair alone: the attributes of its report.
 REPORT_SCHEMA = pa.schema([field for field in SCHEMA if field.name not in ("pair", "site")])
@@ -123,12 +123,49 @@ class ChangeTable:
         self._rows.clear()
 
 
+def read_record(path: Path) -> bytes | None:
+    """Return the text of the run record in a file, if there is one.
+
+    Raises:
+        OSError, ValueError: it is no Parquet.
+    """
+    with _plain_errors():
+        metadata: dict[bytes, bytes] = pq.read_metadata(path).metadata or {}
+    return metadata.get(b"rscc")
+
+
+def read_rows(path: Path, most: int) -> Iterator[dict[str, Any]]:
+    """Yield the attributes and the geometry (WKB) of changes, of those columns that there are.
+
+    Raises:
+        OSError, ValueError: it is no Parquet, or unpacked has more bytes than ``most``.
+    """
+    with _plain_errors(), pq.ParquetFile(path) as file:
+        groups = (file.metadata.row_group(number) for number in range(file.metadata.num_row_groups))
+        if sum(group.total_byte_size for group in groups) > most:
+            raise ValueError(f"unpacked it has more than {most / 2**20:,.0f} MiB")
+        columns = [name for name in (*PROPERTIES, GEOMETRY) if name in file.schema_arrow.names]
+        if not {"id", GEOMETRY} <= set(columns):
+            raise ValueError("it has no changes")
+        for batch in file.iter_batches(GROUP, columns=columns):
+            yield from batch.to_pylist()
+
+
+@contextmanager
+def _plain_errors() -> Iterator[None]:
+    """Make a ValueError of what pyarrow says of a damaged file, whatever it calls it."""
+    try:
+        yield
+    except pa.ArrowException as error:
+        raise ValueError(str(error)) from error
+
+
 def read_groups(path: Path) -> Iterator[pa.RecordBatch]:
     """Yield what :class:`ChangeTable` wrote, for formats without lists: those as JSON, no boxes."""
     with pq.ParquetFile(path) as file:
         for batch in file.iter_batches(GROUP, columns=PLAIN_SCHEMA.names):
             columns = [
-                _as_json(column) if name in _LISTS else column
+                _as_json(column) if name in LISTS else column
                 for name, column in zip(PLAIN_SCHEMA.names, batch.columns, strict=True)
             ]
             yield pa.RecordBatch.from_arrays(columns, schema=PLAIN_SCHEMA)

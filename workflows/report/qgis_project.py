@@ -66,7 +66,7 @@ def project_content(
         changes: those of the report.
         report: its file.
         rasters: the scenes, the uppermost first.
-        crs: reference system of the map.
+        crs: reference system of the map, which is that of a report in a GeoPackage.
         view: west, south, east, north in ``crs`` of what is shown where nothing changed.
     """
     root = Element("qgis", projectname="", version=_VERSION)
@@ -74,7 +74,11 @@ def project_content(
     _add_crs(SubElement(root, "projectCrs"), crs)
     tree = SubElement(root, "layer-tree-group")
     layers = Element("projectlayers")
-    vector = _vector(_name_from(target, report))
+    source = _name_from(target, report)
+    if report.suffix.lower() == ".gpkg":
+        vector = _vector(f"{source}|layername=changes", crs)
+    else:
+        vector = _vector(source, WGS84)
     for layer, provider in ((vector, "ogr"), *((_raster(each, target), "gdal") for each in rasters)):
         name = str(layer.findtext("layername"))
         # The same in both places; QGIS takes none of ten letters or fewer.
@@ -123,12 +127,12 @@ def limits_of(stretch: Any, role: str) -> list[tuple[float, float]] | None:
     return pairs if whole else None
 
 
-def _vector(source: str) -> Element:
+def _vector(source: str, crs: str) -> Element:
     layer = Element("maplayer", type="vector", geometry="Polygon", labelsEnabled="1")
     SubElement(layer, "layername").text = "changes"
     SubElement(layer, "datasource").text = source
     SubElement(layer, "provider", encoding="UTF-8").text = "ogr"
-    _add_crs(SubElement(layer, "srs"), WGS84)
+    _add_crs(SubElement(layer, "srs"), crs)
     layer.extend(change_style())
     return layer
 

@@ -18,10 +18,10 @@ from rscc.inference.fact_heads import COVERED
 from rscc.inference.roads import BESIDE, NEW
 from tiling import LocationUnsupported, NoOverlap, SceneNotFound
 from workflows.errors import OptionInvalid, ReportInvalid
-from workflows.inspection import event as reading
 from workflows.inspection.event import read_event, shown
 from workflows.inspection.event_text import event_text
 from workflows.inspection.evidence import explain_event, shipped_model
+from workflows.report import reading
 
 # Row, column, height, width, brightness after; from north to south, so that ids are 1, 2, 3. The second
 # stands in the crop of the first.
@@ -111,7 +111,7 @@ def test_a_report_from_before_facts_is_read(report):
 def test_what_is_no_report_is_refused(tmp_path, content, words):
     path = tmp_path / "x.geojson"
     path.write_bytes(content)
-    with pytest.raises(ReportInvalid, match=rf"x\.geojson: .*{words}; give a \.geojson file that rscc"):
+    with pytest.raises(ReportInvalid, match=rf"x\.geojson: .*{words}; give a \.geojson, \.gpkg or \.parquet"):
         read_event(path, 1)
 
 

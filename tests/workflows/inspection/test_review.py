@@ -101,7 +101,12 @@ def test_the_command_marks_the_report_in_its_place(rscc_command, made, write, tm
         "again changes nothing"
     )
     assert rscc_command("review", path, marks, "-o", tmp_path / "out.gpkg")[0] == 0
-    assert (tmp_path / "out.gpkg").is_file()
+    layer = (tmp_path / "out.gpkg").read_bytes()
+    code, _, err = rscc_command("review", tmp_path / "out.gpkg", marks)
+    assert code == 2 and "out.gpkg: marks are written into a .geojson alone; give -o" in err
+    assert rscc_command("review", tmp_path / "out.gpkg", marks, "-o", tmp_path / "again.geojson")[0] == 0
+    assert (tmp_path / "again.geojson").read_bytes() == path.read_bytes()
+    assert (tmp_path / "out.gpkg").read_bytes() == layer
     for name in ("out.fgb", "out.parquet"):  # one style lies beside both
         assert rscc_command("review", path, marks, "-o", tmp_path / name)[0] == 0
     marks.write_text("{}")

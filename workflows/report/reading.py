@@ -1,0 +1,242 @@
+"""What is in the file of a report, as GeoJSON has it; it may come from anybody, so nothing in it is trusted.
+
+A GeoPackage is read as the SQLite file that it is, not by GDAL: that would open whatever else lies under the
+name, and what that refers to.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import shapely
+from shapely.errors import ShapelyError
+
+from rscc.files import parsed_json
+from tiling import ReprojectionFailed, is_odd, plain_only, transformer
+from workflows.errors import ReportInvalid
+from workflows.report.change import LISTS, attributes
+from workflows.report.geojson import DECIMALS, geometry_member, joined, polygons_in, rounded
+from workflows.texts import shown
+
+LARGEST_BYTES = 256 * 2**20
+"""Of a report that is read: it takes some times as much memory."""
+ANOTHER = "give a .geojson, .gpkg or .parquet file that rscc caption or rscc batch wrote"
+LAYER = "changes"
+LAYER_FORMATS = (".gpkg", ".parquet")
+# Of the header of the geometry of a GeoPackage: what comes before the box, and how long that is by its kind.
+_HEADER, _BOXES = 8, {1: 32, 2: 48, 3: 48, 4: 64}
+
+
+def report_content(path: Path) -> dict[str, Any]:
+    """Return the GeoJSON that is in a file, or that its layer of changes is: ``features`` and ``rscc``.
+
+    Raises:
+        ReportInvalid: the file is missing, too large, cut off, or none that rscc writes and reads.
+    """
+    check_readable(path)
+    kind = path.suffix.lower()
+    if kind in LAYER_FORMATS:
+        return {"type": "FeatureCollection", "rscc": layer_record(path), "features": list(_features(path))}
+    name = shown(path)
+    if kind in (".fgb", ".geojsonl"):
+        raise ReportInvalid(f"{name}: a {kind} has no run record; {ANOTHER}")
+    try:
+        with open(path, encoding="utf-8", opener=plain_only) as file:
+            text = file.read()
+        content = parsed_json(text)
+    except OSError as error:
+        raise ReportInvalid(f"{name}: it cannot be read ({error.strerror}); check its permissions") from error
+    except json.JSONDecodeError as error:
+        cut = text.lstrip().startswith("{") and _at_end(error)
+        what = "it is cut off" if cut else "it is no JSON"
+        raise ReportInvalid(f"{name}: {what}; {ANOTHER}") from error
+    except ValueError as error:
+        raise ReportInvalid(f"{name}: it is no JSON; {ANOTHER}") from error
+    if not isinstance(content, dict):
+        raise ReportInvalid(f"{name}: it is no GeoJSON; {ANOTHER}")
+    return content
+
+
+def check_readable(path: Path) -> None:
+    """Raise ReportInvalid for what is no file, or too large."""
+    name = shown(path)
+    if path.is_dir():
+        there = path / "pairs"
+        if there.is_dir():
+            raise ReportInvalid(
+                f"{name}: it is an archive; give the report of one of its pairs, "
+                f"{shown(there)}/PAIR/changes.geojson"
+            )
+        raise ReportInvalid(f"{name}: it is a folder; {ANOTHER}")
+    if not path.exists():
+        raise ReportInvalid(f"{name}: there is no such file; {ANOTHER}")
+    if is_odd(path):
+        raise ReportInvalid(f"{name}: it is a pipe, a socket or a device; {ANOTHER}")
+    size = path.stat().st_size
+    if size > LARGEST_BYTES:
+        raise ReportInvalid(
+            f"{name}: it has {size / 2**20:,.0f} MiB; reports are read up to "
+            f"{LARGEST_BYTES / 2**20:,.0f} MiB, so caption a part of the scene with --bbox"
+        )
+
+
+def layer_record(path: Path) -> Any:
+    """Return the run record in a layer of :data:`LAYER_FORMATS`, of one pair or of an archive; None without.
+
+    Raises:
+        ReportInvalid: it cannot be read.
+    """
+    text: str | bytes | None
+    if path.suffix.lower() == ".gpkg":
+        with closing(_Geopackage(path)) as layer:
+            text = layer.record()
+    else:
+        from workflows.report.parquet import read_record  # pyarrow: not for every report
+
+        with _saying(path):
+            text = read_record(path)
+    with _saying(path):
+        return None if text is None else parsed_json(text)
+
+
+def _features(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the changes of a layer as features; their outlines are None where they cannot be read."""
+    if path.suffix.lower() == ".gpkg":
+        with closing(_Geopackage(path)) as layer:
+            yield from layer.features()
+        return
+    from workflows.report.parquet import GEOMETRY, read_rows
+
+    with _saying(path):
+        for row in read_rows(path, LARGEST_BYTES):
+            yield _feature(row, _outline(row[GEOMETRY]))
+
+
+@contextmanager
+def _saying(path: Path) -> Iterator[None]:
+    """Say of a layer what cannot be read."""
+    try:
+        yield
+    # Bytes that are no letters are a ValueError.
+    except (OSError, ValueError, TypeError, sqlite3.Error, ElementTree.ParseError) as error:
+        raise ReportInvalid(f"{shown(path)}: it cannot be read ({shown(str(error))}); {ANOTHER}") from error
+
+
+class _Geopackage:
+    """The layer of changes of a GeoPackage, for reading."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with _saying(path):
+            self.base = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
+        try:
+            self._ask("PRAGMA trusted_schema = OFF")
+            # A view could be made of anything.
+            if self._ask("SELECT type FROM sqlite_master WHERE name = ?", LAYER) != [("table",)]:
+                raise ReportInvalid(f"{shown(path)}: it has no layer {LAYER}; {ANOTHER}")
+        except ReportInvalid:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close the file."""
+        self.base.close()
+
+    def record(self) -> str | None:
+        """Return what the layer's metadata have under ``rscc``."""
+        texts = self._ask(
+            "SELECT metadata FROM gpkg_metadata JOIN gpkg_metadata_reference ON md_file_id = id "
+            "WHERE table_name = ?",
+            LAYER,
+        )
+        with _saying(self.path):
+            items = [item for (text,) in texts for item in _without_entities(text).iter("MDI")]
+        return next((item.text for item in items if item.get("key") == "rscc"), None)
+
+    def features(self) -> Iterator[dict[str, Any]]:
+        """Yield the changes as features."""
+        columns = [row[1] for row in self._ask(f"PRAGMA table_info({LAYER})")]
+        wanted = [name for name in _ATTRIBUTES if name in columns]
+        outlines = self._ask(
+            "SELECT column_name, definition FROM gpkg_geometry_columns JOIN gpkg_spatial_ref_sys "
+            "USING (srs_id) WHERE table_name = ?",
+            LAYER,
+        )
+        if len(outlines) != 1 or outlines[0][0] not in columns:
+            raise ReportInvalid(f"{shown(self.path)}: its layer {LAYER} has no outlines; {ANOTHER}")
+        ((column, crs),) = outlines
+        names = ", ".join('"' + name.replace('"', '""') + '"' for name in ("rowid", column, *wanted))
+        for number, blob, *values in self._ask(f"SELECT {names} FROM {LAYER} ORDER BY rowid"):
+            # QGIS leaves the attribute out where the number of the row is the same.
+            row = {"id": number, **dict(zip(wanted, values, strict=True))}
+            yield _feature(row, _outline(_wkb(blob), crs))
+
+    def _ask(self, question: str, *values: str) -> list[Any]:
+        with _saying(self.path):
+            return self.base.execute(question, values).fetchall()
+
+
+_ATTRIBUTES = [each.name for each in attributes()]
+
+
+def _without_entities(text: str) -> ElementTree.Element:
+    if "<!" in text:
+        raise ValueError("its metadata have a document type")
+    return ElementTree.fromstring(text)
+
+
+def _wkb(blob: Any) -> Any:
+    """Return the WKB in the geometry of a GeoPackage, which begins with a header; None for what is none."""
+    if not isinstance(blob, bytes) or len(blob) < _HEADER or blob[:2] != b"GP":
+        return None
+    return blob[_HEADER + _BOXES.get(blob[3] >> 1 & 7, 0) :]
+
+
+def _outline(wkb: Any, crs: str | None = None) -> dict[str, Any] | None:
+    """Return outlines as GeoJSON has them; None for what is none. ``crs`` is None for degrees."""
+    try:
+        parts = polygons_in(shapely.from_wkb(wkb))
+        if crs is not None:
+            parts = [shapely.transform(part, partial(_degrees, crs)) for part in parts]
+        on_earth = bool((np.abs(shapely.get_coordinates(parts)) <= 180).all())
+        return geometry_member(rounded(joined(parts))) if parts and on_earth else None
+    except (ShapelyError, TypeError, ValueError, ReprojectionFailed):
+        return None
+
+
+def _degrees(crs: str, places: np.ndarray) -> np.ndarray:
+    """Return longitude and latitude of places (n, 2), rounded.
+
+    At 180 degrees all are on the side of the one that lies farthest from there.
+    """
+    lon, lat = transformer(crs, "EPSG:4326").transform(*places.T)
+    with np.errstate(invalid="ignore"):  # infinite where there is no such place
+        lon -= 360 * np.round((lon - lon[np.abs(lon).argmin()]) / 360)
+    return np.array([[round(one, DECIMALS) for one in place] for place in zip(lon, lat, strict=True)])
+
+
+def _feature(row: Mapping[str, Any], outline: dict[str, Any] | None) -> dict[str, Any]:
+    properties = {name: _plain(name, row[name]) for name in _ATTRIBUTES if name in row}
+    return {"type": "Feature", "id": row["id"], "geometry": outline, "properties": properties}
+
+
+def _plain(name: str, value: Any) -> Any:
+    """Return a value as JSON has it; what is none is found where features are read."""
+    if name in LISTS and isinstance(value, str):
+        with suppress(ValueError):
+            return parsed_json(value)
+    # SQLite has no truth values.
+    return bool(value) if name == "caption_confident" and value in (0, 1) else value
+
+
+def _at_end(error: json.JSONDecodeError) -> bool:
+    # Half a word, number or escape is found at its start.
+    return error.msg.startswith("Unterminated") or error.pos >= len(error.doc.rstrip()) - 8
