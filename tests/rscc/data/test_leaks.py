@@ -101,7 +101,7 @@ def test_a_leak_is_said_in_words_and_numbers(test_images):
 @pytest.mark.real
 @pytest.mark.slow
 def test_the_public_test_split_lies_in_no_data_beside_the_repository(shared_data):
-    """One date of each pair in a part of the data, so that it takes not long; the recipe looks through all."""
+    """One date of each pair in a part of the data, to be quick; the recipe looks through all."""
     data = shared_data / "data"
     both = [sorted((data / "levir_cc" / "images" / "test" / date).glob("*")) for date in "AB"]
     tested = [pair[number % 2] for number, pair in enumerate(zip(*both, strict=True))]
