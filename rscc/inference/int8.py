@@ -23,6 +23,7 @@ from torch.nn import functional as F
 
 from rscc.models.shared.backbone import Backbone
 from rscc.models.shared.blocks import ChangeHead
+from rscc.models.shared.inverted import InvertedResidual, SameConv2d, SeparableConv, added_sides
 from rscc.models.shared.residual import Bottleneck
 
 TRUNKS = {"resnet50": True, "efficientnet_lite0": False}
@@ -88,7 +89,7 @@ def _plans(trunk: Backbone) -> Iterator[_Plan]:
         convs = tuple((key, conv) for key, conv in block.named_children() if isinstance(conv, nn.Conv2d))
         if isinstance(block, Bottleneck):
             yield _Plan(name, convs, "relu", "relu", block.downsample)
-        elif hasattr(block, "conv_dw"):  # timm's blocks of an EfficientNet-Lite
+        elif isinstance(block, InvertedResidual | SeparableConv):
             yield _Plan(name, convs, "relu6", "none", nn.Identity() if block.has_skip else None)
 
 
@@ -197,8 +198,7 @@ class Int8Conv:
         self.weight_zeros = torch.zeros(len(weight), dtype=torch.int32)
         self.integers = (weight / self.weight_scales.view(-1, 1, 1, 1)).round().to(torch.int8)
         self.layout = (list(conv.stride), list(conv.padding), list(conv.dilation), conv.groups)
-        # timm's "same" convolutions pad by the size of their input.
-        self.pads, self.kernel = type(conv) is not nn.Conv2d, conv.kernel_size
+        self.pads, self.kernel = isinstance(conv, SameConv2d), conv.kernel_size
         self.given = given
         self._gives = (1.0, 0, torch.float32) if gives is None else (*gives, torch.uint8)
         self._packed: dict[bool, Tensor] = {}
@@ -217,19 +217,11 @@ class Int8Conv:
 
     def _what(self, x: Tensor) -> tuple[Any, ...]:
         if self.pads:
-            x = F.pad(x, self._padding(x), value=self.given.zero)
+            x = F.pad(x, added_sides(x, self.kernel, self.layout[0]), value=self.given.zero)
         return x, *self.given, self._weights_for(x), self.weight_scales, self.weight_zeros
 
     def _how(self) -> tuple[Any, ...]:
         return *self.layout, *self._gives
-
-    def _padding(self, x: Tensor) -> list[int]:
-        """Return what is added left, right, above and below, so that each stride gives a pixel."""
-        sides = []
-        for size, kernel, stride in zip(x.shape[:1:-1], self.kernel[::-1], self.layout[0][::-1], strict=True):
-            missing = max(0, (-(-size // stride) - 1) * stride + kernel - size)
-            sides += [missing // 2, missing - missing // 2]
-        return sides
 
     def _weights_for(self, x: Tensor) -> Tensor:
         """Return the weights in the order that is fastest for maps of this width."""

@@ -10,6 +10,7 @@ does, by the size of what they are given.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -31,12 +32,17 @@ class SameConv2d(nn.Conv2d):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (B, in, H, W) to (B, out, ceil(H / stride), ceil(W / stride))."""
-        sides = []
-        for axis in (1, 0):
-            size, kernel, stride = x.shape[axis + 2], self.kernel_size[axis], self.stride[axis]
-            added = max((math.ceil(size / stride) - 1) * stride + kernel - size, 0)
-            sides += [added // 2, added - added // 2]
-        return super().forward(F.pad(x, sides))
+        return super().forward(F.pad(x, added_sides(x, self.kernel_size, self.stride)))
+
+
+def added_sides(x: Tensor, kernel: Sequence[int], stride: Sequence[int]) -> list[int]:
+    """Return what :class:`SameConv2d` adds to (B, C, H, W): pixels left, right, above and below."""
+    sides = []
+    for axis in (1, 0):
+        size = x.shape[axis + 2]
+        added = max((math.ceil(size / stride[axis]) - 1) * stride[axis] + kernel[axis] - size, 0)
+        sides += [added // 2, added - added // 2]
+    return sides
 
 
 class InvertedResidual(nn.Module):

@@ -19,6 +19,7 @@ from rscc.inference.int8_head import Int8ChangeHead
 from rscc.model_folder import find_model, load_model, open_model_folder
 from rscc.models.shared.backbone import fold_norms
 from rscc.models.shared.blocks import ChangeHead
+from rscc.models.shared.inverted import SameConv2d
 from rscc.models.trunks import build_backbone
 
 pytestmark = pytest.mark.skipif(
@@ -110,10 +111,9 @@ def test_a_convolution_is_that_of_the_numbers_that_the_integers_stand_for(
 
 
 @pytest.mark.parametrize("side", [15, 16])
-def test_a_convolution_of_timm_pads_as_timm_does(side) -> None:
-    same = pytest.importorskip("timm.layers").Conv2dSame
+def test_a_convolution_that_pads_by_its_input_does_so_in_integers(side) -> None:
     torch.manual_seed(5)
-    conv, given, gives = same(8, 8, 5, stride=2, groups=8), Stored(0.02, 127), Stored(0.05, 127)
+    conv, given, gives = SameConv2d(8, 8, 5, stride=2, groups=8), Stored(0.02, 127), Stored(0.05, 127)
     x = torch.randint(0, 256, (1, 8, side, 18), dtype=torch.uint8).contiguous(
         memory_format=torch.channels_last
     )
