@@ -15,7 +15,7 @@ from types import NoneType
 from typing import Any, get_args, get_type_hints
 
 from workflows.inspection.review import VERDICTS
-from workflows.report.change import SCHEMA_VERSION, Change, attributes
+from workflows.report.change import PROPERTIES, SCHEMA_VERSION, Change
 from workflows.report.summary import DIRECTIONS
 
 PAGE = Path(__file__).with_name("report.md")
@@ -82,7 +82,7 @@ def schema() -> dict[str, Any]:
     """Return the schema of a report's file; that of a feature alone is ``#/$defs/feature``."""
     about, _, about_runs = PAGE.read_text(encoding="utf-8").partition("## The run record")
     told, told_of_runs = meanings(about), meanings(about_runs)
-    own = {each.name: {"description": told[each.name][1], **_kind(each.name)} for each in attributes()}
+    own = {name: {"description": told[name][1], **_kind(name)} for name in PROPERTIES}
     record = {name: {"description": told_of_runs[name][1], **_record(name)} for name in _RECORD}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import Field, dataclass, fields
+from dataclasses import dataclass, fields
 from functools import cache
 from types import NoneType
 from typing import Any, get_args, get_type_hints
@@ -100,10 +100,11 @@ class Change:
 
     def properties(self) -> dict[str, Any]:
         """Return the fields as plain values: probabilities with 4 decimals, areas with 2, tuples as lists."""
-        return {
-            each.name: _plain(getattr(self, each.name), 2 if each.name.endswith("_m2") else 4)
-            for each in attributes()
-        }
+        return {name: _plain(getattr(self, name), 2 if name.endswith("_m2") else 4) for name in PROPERTIES}
+
+
+PROPERTIES = [each.name for each in fields(Change) if each.name != "geometry"]
+"""The attributes of the report, in their order: the fields of a change but its geometry."""
 
 
 def is_large(area_m2: float, largest_m2: float | None, median_m2: float | None) -> bool:
@@ -115,11 +116,6 @@ def is_large(area_m2: float, largest_m2: float | None, median_m2: float | None) 
     if median_m2 is None or largest_m2 is None:
         return False
     return median_m2 >= LARGE_BUILDING or largest_m2 >= max(LARGE_BUILDING, MOST_OF_IT * area_m2)
-
-
-def attributes() -> list[Field[Any]]:
-    """Return the fields of a change that are attributes of the report: all but the geometry."""
-    return [each for each in fields(Change) if each.name != "geometry"]
 
 
 def _plain(value: Any, digits: int) -> Any:

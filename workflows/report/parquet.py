@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ import pyproj
 import shapely
 from shapely.geometry import MultiPolygon, shape
 
-from workflows.report.change import LISTS, Change, fits
+from workflows.report.change import LISTS, PROPERTIES, fits
 from workflows.report.geojson import parts_of
 
 CRS = "EPSG:4326"
@@ -32,7 +31,6 @@ _KINDS = {
     ),
     "caption_confident": pa.bool_(),
 }
-PROPERTIES = [each.name for each in fields(Change) if each.name != GEOMETRY]
 SCHEMA = pa.schema(
     {
         **{name: _KINDS.get(name, pa.string()) for name in ("pair", "site", *PROPERTIES)},

@@ -22,7 +22,7 @@ from shapely.errors import ShapelyError
 from rscc.files import parsed_json
 from tiling import ReprojectionFailed, is_odd, plain_only, transformer
 from workflows.errors import ReportInvalid
-from workflows.report.change import LISTS, attributes
+from workflows.report.change import LISTS, PROPERTIES
 from workflows.report.geojson import DECIMALS, geometry_member, joined, polygons_in, rounded
 from workflows.texts import shown
 
@@ -41,10 +41,11 @@ def report_content(path: Path) -> dict[str, Any]:
     Raises:
         ReportInvalid: the file is missing, too large, cut off, or none that rscc writes and reads.
     """
-    check_readable(path)
+    _check_readable(path)
     kind = path.suffix.lower()
     if kind in LAYER_FORMATS:
-        return {"type": "FeatureCollection", "rscc": layer_record(path), "features": list(_features(path))}
+        with _layer(path) as layer:
+            return {"type": "FeatureCollection", "rscc": _record(layer), "features": list(layer.features())}
     name = shown(path)
     if kind in (".fgb", ".geojsonl"):
         raise ReportInvalid(f"{name}: a {kind} has no run record; {ANOTHER}")
@@ -65,7 +66,7 @@ def report_content(path: Path) -> dict[str, Any]:
     return content
 
 
-def check_readable(path: Path) -> None:
+def _check_readable(path: Path) -> None:
     """Raise ReportInvalid for what is no file, or too large."""
     name = shown(path)
     if path.is_dir():
@@ -94,77 +95,73 @@ def layer_record(path: Path) -> Any:
     Raises:
         ReportInvalid: it cannot be read.
     """
-    text: str | bytes | None
-    if path.suffix.lower() == ".gpkg":
-        with closing(_Geopackage(path)) as layer:
-            text = layer.record()
-    else:
-        from workflows.report.parquet import read_record  # pyarrow: not for every report
-
-        with _saying(path):
-            text = read_record(path)
-    with _saying(path):
-        return None if text is None else parsed_json(text)
-
-
-def _features(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the changes of a layer as features; their outlines are None where they cannot be read."""
-    if path.suffix.lower() == ".gpkg":
-        with closing(_Geopackage(path)) as layer:
-            yield from layer.features()
-        return
-    from workflows.report.parquet import GEOMETRY, read_rows
-
-    with _saying(path):
-        for row in read_rows(path, LARGEST_BYTES):
-            yield _feature(row, _outline(row[GEOMETRY]))
+    with _layer(path) as layer:
+        return _record(layer)
 
 
 @contextmanager
-def _saying(path: Path) -> Iterator[None]:
-    """Say of a layer what cannot be read."""
+def _layer(path: Path) -> Iterator[_Geopackage | _Parquet]:
+    """Open a layer, and say what cannot be read of it."""
     try:
-        yield
+        if path.suffix.lower() == ".gpkg":
+            with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as base:
+                yield _Geopackage(path, base)
+        else:
+            yield _Parquet(path)
     # Bytes that are no letters are a ValueError.
     except (OSError, ValueError, TypeError, sqlite3.Error, ElementTree.ParseError) as error:
         raise ReportInvalid(f"{shown(path)}: it cannot be read ({shown(str(error))}); {ANOTHER}") from error
 
 
-class _Geopackage:
-    """The layer of changes of a GeoPackage, for reading."""
+def _record(layer: _Geopackage | _Parquet) -> Any:
+    text = layer.record()
+    return None if text is None else parsed_json(text)
+
+
+class _Parquet:
+    """The changes in a GeoParquet file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        with _saying(path):
-            self.base = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
-        try:
-            self._ask("PRAGMA trusted_schema = OFF")
-            # A view could be made of anything.
-            if self._ask("SELECT type FROM sqlite_master WHERE name = ?", LAYER) != [("table",)]:
-                raise ReportInvalid(f"{shown(path)}: it has no layer {LAYER}; {ANOTHER}")
-        except ReportInvalid:
-            self.close()
-            raise
 
-    def close(self) -> None:
-        """Close the file."""
-        self.base.close()
+    def record(self) -> bytes | None:
+        """Return the text of the run record, if there is one."""
+        from workflows.report.parquet import read_record  # pyarrow: not for every report
+
+        return read_record(self.path)
+
+    def features(self) -> Iterator[dict[str, Any]]:
+        """Yield the changes as features; their outlines are None where they cannot be read."""
+        from workflows.report.parquet import GEOMETRY, read_rows
+
+        for row in read_rows(self.path, LARGEST_BYTES):
+            yield _feature(row, _outline(row[GEOMETRY]))
+
+
+class _Geopackage:
+    """The layer of changes of a GeoPackage."""
+
+    def __init__(self, path: Path, base: sqlite3.Connection) -> None:
+        self.path, self.base = path, base
+        self._ask("PRAGMA trusted_schema = OFF")
+        # A view could be made of anything.
+        if self._ask("SELECT type FROM sqlite_master WHERE name = ?", LAYER) != [("table",)]:
+            raise ReportInvalid(f"{shown(path)}: it has no layer {LAYER}; {ANOTHER}")
 
     def record(self) -> str | None:
-        """Return what the layer's metadata have under ``rscc``."""
+        """Return the text of the run record, which the layer's metadata have under ``rscc``."""
         texts = self._ask(
             "SELECT metadata FROM gpkg_metadata JOIN gpkg_metadata_reference ON md_file_id = id "
             "WHERE table_name = ?",
             LAYER,
         )
-        with _saying(self.path):
-            items = [item for (text,) in texts for item in _without_entities(text).iter("MDI")]
+        items = [item for (text,) in texts for item in _without_entities(text).iter("MDI")]
         return next((item.text for item in items if item.get("key") == "rscc"), None)
 
     def features(self) -> Iterator[dict[str, Any]]:
-        """Yield the changes as features."""
+        """Yield the changes as features; their outlines are None where they cannot be read."""
         columns = [row[1] for row in self._ask(f"PRAGMA table_info({LAYER})")]
-        wanted = [name for name in _ATTRIBUTES if name in columns]
+        wanted = [name for name in PROPERTIES if name in columns]
         outlines = self._ask(
             "SELECT column_name, definition FROM gpkg_geometry_columns JOIN gpkg_spatial_ref_sys "
             "USING (srs_id) WHERE table_name = ?",
@@ -180,11 +177,7 @@ class _Geopackage:
             yield _feature(row, _outline(_wkb(blob), crs))
 
     def _ask(self, question: str, *values: str) -> list[Any]:
-        with _saying(self.path):
-            return self.base.execute(question, values).fetchall()
-
-
-_ATTRIBUTES = [each.name for each in attributes()]
+        return self.base.execute(question, values).fetchall()
 
 
 def _without_entities(text: str) -> ElementTree.Element:
@@ -224,7 +217,7 @@ def _degrees(crs: str, places: np.ndarray) -> np.ndarray:
 
 
 def _feature(row: Mapping[str, Any], outline: dict[str, Any] | None) -> dict[str, Any]:
-    properties = {name: _plain(name, row[name]) for name in _ATTRIBUTES if name in row}
+    properties = {name: _plain(name, row[name]) for name in PROPERTIES if name in row}
     return {"type": "Feature", "id": row["id"], "geometry": outline, "properties": properties}
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workflows.files import check_output, style_path, write_together
-from workflows.report.change import Change, Chips, attributes, feature_of
+from workflows.report.change import PROPERTIES, Change, Chips, feature_of
 from workflows.report.geojson import collection_bbox, json_text
 from workflows.report.qgis import qgis_style
 from workflows.report.record import text_in
@@ -46,10 +46,9 @@ class ChangeReport:
         """Return a row for each change: the attributes of the report, geometry in WGS84."""
         from geopandas import GeoDataFrame
 
-        names = [each.name for each in attributes()]
         rows = [change.properties() for change in self.changes]
         geometry = [change.geometry for change in self.changes]
-        return GeoDataFrame(rows, columns=names, geometry=geometry, crs="EPSG:4326")
+        return GeoDataFrame(rows, columns=PROPERTIES, geometry=geometry, crs="EPSG:4326")
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the summary, and the changes with the largest areas."""

@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 from report_schema import SCHEMA, faults, published
 from scene_pairs import make_pair
 
-from workflows.report.change import SCHEMA_VERSION, attributes, feature_of
+from workflows.report.change import PROPERTIES, SCHEMA_VERSION, feature_of
 
 FEATURE = feature_of(change(1))
 OWN = published()["$defs"]["feature"]["properties"]["properties"]["properties"]
@@ -34,7 +34,7 @@ def test_the_page_lists_the_attributes_with_their_types_and_the_version(make_sch
     listed = {name: kind for name, (kind, _) in make_schema.meanings(page).items() if name in OWN}
     expected = {name: make_schema.words(kind) for name, kind in OWN.items()}
     assert {name: kind.replace("lists", "list") for name, kind in listed.items()} == expected
-    assert list(OWN) == [each.name for each in attributes()]
+    assert list(OWN) == PROPERTIES
     assert f"change alone: version {SCHEMA_VERSION}." in page
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from rscc.text.facts import ChangeFacts
 from rscc.text.object_classes import KINDS, OTHER_KIND
+from workflows.report.change import PROPERTIES
 from workflows.report.expressions import DIRECTIONS, map_tip
-from workflows.report.parquet import PROPERTIES
 from workflows.report.qgis import COLOURS, PATTERNS, pairs_style, qgis_style
 
 
