@@ -21,7 +21,8 @@ The authors' released code does some of it otherwise; ``follow = "code"`` does s
 * Eq. 5 is a stack of layers, two by default, each with residual and LayerNorm.
 * Eq. 7 has LayerNorm and dropout before the ReLU (its training on CLEVR-Change leaves the LayerNorm out).
 * Eq. 9 has the residual and LayerNorm of the decoder: the words are in what they are compared with.
-* Eq. 12: both means are over all places for words, padding too.
+* Eq. 12: both means are over all places for words of the longest caption of a batch, padding too (theirs: a
+  fixed number of places).
 * Eq. 13-14: one InfoNCE of the mean of the similarities and their transposed, instead of one each way.
 
 Not switched, for they are of all five models here: two more channels with the coordinates of a position

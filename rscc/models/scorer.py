@@ -23,15 +23,17 @@ The authors' released code does some of it otherwise; ``follow = "code"`` does s
   attention. A learnt factor exp(s), which starts at e and ends at 100, stands in the place of 1 / tau.
 * Eq. 5: the attention has no output projection.
 * Eq. 7 has dropout before the ReLU.
-* Eq. 9: the mean is over all places for words, those of padding count as zeros.
+* Eq. 9: the mean is over all places that a sentence may have, empty ones count as zeros. How many these are,
+  ``model.max_words`` says.
 * Eq. 11: the second direction has the first one's similarities, transposed; the factor is e.
 * Backward reasoning is left out of the optimiser: it teaches the rest by the weights that it began with.
 
 Not switched, for they are of all five models here: two more channels with the coordinates of a position
-(Eq. 1), fixed positions of the words and a narrower feed-forward network (Eq. 8), dropout on the weights of
-attention instead of its output, cubic resizing of images; the caption loss is a mean over all words of a
-batch, and changed and unchanged pairs have batches of their own in it and in Eq. 4 and 11. Nor is a linear
-layer after Eq. 10, which no one trains there.
+(Eq. 1); of the decoder (Eq. 8) fixed positions of the words, a LayerNorm behind their embedding, a narrower
+feed-forward network whose residual is its own hidden layer, and the weights to begin with; dropout on the
+weights of attention instead of its output, cubic resizing of images; the caption loss is a mean over all words
+of a batch, and changed and unchanged pairs have batches of their own in it and in Eq. 4 and 11. Nor are the
+place of the end of a sentence in Eq. 9, and a linear layer after Eq. 10, which no one trains there.
 """
 
 from __future__ import annotations
@@ -187,6 +189,7 @@ class Scorer(ChangeCaptioner):
     def build_encoder(self, config: ModelConfig, text_encoder: TextEncoder | None) -> None:
         """The parts that only this paper has; the ``text_encoder`` is not used."""
         self.options = build(ScorerOptions, config.options, "model.options")
+        self.places = config.max_words - 1  # of the longest sentence, begin left out
         width, heads, dropout = config.width, config.heads, config.dropout
         by_code = self.options.follow == "code"
         layers = self.options.layers if self.options.difference == "reconstruction" else 0
@@ -251,7 +254,7 @@ class Scorer(ChangeCaptioner):
         forth = token_matching(attention.query(one), attention.key(other))
         back = token_matching(attention.query(other), attention.key(one))
         factor = self.exponent.exp().clamp(max=MOST_FACTOR)
-        sentence = (hidden * learned.unsqueeze(-1)).mean(1)
+        sentence = (hidden * learned.unsqueeze(-1)).sum(1) / self.places
         hallucination = self.reasoning(features.before, sentence)
         expected = math.e * self.reasoning.matching(hallucination, features.after)
         return {

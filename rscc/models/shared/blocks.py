@@ -85,12 +85,11 @@ class CrossImageLayer(nn.Module):
         super().__init__()
         self.attention = Attention(width=width, heads=heads, dropout=dropout, project_out=project_out)
         self.norm = nn.LayerNorm(width)
-        self.drop = nn.Dropout(dropout)
 
     def forward(self, before: Tensor, after: Tensor) -> tuple[Tensor, Tensor]:
         """Map both dates, each (B, N, D), to their next state."""
         one, other = self.attention(before, after), self.attention(after, before)  # Eq. 5
-        return self.norm(before + self.drop(one)), self.norm(after + self.drop(other))  # Eq. 6
+        return self.norm(before + one), self.norm(after + other)  # Eq. 6
 
 
 class Positions2d(nn.Module):

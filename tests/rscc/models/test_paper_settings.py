@@ -149,6 +149,12 @@ def test_every_value_of_a_papers_config_says_where_it_is_from(path) -> None:
     assert required <= {line.partition(" = ")[0] for line in values}
 
 
+@pytest.mark.parametrize("paper", MODELS)
+def test_a_papers_model_speaks_by_its_own_decoder(paper) -> None:
+    """With masks LEVIR-CC could teach it facts, of which the sentences would be made instead."""
+    assert load_config(f"{paper}_levir_cc").train.facts is False
+
+
 OWN_DATA = ("clevr_change", "clevr_dc", "spot_the_diff", "spot_the_diff_multi", "image_editing_request")
 
 
@@ -173,7 +179,8 @@ def test_the_trunks_of_the_papers_have_named_weights() -> None:
 # By config and key, as the papers print them; what is not legible there or not given is not listed.
 ON_FOUR = ("clevr_change", "clevr_dc", "image_editing_request", "spot_the_diff")
 PRINTED = {
-    **{("scorer", "model.options.layers"): (2, 1, 2, 3), ("scorer", "train.batch_size"): (128, 128, 16, 32)},
+    ("scorer", "model.options.layers"): (2, 1, 2, 3),
+    ("scorer", "train.batch_size"): (2 * 128, 128, 16, 32),  # images, of which CLEVR-Change has two pairs each
     **{
         ("scorer", "loss.view"): (0.1, 0.01, 0.003, 0.3),
         ("scorer", "loss.backward"): (None, 0.004, 0.06, 0.5),

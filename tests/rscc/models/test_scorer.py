@@ -151,6 +151,15 @@ def test_encoding_is_equations_5_to_7(layers) -> None:
     assert features.after is after
 
 
+@pytest.mark.parametrize("dropout", [0.1, 0.5])
+def test_what_is_rebuilt_is_dropped_once(dropout) -> None:
+    layer = CrossImageLayer(width=64, heads=8, dropout=dropout).train()
+    layer.norm = torch.nn.Identity()
+    before, after = randoms(8, 32, 64), randoms(8, 32, 64, seed=1)
+    for date, rebuilt in zip((before, after), layer(before, after), strict=True):
+        assert float((rebuilt == date).float().mean()) == pytest.approx(dropout, abs=0.02)
+
+
 def test_the_mean_over_words_leaves_padding_out() -> None:
     words = randoms(3, 5, 4)
     mask = torch.arange(5) < torch.tensor([[5], [2], [1]])
