@@ -32,16 +32,10 @@ from rscc.models.shared.blocks import enlarge_maps
 from rscc.models.shared.captioner import ChangeCaptioner
 from rscc.structures import NO_CHANGE_CAPTION, Caption, ChangePrediction, DifferenceFeatures
 from rscc.text.no_change import is_no_change
+from rscc.text.statements import PLACE_WORDS, without_place
 
 # The trunk's last maps of both dates, (B, C, h, w) each.
 Maps = tuple[torch.Tensor, torch.Tensor]
-PLACE_WORDS = frozenset(
-    {
-        *("corner", "edge", "side", "left", "right", "top", "bottom"),
-        *("upper", "lower", "middle", "center", "centre"),
-    }
-)
-"""Words that say where in the picture something is, which of a crop around a change says nothing."""
 
 
 class Captioner:
@@ -182,7 +176,8 @@ class Captioner:
             beams: width of the beam search; its other sentences become the alternatives.
             assume_changed: the caller knows that something changed; no "no change" sentence is given.
             placeless: where in the pictures something is does not matter, as in crops around what changed:
-                sentences with :data:`PLACE_WORDS` are passed over where the search finds others.
+                it is left out at the end of sentences, and those that still have
+                :data:`~rscc.text.statements.PLACE_WORDS` are passed over where the search finds others.
             focus: (B, H, W) in 0..1, how much of what changed at each pixel is to be described: where it is
                 0 the model is shown no difference. Its grid is coarse, 16 pixels. None describes all.
             ground: make sentences of facts where the model tells them; else its decoder speaks for itself.
@@ -351,7 +346,8 @@ class Captioner:
             if not assume_changed and probability < self.card.changed_threshold:
                 captions.append(Caption(text=NO_CHANGE_CAPTION, score=1 - probability, changed=False))
                 continue
-            texts = list(dict.fromkeys(self._model.vocabulary.decode(one.ids) for one in ranked))
+            sentences = [self._model.vocabulary.decode(one.ids) for one in ranked]
+            texts = list(dict.fromkeys(map(without_place, sentences) if placeless else sentences))
             changed = decides or not is_no_change(texts[0])
             captions.append(
                 Caption(

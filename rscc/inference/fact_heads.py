@@ -212,7 +212,9 @@ class FactRules:
             before = {name: around[name] for name in COVERS if name in around}
         else:
             shares = sorted(covers.items(), key=lambda one: -one[1])
-            before = {name: share for name, share in shares if share >= COVERED}
+            # Where a building is gone the ground was its own: open ground around it tells no date.
+            stood = ("trees",) if "building" in gone else COVERS
+            before = {name: share for name, share in shares if share >= COVERED and name in stood}
             if "trees" not in before:
                 ground.remove("trees")
         before = {name: value for name, value in before.items() if name not in came}

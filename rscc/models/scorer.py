@@ -31,9 +31,9 @@ The authors' released code does some of it otherwise; ``follow = "code"`` does s
 Not switched, for they are of all five models here: two more channels with the coordinates of a position
 (Eq. 1); of the decoder (Eq. 8) fixed positions of the words, a LayerNorm behind their embedding, a narrower
 feed-forward network whose residual is its own hidden layer, and the weights to begin with; dropout on the
-weights of attention instead of its output, cubic resizing of images; the caption loss is a mean over all words
-of a batch, and changed and unchanged pairs have batches of their own in it and in Eq. 4 and 11. Nor are the
-place of the end of a sentence in Eq. 9, and a linear layer after Eq. 10, which no one trains there.
+weights of attention instead of its output, cubic resizing of images; the caption loss is a mean over all
+words of a batch, and changed and unchanged pairs have batches of their own in it and in Eq. 4 and 11. Nor are
+the place of the end of a sentence in Eq. 9, and a linear layer after Eq. 10, which no one trains there.
 """
 
 from __future__ import annotations

@@ -16,32 +16,37 @@ def cover_sentences(facts: ChangeFacts) -> list[str]:
     """
     if facts.area_m2 is None:
         return ["something changed"]
-    area, plural = _area(facts.area_m2)
-    area = f"at least {area}" if facts.at_least else area
+    area, plural = cover_area(facts.area_m2, at_least=facts.at_least)
     be, have = ("are", "have") if plural else ("is", "has")
     place = f" in the {'-'.join(facts.place)}" if facts.place else ""
+    plants = next((name for name in PLANTS if name in facts.came or name in facts.gone), "")
+    more = ""
+    if "water" in facts.came:
+        more = f" where there was {plants}" if plants else ""
+    elif "water" in facts.gone:
+        more = f" and {plants} has grown there" if plants else ""
+    elif "burnt ground" in facts.came:
+        more = " and the ground looks burnt"
     percent = ""
     if facts.share is not None and facts.share >= _LEAST_SHARE:
-        percent = f", {_two_digits(100 * facts.share)} percent of the scene"
-    plants = next((name for name in PLANTS if name in facts.came or name in facts.gone), "")
+        percent = f", {_two_digits(100 * facts.share)} percent of the scene{',' if more else ''}"
     if "water" in facts.came:
         sentences = [
-            f"water spread over {area}{place}{f' where there was {plants}' if plants else ''}",
-            f"water spread over {area}{place}{percent}",
-            f"{area} {be} under water now",
+            f"water spread over {area}{place}{more}",
+            f"water spread over {area}{place}{percent}{more}",
+            f"{area} {be} under water now{more}",
         ]
     elif "water" in facts.gone:
         sentences = [
-            f"{area} of water {be} gone{place}{f' and {plants} has grown there' if plants else ''}",
-            f"water retreated from {area}{place}{percent}",
-            f"{area} of water {be} gone",
+            f"{area} of water {be} gone{place}{more}",
+            f"water retreated from {area}{place}{percent}{more}",
+            f"{area} of water {be} gone{more}",
         ]
     elif facts.gone:
-        burnt = " and the ground looks burnt" if "burnt ground" in facts.came else ""
         sentences = [
-            f"{area} of {plants} {be} gone{place}{burnt}",
-            f"{plants} is gone from {area}{place}{percent}",
-            f"{area} {have} lost {plants}",
+            f"{area} of {plants} {be} gone{place}{more}",
+            f"{plants} is gone from {area}{place}{percent}{more}",
+            f"{area} {have} lost {plants}{more}",
         ]
     else:
         sentences = [
@@ -52,12 +57,13 @@ def cover_sentences(facts: ChangeFacts) -> list[str]:
     return list(dict.fromkeys(sentences))
 
 
-def _area(square_metres: float) -> tuple[str, bool]:
+def cover_area(square_metres: float, *, at_least: bool = False) -> tuple[str, bool]:
     """Return an area with two digits that count, and whether its verb is in the plural."""
+    least = "at least " if at_least else ""
     if square_metres < _SMALL:
-        return f"{_two_digits(square_metres)} m2", True
+        return f"{least}{_two_digits(square_metres)} m2", True
     words = _two_digits(square_metres / _HECTARE)
-    return f"{words} ha", words != "1"
+    return f"{least}{words} ha", words != "1"
 
 
 def _two_digits(value: float) -> str:

@@ -63,7 +63,7 @@ _REMOVED_VERBS = (
     ("has been removed", "have been removed"),
 )
 _GONE_VERBS = (("disappears", "disappear"), ("has disappeared", "have disappeared"))
-_COMPASS = ("north", "south", "east", "west")
+_COMPASS = ("north", "south", "east", "west", "centre")
 MOST = 5
 """Sentences about one change: the caption and its alternatives."""
 _ROUNDS = 3

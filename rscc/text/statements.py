@@ -14,6 +14,13 @@ from dataclasses import dataclass
 from rscc.text.clauses import Clause, head, read_clauses, replaced_by_the_way
 from rscc.text.object_classes import objects_among
 
+PLACE_WORDS = frozenset(
+    {
+        *("corner", "edge", "side", "left", "right", "top", "bottom"),
+        *("upper", "lower", "middle", "center", "centre"),
+    }
+)
+"""Words that say where in the picture something is, which of a crop around a change says nothing."""
 NUMBERS = ("one", "two", "some", "many")
 """Number words by what they count: 1, 2, 3 to 9, 10 and more."""
 
@@ -54,6 +61,12 @@ _NOT_OF_THE_PICTURE = re.compile(
     r"\b(?:left|right|upper|lower|top|bottom)(?: \w+)? of the (?:road|street|house|building|forest|wood)s?|"
     r"\b(?:middle|cent(?:er|re)) of the (?:road|forest|wood)s?"
 )
+# Where something is in the picture, told at the end of a sentence.
+_PART = rf"(?:{'|'.join(sorted(PLACE_WORDS))}|part)"
+_WHERE = re.compile(
+    rf",? (?:at|in|on) the {_PART}(?:[ -](?:and )?(?:the )?{_PART})*"
+    r"(?: of the (?:scene|image|picture|area))?$"
+)
 # "five or six", "five to seven", "up to seven": the larger number counts.
 _FROM = re.compile(rf"\b(?:{'|'.join(SMALL_NUMBERS)}|up) (?:or|to) (?=(?:{'|'.join(SMALL_NUMBERS)})\b)")
 _SEGMENTS = re.compile(r" and (?=\w)| with | as well as |, ")
@@ -92,6 +105,11 @@ def read_statement(caption: str) -> Statement:
         number=next((number for thing in (*came, *gone) if (number := number_in(thing))), None),
         places=frozenset(match.lastgroup or "" for match in _PLACE.finditer(text)),
     )
+
+
+def without_place(caption: str) -> str:
+    """Return a sentence without the words at its end that say where in the picture something is."""
+    return _WHERE.sub("", caption)
 
 
 def number_in(phrase: str) -> str | None:

@@ -47,7 +47,8 @@ def _facts(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         size = facts[f"{title}_m2"]
         yield title, _UNKNOWN if size is None else _metres(size)
     if facts["changed_m2"] is not None:
-        yield "of it changed", _metres(facts["changed_m2"])
+        least = "at least " if facts["changed_at_least"] else ""
+        yield "of it changed", f"{least}{_metres(facts['changed_m2'])}"
     yield "place", facts["place"] or _UNKNOWN
     yield "arrangement", facts["arrangement"] or _UNKNOWN
     yield "change", f"probability {facts['change_probability']:.2f}, the mean inside the outlines"

@@ -6,7 +6,7 @@ another the model would have to look at the scenes, so it says no more than that
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePath
@@ -68,22 +68,22 @@ def remade(
             )
         events, warnings = _events(kept, options)
         ground = ground_of(kept.frame)
-    before = {_key(one.geometry): one for one in report.changes if one.outline_of == "change"}
+    before = [one for one in report.changes if one.outline_of == "change"]
     blank = {**_wordless(), **_about(run, source)}
     # New roads and clearings are no matter of the change probability.
     changes = large((one for one in report.changes if one.outline_of != "change"), options)
-    kept_words = len(before) + len(changes)
+    regrouped = options.group_distance != run["settings"].get("group_distance")
+    earlier = _Earlier(before, parted=not regrouped)
     for event in events:
-        same = before.pop(_key(event.geometry), None)
-        changes.append(same or Change(id=0, **blank, **event.measured(ground)))
-    kept_words -= len(before)
+        changes += earlier.of(event) or [Change(id=0, **blank, **event.measured(ground))]
+    kept_words = sum(one.id > 0 for one in changes)
     changes = [replace(one, id=number) for number, one in enumerate(in_order(changes), 1)]
     if kept_words < len(changes):
         warnings.append(
             f"{len(changes) - kept_words} of {len(changes)} changes have other outlines than before and "
             "say only that something changed; caption the scenes anew for their words"
         )
-    if lost := sum(one.review_status is not None for one in before.values()):
+    if lost := sum(one.review_status is not None for one in earlier.left()):
         warnings.append(f"what reviewers said of {lost} changes was of other outlines and is left out")
     return ChangeReport(changes, _record(run, options, changes, warnings, kept_words))
 
@@ -140,10 +140,33 @@ def _events(kept: KeptProbability, options: SceneOptions) -> tuple[list[Event], 
     return large(found, options), warnings
 
 
-def _key(geometry: Polygon | MultiPolygon) -> bytes:
-    """Return the same for the same outlines, whatever the order of their parts and corners."""
-    key: bytes = shapely.to_wkb(shapely.normalize(rounded(geometry)))
-    return key
+class _Earlier:
+    """Finds the changes of a report by their outlines: several, where directions ``parted`` what is near."""
+
+    def __init__(self, changes: Sequence[Change], *, parted: bool) -> None:
+        self._parted = parted
+        self._left = dict(enumerate(changes, 1))
+        self._keys = {number: _keys(change.geometry) for number, change in self._left.items()}
+        self._owner = {key: number for number, keys in self._keys.items() for key in keys}
+
+    def of(self, event: Event) -> list[Change]:
+        """Return the changes whose outlines together are those of an event; none where there are none."""
+        keys = _keys(event.geometry)
+        numbers = {self._owner.get(key, 0) for key in keys}
+        alike = 0 not in numbers and keys == set().union(*(self._keys[number] for number in numbers))
+        if not alike or (len(numbers) > 1 and not self._parted):
+            return []
+        return [self._left.pop(number) for number in sorted(numbers)]
+
+    def left(self) -> Iterable[Change]:
+        """Return the changes that were not asked for."""
+        return self._left.values()
+
+
+def _keys(geometry: Polygon | MultiPolygon) -> set[bytes]:
+    """Return the same for the same outlines, whatever the order of their corners."""
+    parts = shapely.get_parts(shapely.normalize(rounded(geometry)))
+    return {shapely.to_wkb(shapely.normalize(part)) for part in parts}
 
 
 def _wordless() -> dict[str, Any]:

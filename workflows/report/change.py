@@ -12,7 +12,7 @@ from shapely.geometry import MultiPolygon, Polygon
 
 from workflows.report.geojson import geometry_member, rounded
 
-SCHEMA_VERSION = "1.2"
+SCHEMA_VERSION = "1.3"
 """Of the attributes and of the run record, as ``docs/report.schema.json`` has them.
 
 The first number rises when one goes away or means something else, the second when one is new.
@@ -58,6 +58,7 @@ class Change:
         largest_m2, median_m2: area of the largest and of the median object in square metres.
         changed_m2: square metres that are measured to have changed as the caption says, of a change of land
             cover; None for others.
+        changed_at_least: whether it may be notably more; None where there is no ``changed_m2``.
         place: compass words of where it lies in the ground that was searched; None where it lies all over.
         arrangement: ``alone`` (one object), ``in rows`` or ``scattered``.
         caption_confident: whether the words are sure enough to be said.
@@ -90,6 +91,7 @@ class Change:
     largest_m2: float | None = None
     median_m2: float | None = None
     changed_m2: float | None = None
+    changed_at_least: bool | None = None
     place: str | None = None
     arrangement: str | None = None
     caption_confident: bool = True

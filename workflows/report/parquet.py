@@ -29,7 +29,7 @@ _KINDS = {
     **dict.fromkeys(
         ("score", "change_probability", "area_m2", "largest_m2", "median_m2", "changed_m2"), pa.float64()
     ),
-    "caption_confident": pa.bool_(),
+    **dict.fromkeys(("changed_at_least", "caption_confident"), pa.bool_()),
 }
 SCHEMA = pa.schema(
     {

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rscc.text.cover_sentences import cover_area
 from rscc.text.facts import BUILT, PLANTS
 from workflows.report.change import Change, is_large
 
@@ -213,21 +214,31 @@ def _thing(name: str, changes: Sequence[Change], attribute: str) -> tuple[str, b
         if len(counted) < len(having):
             return f"{noun}s{places}", True
         count = sum(change.count for change in counted)
+        least = sum(_sure(change) for change in counted)
+        number = _number(count, noun) if least == count else f"{least:,} to {_number(count, noun)}"
         # Each alone: the places are as many.
-        return f"{_number(count, noun)}{places if count > len(having) else ''}", count > 1
-    measured = [_measured(change, name) for change in having]
-    if all(measured):
-        return f"{area_in_words(sum(measured))} of {name}{places}", True
+        return f"{number}{places if count > len(having) else ''}", count > 1
+    measured = [change for change in having if _measured(change, name)]
+    if measured:
+        area = sum(change.changed_m2 or 0.0 for change in measured)
+        more = len(measured) < len(having) or any(change.changed_at_least for change in measured)
+        words, plural = cover_area(area, at_least=more)
+        return f"{words} of {name}{places}", plural
     if name in _MASSES or several:
         return f"{_several(name)}{places}", _are(name)
     return f"a {name}", False
 
 
-def _measured(change: Change, name: str) -> float:
-    """Return the square metres of a class that came or is gone; 0 where they are not of this class."""
-    if name not in (*PLANTS, "water") or (name in PLANTS and "water" in (*change.came, *change.gone)):
-        return 0.0
-    return change.changed_m2 or 0.0
+def _sure(change: Change) -> int:
+    """Return how many objects of a change its sentence is sure of: from ten on it says about how many."""
+    sure = change.count if change.count_sure is None or change.count >= 10 else change.count_sure
+    return min(max(sure, 1), change.count)
+
+
+def _measured(change: Change, name: str) -> bool:
+    """Return whether the measured square metres of a change are those of a class that came or is gone."""
+    plants = name in PLANTS and "water" not in (*change.came, *change.gone)
+    return change.changed_m2 is not None and (plants or name == "water")
 
 
 def _where(changes: Sequence[Change]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import compress
@@ -204,12 +204,16 @@ class Grouping:
         places = places_of(regions, self.frame, self.options.least_outline_for(self.frame.grid.gsd), kind)
         if not places:
             return [], []
+        events = self.grouped(places)
+        touches = touching([event.outline for event in events], self.frame.focus)
+        return list(compress(events, touches)), list(compress(events, ~touches))
+
+    def grouped(self, places: Sequence[Place]) -> list[Event]:
+        """Return places, one at least, as events: those near each other are one."""
         groups = [[number] for number in range(len(places))]
         if self.reach > 0:
             groups = group_regions([place.region for place in places], self.reach)
-        events = [Event(tuple(places[number] for number in group)) for group in groups]
-        touches = touching([event.outline for event in events], self.frame.focus)
-        return list(compress(events, touches)), list(compress(events, ~touches))
+        return [Event(tuple(places[number] for number in group)) for group in groups]
 
     def leaves(self, event: Event, area: Window) -> bool:
         """Return whether an event continues, or may continue, beyond the pixels looked at."""

@@ -7,10 +7,12 @@ positions (:mod:`rscc.inference.fact_heads`). So what the search computed of a t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import groupby
+from itertools import compress, groupby
+from operator import not_
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,7 +26,8 @@ from workflows.report.change import is_large
 from workflows.scene.captions import Neighbours
 from workflows.scene.carrier import OpenRun
 from workflows.scene.crops import SURROUNDINGS
-from workflows.scene.events import Event
+from workflows.scene.detection import outline_of
+from workflows.scene.events import Event, Grouping
 from workflows.scene.failures import naming_windows
 from workflows.scene.layout import compass_words
 from workflows.scene.memory import weight_of
@@ -57,12 +60,15 @@ def describe_by_facts(
     outlines = [event.outline for event in events]
     answers = fact_answers(run, outlines, [event.outline for event in others])
     rules = run.captioner.facts.rules.on_maps()  # type: ignore[union-attr]
+    alone = [event.outline for event in events if event.kind == "road"]
     captions = []
     for event, (logits, covers), roads in zip(events, answers, roads_near(run, outlines), strict=True):
         place = compass_words(event.geometry, run.ground)
         absent = NOT_SO[event.kind]
         if roads is not None and event.kind != "road":  # the road head has told of that one
             absent |= roads.absent
+        if event.kind == "clearing" and any(event.outline.dwithin(road, ROAD_REACH) for road in alone):
+            absent |= {"came road"}  # told by the road itself
         facts = replace(
             rules.facts(logits, known=event.kind == "change", absent=absent, covers=covers),
             count=event.count if event.kind == "change" else None,
@@ -73,6 +79,41 @@ def describe_by_facts(
         captions.append(map_caption(facts))
         tell(run.progress, "captions", len(captions), len(events))
     return captions
+
+
+def by_direction(run: OpenRun, events: Sequence[Event], others: Sequence[Event]) -> list[Event]:
+    """Part changes in which buildings came and others are gone, so that each has its own number.
+
+    Where both are sure of a change of several outlines, each outline is asked alone; those of which the same
+    is sure are grouped anew. An outline of which neither is sure goes with what most of the others say.
+    """
+    rules = run.captioner.facts.rules.on_maps()  # type: ignore[union-attr]
+
+    def states(asked: Sequence[MultiPolygon], near: Iterable[Event]) -> list[frozenset[str]]:
+        """Return which of the two is sure of each outline; ``near`` are further changes."""
+        answers = fact_answers(run, asked, [event.outline for event in near])
+        facts = [rules.facts(logits, known=True) for logits, _ in answers]
+        return [
+            frozenset(way for way in ("came", "gone") if "building" in getattr(one, way)) for one in facts
+        ]
+
+    several = [len(event.places) > 1 for event in events]
+    asked = [event.outline for event in compress(events, several)]
+    stated = iter(states(asked, [*compress(events, map(not_, several)), *others]))
+    mixed = [more and len(next(stated)) > 1 for more in several]
+    places = [place for event in compress(events, mixed) for place in event.places]
+    near = [*compress(events, map(not_, mixed)), *others]
+    ways = iter(states([outline_of([place.region]) for place in places], near))
+    grouping, parted = Grouping(run.pair, run.options), []
+    for event, apart in zip(events, mixed, strict=True):
+        own = [next(ways) for _ in event.places] if apart else []
+        known = Counter(filter(None, own)).most_common()
+        parts = [
+            [p for p, way in zip(event.places, own, strict=True) if (way or known[0][0]) == one]
+            for one, _ in known
+        ]
+        parted += [new for part in parts for new in grouping.grouped(part)] if len(known) > 1 else [event]
+    return parted
 
 
 def fact_answers(

@@ -33,7 +33,7 @@ from workflows.scene.captions import Description, describe_regions
 from workflows.scene.carrier import OpenRun
 from workflows.scene.detection import Detection, find_regions
 from workflows.scene.events import Event, Events, Search, in_order, large, right_angled
-from workflows.scene.facts import describe_by_facts
+from workflows.scene.facts import by_direction, describe_by_facts
 from workflows.scene.land_cover import describe_by_cover, tells_cover
 from workflows.scene.lone_changes import lone_changes
 from workflows.scene.opening import Scene
@@ -105,9 +105,11 @@ class SceneRun(OpenRun):
         changes = events.events
         if self.options.regularize:
             changes = right_angled(self.pair, changes, self.options.least_outline_for(self.pair.grid.gsd))
-        known = self.fact_maps is not None
-        alone = lone_changes(self, [*changes, *events.others]) if known else []
-        return replace(events, events=in_order([*large(changes, self.options), *alone]))
+        if self.fact_maps is None:
+            return replace(events, events=in_order(large(changes, self.options)))
+        changes = large(by_direction(self, changes, events.others), self.options)
+        alone = lone_changes(self, [*changes, *events.others])
+        return replace(events, events=in_order([*changes, *alone]))
 
     def describe(self, events: Events) -> list[Description]:
         """Return the caption of every change, and its alternatives."""
@@ -201,6 +203,7 @@ def _stated(caption: Caption) -> dict[str, Any]:
         **{field: tuple(map(map_name, names)) for field, names in named.items()},
         "count_sure": facts.sure,
         "changed_m2": facts.area_m2,
+        "changed_at_least": None if facts.area_m2 is None else facts.at_least,
         "caption_confident": getattr(caption, "confident", True),
     }
 

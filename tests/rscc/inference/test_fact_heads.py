@@ -163,6 +163,12 @@ def test_on_a_map_the_ground_tells_what_it_was_and_trees_beside_it_stand_there()
     assert not facts.before and not facts.beside
 
 
+def test_a_building_that_is_gone_stood_on_no_open_ground() -> None:
+    covers = {"bare ground": 0.9, "trees": 0.3}
+    for answers, before in (("came building",), ["bare ground", "trees"]), (("gone building",), ["trees"]):
+        assert list(plain_rules().facts(logits_of(*answers), covers=covers).before) == before
+
+
 def test_trees_that_came_were_not_there_before() -> None:
     assert not plain_rules().facts(logits_of("came trees", "around trees")).before
 

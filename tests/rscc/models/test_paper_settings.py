@@ -180,7 +180,12 @@ def test_the_trunks_of_the_papers_have_named_weights() -> None:
 ON_FOUR = ("clevr_change", "clevr_dc", "image_editing_request", "spot_the_diff")
 PRINTED = {
     ("scorer", "model.options.layers"): (2, 1, 2, 3),
-    ("scorer", "train.batch_size"): (2 * 128, 128, 16, 32),  # images, of which CLEVR-Change has two pairs each
+    ("scorer", "train.batch_size"): (
+        2 * 128,
+        128,
+        16,
+        32,
+    ),  # images, of which CLEVR-Change has two pairs each
     **{
         ("scorer", "loss.view"): (0.1, 0.01, 0.003, 0.3),
         ("scorer", "loss.backward"): (None, 0.004, 0.06, 0.5),

@@ -22,7 +22,8 @@ def said(came=(), gone=(), area=340_000.0, place=("north",), share=0.021):
         (
             ("burnt ground",), ("vegetation",),
             "34 ha of vegetation are gone in the north and the ground looks burnt",
-            "vegetation is gone from 34 ha in the north, 2.1 percent of the scene",
+            "vegetation is gone from 34 ha in the north, 2.1 percent of the scene, "
+            "and the ground looks burnt",
         ),
         (
             ("dense vegetation",), (),
@@ -32,12 +33,13 @@ def said(came=(), gone=(), area=340_000.0, place=("north",), share=0.021):
         (
             ("water",), ("vegetation",),
             "water spread over 34 ha in the north where there was vegetation",
-            "water spread over 34 ha in the north, 2.1 percent of the scene",
+            "water spread over 34 ha in the north, 2.1 percent of the scene, where there was vegetation",
         ),
         (
             ("vegetation",), ("water",),
             "34 ha of water are gone in the north and vegetation has grown there",
-            "water retreated from 34 ha in the north, 2.1 percent of the scene",
+            "water retreated from 34 ha in the north, 2.1 percent of the scene, "
+            "and vegetation has grown there",
         ),
         (
             (), ("water",),
@@ -49,6 +51,8 @@ def said(came=(), gone=(), area=340_000.0, place=("north",), share=0.021):
 def test_each_kind_has_its_sentences(came, gone, first, second):
     sentences = said(came, gone)
     assert sentences[:2] == [first, second] and len(set(sentences)) == 3
+    for name in (*came, *gone):
+        assert all(name.partition(" ")[0] in sentence for sentence in sentences), "each states all of it"
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ WAS = rf"where there (?:were(?= trees)|was(?! trees)) (?:{COVER})(?:(?:, (?:{COV
 SIDE = r"(?:top|bottom|left|right)"
 PLACE = (
     r"in the middle of the scene|in the center|in the middle|"
-    r"in the (?:north|south|east|west)(?:-(?:east|west))?|"
+    r"in the (?:north|south|east|west|centre)(?:-(?:east|west))?|"
     rf"(?:in|at) the {SIDE} {SIDE} corner|in the (?:upper|lower) (?:left|right) corner of the scene|"
     rf"in the {SIDE} {SIDE} of the scene|on the {SIDE} {SIDE}|(?:at|in) the {SIDE} of the scene|"
     rf"at the {SIDE}|on the {SIDE}(?: side)? of the scene|on the {SIDE}"
@@ -121,9 +121,9 @@ def check_truth(sentence: str, known: ChangeFacts) -> None:
     assert read.came == set(known.came), sentence
     assert read.gone == set(known.gone), sentence
     assert read.number == (known.count and number_class(known.count)), sentence
-    corner = {"corner"} if len(known.place) == 2 else set()
+    corner = {"corner"} if len(known.place) == 2 else {"middle"} if known.place == ("centre",) else set()
     assert read.places <= {*known.place, *corner}, sentence
-    for compass in re.findall(r"in the ((?:north|south|east|west)\S*)", sentence):
+    for compass in re.findall(r"in the ((?:north|south|east|west|centre)\S*)", sentence):
         assert tuple(compass.split("-")) == known.place, sentence
     for number in re.findall(r"about (\d+) ", sentence):
         assert abs(int(number) - known.count) <= max(2, 0.05 * known.count), sentence
@@ -219,6 +219,7 @@ def test_all_small_sets_of_facts_are_told_apart_and_read_back() -> None:
             "a house is built where there were trees and open ground",
         ),
         (told(["road"], place=("middle",)), "a road is built in the middle of the scene"),
+        (told(["road"], place=("centre",)), "a road is built in the centre"),
     ],
 )
 def test_an_analyst_would_write(known, sentence) -> None:

@@ -2,7 +2,14 @@
 
 import pytest
 
-from rscc.text.statements import NUMBERS, agreed, number_class, number_in, read_statement
+from rscc.text.statements import (
+    NUMBERS,
+    agreed,
+    number_class,
+    number_in,
+    read_statement,
+    without_place,
+)
 
 CASES = [
     # sentence, came, gone, number, places
@@ -79,3 +86,20 @@ def test_number_words_follow_the_count() -> None:
 def test_what_several_people_state() -> None:
     stated = [frozenset({"road"}), frozenset({"road", "trees"}), frozenset({"building"})]
     assert agreed(stated) == {"road"} and agreed(stated, 3) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("sentence", "rest"),
+    [
+        ("a shed is built at the top right corner of the scene", "a shed is built"),
+        ("two cottages appear beside the lane on the left", "two cottages appear beside the lane"),
+        ("an orchard is cleared in the lower-left part of the image", "an orchard is cleared"),
+        ("some barns appear in the top and the bottom of the picture", "some barns appear"),
+        ("a barn is built, at the centre", "a barn is built"),
+        ("a barn is built at the corner of the lane", "a barn is built at the corner of the lane"),
+        ("a lane is built on the left side of the hill", "a lane is built on the left side of the hill"),
+        ("barns on the left are gone", "barns on the left are gone"),
+    ],
+)
+def test_words_of_place_at_the_end_can_be_left_out(sentence, rest) -> None:
+    assert without_place(sentence) == rest

@@ -82,6 +82,7 @@ def test_a_report_from_before_facts_is_read(report):
         "before_cover",
         "median_m2",
         "changed_m2",
+        "changed_at_least",
         "caption_confident",
     )
     edited(report, lambda content: [content["features"][0]["properties"].pop(name) for name in old])

@@ -19,7 +19,17 @@ from workflows.inspection.remake import remade
 
 # Row, column, height, width, brightness after; probabilities of about 1, 0.6, 1 and 0.9.
 SPOTS = [(30, 30, 20, 20, 250), (30, 60, 20, 20, 160), (100, 30, 20, 20, 240), (110, 150, 8, 30, 190)]
-WORDS = ("caption", "alternatives", "score", "direction", "came", "gone", "before_cover", "changed_m2")
+WORDS = (
+    "caption",
+    "alternatives",
+    "score",
+    "direction",
+    "came",
+    "gone",
+    "before_cover",
+    "changed_m2",
+    "changed_at_least",
+)
 
 
 @pytest.fixture

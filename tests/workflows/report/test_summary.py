@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 from archive_rows import change
@@ -67,10 +68,21 @@ def test_measured_cover_is_added_up_by_area():
         change(3, direction="replaced", came=("water",), gone=("vegetation",), changed_m2=5_000.0),
     )
     assert said == (
-        "3 changes were found, 2.9 ha in all: 5,000 m2 of water appeared; vegetation in 3 places is gone."
+        "3 changes were found, 2.9 ha in all: 0.5 ha of water appeared; at least 1.5 ha of vegetation in 3 "
+        "places are gone."
     ), "how much of the vegetation was flooded is not known"
-    said = text(gone(1, ("vegetation",), changed_m2=12_000.0), gone(2, ("vegetation",), changed_m2=3_000.0))
-    assert said.endswith("1.5 ha of vegetation in 2 places are gone.")
+    lost = [gone(n, ("vegetation",), changed_m2=area) for n, area in ((1, 12_000.0), (2, 3_000.0))]
+    assert text(*lost).endswith(": 1.5 ha of vegetation in 2 places are gone.")
+    lost[1] = replace(lost[1], changed_at_least=True)
+    assert text(*lost).endswith(": at least 1.5 ha of vegetation in 2 places are gone.")
+
+
+def test_numbers_are_as_sure_as_those_of_the_changes():
+    doubtful = appeared(1, 8, count_sure=1), appeared(2, 1, count_sure=0)
+    assert "2 to 9 houses in 2 places were built" in text(*doubtful)
+    assert "3 to 4 houses in 2 places" in text(appeared(1, 3, count_sure=2), appeared(2, 1, count_sure=1))
+    assert "33 to 34 houses" in text(appeared(1, 2, count_sure=1), appeared(2, 32, count_sure=20))
+    assert "9 houses in 2 places" in text(appeared(1, 8, count_sure=8), appeared(2, 1))
 
 
 def test_what_is_not_told_is_not_made_up():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import shapely
 from captioned import captioned
+from fact_captioner import CELL
 from lone_captioners import CLEARING_BRIGHTNESS, ClearingCaptioner
 from scene_pairs import make_pair
 
@@ -64,6 +65,24 @@ def test_a_road_through_woods_is_one_change(tmp_path):
     pair = make_pair(tmp_path, [(240, 48, 16, 320, CLEARING_BRIGHTNESS)], size=SIZE)
     (road,) = captioned(pair, ClearingCaptioner(logit=5.0)).changes
     assert (road.outline_of, road.came, road.gone) == ("road", ("road",), ("trees",))
+
+
+def test_a_road_beside_a_clearing_is_told_once(tmp_path):
+    class Apart(ClearingCaptioner):
+        """The darker of both is a road, the brighter a clearing; the heads say "road" of either."""
+
+        def survey(self, before, after):
+            found, logits = super().survey(before, after)
+            cells = logits.shape[2:]
+            light = after.mean(1).reshape(len(after), cells[0], CELL, cells[1], CELL).mean((2, 4))
+            logits[:, -1] = np.where((light > 125) & (light < 138), 5.0, -5.0)
+            logits[:, ANSWERS.index("gone trees")] = np.where(light > 138, 3.0, -5.0)
+            return found, logits
+
+    pair = make_pair(tmp_path, [(128, 48, 16, 320, 130), (160, 96, 96, 192, 145)], size=SIZE)
+    road, clearing = captioned(pair, Apart()).changes
+    assert (road.outline_of, road.came) == ("road", ("road",))
+    assert (clearing.outline_of, clearing.came, clearing.gone) == ("clearing", (), ("trees",))
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def test_hectares_direction_and_place_are_measured(scenes):
     assert measured["indices"] == {"water": "NDWI", "vegetation": "NDVI"}
     assert measured["bands"]["after"] == {"blue": 3, "green": 2, "red": 1, "nir": 4}
     assert abs(measured["moved"]["vegetation"]) < 0.01
-    assert report.run["summary"]["text"].startswith("2 changes were found, 14.0 ha in all: 8.0 ha of water")
+    assert report.run["summary"]["text"].startswith("2 changes were found, 14.0 ha in all: 8 ha of water")
 
 
 def test_a_change_that_reaches_beyond_a_box_is_no_share_of_it(scenes):

@@ -1,0 +1,82 @@
+"""Buildings that came and others that are gone, close together, are changes of their own."""
+
+import pytest
+from captioned import captioned
+from fact_captioner import CELL, FactCaptioner
+from scene_pairs import make_pair
+
+from rscc.inference.fact_heads import ANSWERS
+from workflows import SceneOptions, caption_scene
+from workflows.inspection.event import read_event, read_report
+from workflows.inspection.evidence import explain_event
+from workflows.inspection.remake import remade
+
+CAME, GONE = ANSWERS.index("came building"), ANSWERS.index("gone building")
+# Row, column, height, width, brightness after; 26 m lie between one and the next.
+ROW = [(16, 16 + 80 * number, 28, 28, 220) for number in range(4)]
+
+
+class Sides(FactCaptioner):
+    """Says of each outline of :data:`ROW`, by ``ways``, that it came, is gone, both or neither."""
+
+    def __init__(self, *ways):
+        super().__init__(tile_size=512)
+        self.ways = ways
+
+    def survey(self, before, after):
+        found, logits = super().survey(before, after)
+        logits[:, [CAME, GONE, ANSWERS.index("came road")]] = -9.0
+        for number, way in enumerate(self.ways):
+            columns = slice(80 * number // CELL, (80 * number + 64) // CELL)
+            for answer in {"came": [CAME], "gone": [GONE], "both": [CAME, GONE]}.get(way, []):
+                logits[:, answer, :, columns] = 5.0
+        return found, logits
+
+
+@pytest.fixture
+def pair(tmp_path):
+    return make_pair(tmp_path, ROW, size=(300, 420))
+
+
+@pytest.mark.parametrize(
+    ("ways", "told"),
+    [
+        (("came", "came", "gone", "gone"), {("came", 2), ("gone", 2)}),
+        (("came", "gone", "came", "gone"), {("came", 1), ("gone", 1)}),  # none is beside its like
+        (("came", "came", "came", "gone"), {("came", 3), ("gone", 1)}),
+        (("came", "came", "came", "both"), {("came", 3), ("both", 1)}),
+        (("both", "both", "both", "both"), {("both", 4)}),
+        (("came", "neither", "came", "gone"), {("came", 3), ("gone", 1)}),
+    ],
+)
+def test_each_direction_has_its_own_number(pair, ways, told):
+    changes = captioned(pair, Sides(*ways)).changes
+    directions = {"appeared": "came", "disappeared": "gone", "replaced": "both"}
+    assert {(directions[change.direction], change.count) for change in changes} == told
+    assert sum(change.count for change in changes) == len(ROW)
+    for change in changes:
+        assert ("former" in change.caption) == (change.direction == "replaced")
+
+
+def test_what_all_came_is_one_change(pair):
+    (change,) = captioned(pair, Sides(*["came"] * 4)).changes
+    assert change.caption.startswith("four houses are built")
+
+
+def test_parted_changes_are_explained_and_made_anew_as_they_are(pair, tmp_path):
+    captioner = Sides("came", "came", "gone", "gone")
+    options = SceneOptions(regularize=True)
+    made = caption_scene(pair.before, pair.after, captioner, options, probability=tmp_path / "change.tif")
+    source = made.write(tmp_path / "r.geojson")
+    report = read_report(source)
+    assert len(report.changes) == 2
+    again = remade(report, source, {"min_area": 25.0})
+    assert again.changes == report.changes and again.run["remade"]["kept_words"] == 2
+    (one,) = remade(report, source, {"group_distance": 30.0}).changes
+    assert (one.count, one.caption) == (4, "something changed")
+    for change in report.changes:
+        explained = explain_event(read_event(source, change.id), captioner)
+        assert explained.answers is not None
+        stated = {f"{answer.kind} {answer.name}" for answer in explained.answers if answer.stated}
+        assert stated >= {"came building" if change.came else "gone building"}
+        assert not {"came building", "gone building"} <= stated
