@@ -118,14 +118,12 @@ def describe(captioner: Captioner, records: Sequence[PairRecord], beams: int) ->
         yield from (one.text for one in captioner.caption(before, after, beams=beams, assume_changed=True))
 
 
-def hold_out(
-    folds: Sequence[Path], models: Sequence[Path], *, beams: int, support: int = 0, draws: int = 0
-) -> HeldOut:
+def hold_out(folds: Sequence[Path], models: Sequence[Path], *, beams: int, support: int = 0) -> HeldOut:
     """Describe the validation pairs of each fold by its model, which chooses its sentences as asked."""
     found = HeldOut()
     for fold, model in zip(folds, models, strict=True):
         captioner = Captioner.load(model)
-        captioner.card = replace(captioner.card, support=support, draws=draws)
+        captioner.card = replace(captioner.card, support=support)
         changed = [record for record in LevirCC(fold, "val").records if record.changed]
         found.references |= {record.id: record.captions for record in changed}
         ids = (record.id for record in changed)
@@ -147,18 +145,11 @@ def main(words: Sequence[str] | None = None) -> None:
     score.add_argument("--models", type=Path, nargs="+", required=True, help="one of each fold, in order")
     score.add_argument("--beams", type=int, default=3)
     score.add_argument("--support", type=int, default=0, help="card.support, instead of the model's")
-    score.add_argument("--draws", type=int, default=0, help="card.draws, instead of the model's")
     arguments = parser.parse_args(words)
     if arguments.task == "folds":
         print(*write_folds(arguments.data, arguments.output), sep="\n")
         return
-    found = hold_out(
-        arguments.folds,
-        arguments.models,
-        beams=arguments.beams,
-        support=arguments.support,
-        draws=arguments.draws,
-    )
+    found = hold_out(arguments.folds, arguments.models, beams=arguments.beams, support=arguments.support)
     print(table(COLUMNS, [found.row()]))
 
 

@@ -258,20 +258,17 @@ MOST_BEAMS = 20
 
 @dataclass(frozen=True)
 class Choice:
-    """How a captioner chooses what it says among its sentences; where both are 0, likelihood does.
+    """How a captioner chooses what it says among its sentences.
 
     Attributes:
-        draws: sentences that choose by agreement, see :mod:`rscc.text.consensus`.
-        support: sentences of a wider search that choose by what they name, see there; 20 at most.
+        support: sentences of a wider search that choose by what they name, see :mod:`rscc.text.consensus`; 20
+            at most. Where it is 0, likelihood chooses.
     """
 
-    draws: int = 0
     support: int = 0
 
     def __post_init__(self) -> None:
-        check(0 <= self.draws <= 1024, f"card.draws {self.draws} is not in 0..1024")
         check(0 <= self.support <= MOST_BEAMS, f"card.support {self.support} is not in 0..{MOST_BEAMS}")
-        check(not (self.draws and self.support), "card.draws and card.support are two ways; set one to 0")
 
 
 LIKELIEST = Choice()
@@ -295,7 +292,7 @@ class CardConfig:
         data: origin and licence of the training data.
         licence: of the weights.
         limits: what the model cannot do, one sentence each.
-        draws, support: see :class:`Choice`.
+        support: see :class:`Choice`.
         cost: time and energy that the model takes, with the machine they were measured on.
         sentences: what they are made of without fact heads, a key of :data:`SENTENCES`.
         search_size: see :class:`~rscc.model_folder.ModelCard`.
@@ -307,7 +304,6 @@ class CardConfig:
     data: str = ""
     licence: str = "not stated; mind the licence of the training data"
     limits: tuple[str, ...] = ()
-    draws: int = 0
     support: int = 0
     cost: str = ""
     sentences: str = "decoder"
@@ -317,12 +313,12 @@ class CardConfig:
         check(self.sentences in SENTENCES, f"card.sentences {self.sentences!r}: use {', '.join(SENTENCES)}")
         low_high = len(self.gsd_range) == 2 and 0 < self.gsd_range[0] < self.gsd_range[1] < math.inf
         check(low_high, f"card.gsd_range {self.gsd_range} must be two numbers above 0, the finer first")
-        Choice(self.draws, self.support)  # refuses what is none
+        Choice(self.support)  # refuses what is none
 
     @property
     def choice(self) -> Choice:
         """How the finished model chooses its captions."""
-        return Choice(self.draws, self.support)
+        return Choice(self.support)
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,8 @@ class ModelCard:
         parts: beginnings of the names of the weights that the folder holds, of a model that is no captioner
             yet but a start for one; empty: all of them.
         calibration: what P(changed) and the captions' scores are mapped by; None: they are the network's own.
-        draws, support: see :class:`~rscc.config.Choice`.
+        draws: 0; sentences that earlier versions let choose.
+        support: see :class:`~rscc.config.Choice`.
         kinds: validation scores by kind of change, see :func:`rscc.evaluation.scoring.score_kinds`.
         cost: time and energy that it takes.
         sentences: what they are made of where it has no fact heads, a key of :data:`rscc.config.SENTENCES`.
@@ -111,7 +112,11 @@ class ModelCard:
             raise ConfigInvalid(f"card.localiser is {self.localiser!r}; use {', '.join(LOCALISATIONS)}")
         if self.sentences not in SENTENCES:
             raise ConfigInvalid(f"card.sentences is {self.sentences!r}; use {', '.join(SENTENCES)}")
-        Choice(self.draws, self.support)  # refuses what is none
+        if self.draws:
+            raise ConfigInvalid(
+                f"card.draws is {self.draws}; sentences are no longer chosen by agreement: set it to 0"
+            )
+        Choice(self.support)  # refuses what is none
         if not 16 <= self.tile_size <= MOST_TILE:
             raise ConfigInvalid(f"card.tile_size is {self.tile_size}; it must be 16 to {MOST_TILE} pixels")
         if self.search_size and not self.tile_size <= self.search_size <= MOST_TILE:
@@ -129,7 +134,7 @@ class ModelCard:
     @property
     def choice(self) -> Choice:
         """How the model chooses its captions."""
-        return Choice(self.draws, self.support)
+        return Choice(self.support)
 
 
 @dataclass(frozen=True)

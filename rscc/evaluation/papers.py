@@ -140,8 +140,6 @@ def search_name(beams: int, choice: Choice = LIKELIEST) -> str:
     """Return what a search for words of this width is called, and by what else than likelihood it chooses."""
     if beams == 1:
         return "greedy"
-    if choice.draws:
-        return f"beam of {beams} and {choice.draws} draws, by agreement"
     wide = f"beam of {max(beams, choice.support)}"
     return f"{wide}, by support" if choice.support else wide
 

@@ -43,17 +43,13 @@ class CiderD:
     if it stood in one.
     """
 
-    def __init__(self, documents: Iterable[tuple[Sequence[str], float]] | None):
+    def __init__(self, documents: Iterable[tuple[Sequence[str], float]]):
         """Count in how many documents each n-gram stands.
 
         Args:
             documents: the references of each training pair, in words joined by spaces, and what the document
                 counts: 1, or shares that add up to 1 where a pair is shown with several wordings (flips).
-                None lets all n-grams weigh the same.
         """
-        if documents is None:
-            self._most, self._rarity = 1.0, dict[NGram, float]()
-            return
         counts: dict[NGram, float] = {}
         total = 0.0
         for references, share in documents:

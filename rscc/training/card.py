@@ -127,9 +127,7 @@ pairs that had no part in its making (`rscc evaluate`).
 def _choice(card: ModelCard) -> str:
     if card.support:
         return f"likelihood, less what few of the {card.support} sentences of the search name"
-    if not card.draws:
-        return "likelihood"
-    return f"agreement with {card.draws} sentences that stand for all the model may say, objects above all"
+    return "likelihood"
 
 
 def kinds_table(card: ModelCard) -> str:

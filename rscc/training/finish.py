@@ -123,7 +123,6 @@ def finish(
         localisation=LOCALISATIONS[localiser],
         localiser=localiser,
         calibration=confidence.calibration,
-        draws=config.card.draws,
         support=config.card.support,
         kinds=confidence.kinds,
         cost=config.card.cost,

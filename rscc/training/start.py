@@ -232,7 +232,6 @@ def finetuning_config(defaults: Config, start: Start) -> Config:
             data=f"Started from {card.name} {card.version}, which was trained on: {card.data}",
             licence=card.licence,
             limits=card.limits,
-            draws=card.draws,
             support=card.support,
             sentences=card.sentences,
             search_size=card.search_size,

@@ -18,7 +18,7 @@ from rscc.models.shared.backbone import Backbone
 from rscc.models.shared.blocks import ChangedHead, ChangeHead, Positions2d, enlarge_maps
 from rscc.models.shared.decoder import CaptionDecoder, Decoder, DecoderLayer
 from rscc.models.shared.extraction import ChangeExtractor
-from rscc.models.shared.generation import Hypothesis, beam_search, greedy_search, stratified_search
+from rscc.models.shared.generation import Hypothesis, beam_search, greedy_search
 from rscc.models.shared.grounding import Grounding
 from rscc.models.shared.losses import (
     caption_cross_entropy,
@@ -29,7 +29,7 @@ from rscc.models.shared.losses import (
 )
 from rscc.models.shared.search_rules import ForbiddenWords, SearchRules
 from rscc.structures import DecoderOutput, DifferenceFeatures, PairBatch, PairView, TrainingMaterial
-from rscc.text.consensus import consensus_order, supported_order
+from rscc.text.consensus import supported_order
 from rscc.text.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -343,8 +343,8 @@ class ChangeCaptioner(nn.Module, ABC):
             features: of the pairs.
             beams: width of the search; 1 takes the likeliest word at every step.
             rules: what the captions must hold to; None are those of :meth:`search_rules`.
-            choice: with more than one beam, how the hypotheses are chosen: by agreement, among the draws and
-                those of the search; by support, among those of a search at least so wide.
+            choice: with more than one beam, how the hypotheses are chosen: by support, among those of a
+                search at least so wide.
             avoided: words; sentences with one of them come after all others.
         """
         rules = rules or self.search_rules()
@@ -352,19 +352,10 @@ class ChangeCaptioner(nn.Module, ABC):
         if beams == 1:
             return [[one] for one in greedy_search(self.decoder, memory, rules)]
         ranked = beam_search(self.decoder, memory, rules, beams=max(beams, choice.support))
-        if choice.draws:
-            drawn = stratified_search(self.decoder, memory, rules, samples=choice.draws)
-            ranked = [self._agreed(*both) for both in zip(ranked, drawn, strict=True)]
-        elif choice.support:
+        if choice.support:
             ranked = [self._supported(row) for row in ranked]
         avoided_ids = frozenset(avoided)
         return [sorted(row, key=lambda one: not avoided_ids.isdisjoint(one.ids))[:beams] for row in ranked]
-
-    def _agreed(self, ranked: list[Hypothesis], drawn: list[Hypothesis]) -> list[Hypothesis]:
-        candidates = list({one.ids: one for one in (*ranked, *drawn)}.values())
-        texts = [self.vocabulary.decode(one.ids) for one in candidates]
-        order = consensus_order(texts, [self.vocabulary.decode(one.ids) for one in drawn])
-        return [candidates[place] for place in order]
 
     def _supported(self, ranked: list[Hypothesis]) -> list[Hypothesis]:
         texts = [self.vocabulary.decode(one.ids) for one in ranked]

@@ -1,4 +1,4 @@
-"""Greedy search, beam search, sampling, evenly or by chance; beginnings and runs may be forbidden."""
+"""Greedy search, beam search and sampling; beginnings and runs may be forbidden."""
 
 from __future__ import annotations
 
@@ -59,34 +59,6 @@ def sample_search(
         return torch.multinomial(log_probabilities.exp(), 1, generator=generator).squeeze(1)
 
     return _search_several(decoder, memory, rules, draw, samples)
-
-
-def stratified_search(
-    decoder: Decoder, memory: Tensor, rules: SearchRules, *, samples: int
-) -> list[list[Hypothesis]]:
-    """Take ``samples`` sentences of every row that stand for all that the decoder may say.
-
-    They are drawn as by :func:`sample_search`, but with the same numbers for every row, whatever its batch
-    and whenever it is asked for, and those of each place lie evenly in 0..1 (a Latin hypercube, McKay et al.
-    1979): of the first word, each comes as often as it is probable, to within one. The numbers of later
-    places do not follow from what is left of the first, as in arithmetic coding: after a few words that
-    would be nothing but rounding.
-
-    Args:
-        decoder, memory, rules: see :func:`greedy_search`.
-        samples: how many.
-    """
-    generator = torch.Generator().manual_seed(0)
-    order = torch.rand(rules.max_words, samples, generator=generator, dtype=torch.float64).argsort(dim=1)
-    within = torch.rand(rules.max_words, samples, generator=generator, dtype=torch.float64)
-    places = iter(((order + within) / samples).repeat(1, memory.shape[0]).to(memory.device))
-
-    def next_words(log_probabilities: Tensor) -> Tensor:
-        ends = log_probabilities.double().exp().cumsum(dim=1)
-        at = next(places).unsqueeze(1) * ends[:, -1:]
-        return torch.searchsorted(ends, at, right=True).clamp(max=ends.shape[1] - 1).squeeze(1)
-
-    return _search_several(decoder, memory, rules, next_words, samples)
 
 
 def _search_several(

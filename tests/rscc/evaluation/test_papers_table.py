@@ -222,7 +222,6 @@ def test_only_subsets_that_papers_report_are_compared() -> None:
         (3, LIKELIEST, "beam of 3"),
         (3, Choice(support=8), "beam of 8, by support"),
         (10, Choice(support=8), "beam of 10, by support"),
-        (3, Choice(draws=20), "beam of 3 and 20 draws, by agreement"),
     ],
 )
 def test_a_search_is_named_by_what_is_done(beams, choice, name) -> None:
