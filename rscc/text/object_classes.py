@@ -4,8 +4,7 @@ A class is made of words that people who write such captions use for the same th
 that may mean several things stands in several classes ("construction", "track", "plants"): such a word is
 wrong only where the references name none of its classes. Modifiers count as well: "villa area" names
 buildings. Words that the parser takes for nouns, but which name a place in the picture, an amount, a shape, a
-material or the scene itself, are listed as no objects, so that a test can tell a word that was decided from
-one that nobody thought of; nouns on neither list are collected and name nothing.
+material or the scene itself, name nothing.
 """
 
 from __future__ import annotations
@@ -51,18 +50,6 @@ OBJECT_CLASSES: Mapping[str, str] = {
 }
 """Class to the singulars of its words; two words are looked for before one ("car park" is no park)."""
 
-_NOT_OBJECTS = (
-    "scene image picture screen view change difference appearance disappearance construct expansion "
-    "corner side edge end top bottom left right middle center centre front half part quarter place area "
-    "site location position section distance region zone surroundings level direction "
-    "one other rest number quantity majority plenty group cluster row line piece pair set lot couple "
-    "stretch kind shape circle ring arc angle cross t turn turning curve triangle zigzag width size medium "
-    "cement concrete asphalt dirt storage swimming basketball football baseball traffic "
-    "replace disappear disappears appear appears vanish vanishes show shows turns greener denser"
-)
-NOT_OBJECTS = frozenset(_NOT_OBJECTS.split(" "))
-"""Nouns, or words that the parser takes for nouns, which name no object."""
-
 KINDS: Mapping[str, tuple[str, ...]] = {
     "building": ("building", "construction site"),
     "road": ("road",),
@@ -84,7 +71,7 @@ def _classes_of_words() -> dict[str, tuple[str, ...]]:
     return table
 
 
-def _singulars(noun: str) -> list[str]:
+def singulars(noun: str) -> list[str]:
     """Return the forms under which a noun may stand on a list: itself, and what it is the plural of."""
     ends = (("ies", "y"), ("ves", "f"), ("es", ""), ("s", ""))
     return [noun, *(noun.removesuffix(end) + new for end, new in ends if noun.endswith(end))]
@@ -93,12 +80,7 @@ def _singulars(noun: str) -> list[str]:
 def classes_of(term: str) -> tuple[str, ...]:
     """Return the classes that a noun, or two words, may mean; empty for what is on no list of objects."""
     table = _classes_of_words()
-    return next((table[form] for form in _singulars(term) if form in table), ())
-
-
-def is_listed(noun: str) -> bool:
-    """Return whether a noun is in a class, or known to be no object."""
-    return bool(classes_of(noun)) or any(form in NOT_OBJECTS for form in _singulars(noun))
+    return next((table[form] for form in singulars(term) if form in table), ())
 
 
 @dataclass(frozen=True)
@@ -107,11 +89,9 @@ class NamedObjects:
 
     Attributes:
         words: (word or two words, classes that it may mean), in the caption's order.
-        unlisted: nouns on no list.
     """
 
     words: tuple[tuple[str, tuple[str, ...]], ...]
-    unlisted: tuple[str, ...] = ()
 
     @property
     def classes(self) -> frozenset[str]:
@@ -132,7 +112,6 @@ def named_objects(captions: Iterable[str]) -> list[NamedObjects]:
 def objects_among(words: Sequence[tuple[str, bool]]) -> NamedObjects:
     """Return what a caption names whose words, in order, are known to be nouns or not."""
     named: list[tuple[str, tuple[str, ...]]] = []
-    unlisted: list[str] = []
     place = len(words) - 1
     while place >= 0:  # from the end: in English the thing stands behind what it is made of or for
         word, noun = words[place]
@@ -141,13 +120,10 @@ def objects_among(words: Sequence[tuple[str, bool]]) -> NamedObjects:
             named.append((both, classes))
             place -= 2
             continue
-        if noun:
-            if classes := classes_of(word):
-                named.append((word, classes))
-            elif not is_listed(word):
-                unlisted.append(word)
+        if noun and (classes := classes_of(word)):
+            named.append((word, classes))
         place -= 1
-    return NamedObjects(tuple(reversed(named)), tuple(reversed(unlisted)))
+    return NamedObjects(tuple(reversed(named)))
 
 
 def unnamed_by_references(caption: NamedObjects, references: Iterable[NamedObjects]) -> tuple[str, ...]:
