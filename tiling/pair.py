@@ -160,11 +160,6 @@ class ScenePair:
         for _, stack in ended:
             stack.close()
 
-    @property
-    def open_handles(self) -> int:
-        """The number of threads that hold files open."""
-        return len(self._handles)
-
     def __enter__(self) -> ScenePair:
         return self
 

@@ -67,17 +67,6 @@ class EvaluationReport:
     robustness: Robustness | None = None
     leaks: LeakCheck | None = None
 
-    def row(self, name: str, subset: str) -> EvaluationRow:
-        """Return one row.
-
-        Raises:
-            KeyError: there is none of that name and subset.
-        """
-        for row in self.rows:
-            if (row.name, row.subset) == (name, subset):
-                return row
-        raise KeyError((name, subset))
-
     def title(self, subset: str) -> str:
         """Return what a subset is called in the text, in the papers' words where they have some."""
         return self.papers.names.get(subset, f"{subset} pairs" if subset in SUBSETS else f"kind: {subset}")

@@ -86,18 +86,13 @@ class FactHeads(nn.Module):
         count = len(CHANGING)
         return torch.cat([forward[..., :count], backward[..., :count], forward[..., count:]], -1)
 
-    def forward(self, before: Tensor, after: Tensor, change: Tensor, region: Tensor) -> Tensor:
-        """Return the logits of a region in each pair, (B, len(ANSWERS)).
+    def maps(self, before: Tensor, after: Tensor, change: Tensor) -> Tensor:
+        """Return the logits of every position as maps, (B, len(ANSWERS), h, w).
 
         Args:
             before, after: (B, C, h, w), the trunk's last maps.
             change: (B, H, W) in 0..1, change probability.
-            region: (B, H, W) in 0..1; a pair without any counts as a whole.
         """
-        return region_logits(self.maps(before, after, change), region)
-
-    def maps(self, before: Tensor, after: Tensor, change: Tensor) -> Tensor:
-        """Return the logits of every position as maps, (B, len(ANSWERS), h, w); arguments as above."""
         grid = (before.shape[-2], before.shape[-1])
         first, second = (self.reduce(maps.flatten(2).transpose(1, 2)) for maps in (before, after))
         logits = self.positions(first, second, change_cells(change, grid))

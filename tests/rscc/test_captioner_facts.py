@@ -121,7 +121,8 @@ def test_facts_are_of_the_dates_in_their_order(grounded, tmp_path) -> None:
         view = model.encode(torch.from_numpy(before), torch.from_numpy(after)).pair
         dates = view.maps_before, view.maps_after
         right, wrong = (
-            tiny_heads()(*maps, change, torch.ones_like(change)).numpy() for maps in (dates, dates[::-1])
+            region_logits(tiny_heads().maps(*maps, change), torch.ones_like(change)).numpy()
+            for maps in (dates, dates[::-1])
         )
     assert np.abs(found - right).max() < 0.2 * np.abs(found - wrong).max()
 

@@ -7,6 +7,8 @@ from fakes import card
 from PIL import Image
 
 from rscc.data.pairs import PairRecord
+from rscc.evaluation.report import EvaluationReport
+from rscc.evaluation.rows import EvaluationRow
 from rscc.evaluation.run import evaluate_records
 from rscc.structures import Caption, ChangePrediction
 
@@ -29,6 +31,12 @@ def write_pair(folder, name, *, changed, captions, size=(24, 40)) -> PairRecord:
     for path, array in zip(paths, (before, after, mask), strict=True):
         Image.fromarray(array).save(path)
     return PairRecord(name, paths[0], paths[1], mask=paths[2], captions=captions, changed=changed)
+
+
+def row_of(report: EvaluationReport, name: str, subset: str) -> EvaluationRow:
+    """The one row of a report of this name and subset."""
+    (row,) = (row for row in report.rows if (row.name, row.subset) == (name, subset))
+    return row
 
 
 class BrightnessCaptioner:

@@ -228,7 +228,7 @@ def test_the_first_failure_closes_the_files(tmp_path, scenes, monkeypatch):
     empty = write_scene(tmp_path / "empty.tif", np.zeros((3, 60, 90), np.uint8), nodata=0)
     with pytest.raises(NothingValid):
         ScenePair.open(scenes[0], empty)
-    assert len(opened) == 1 and opened[0].open_handles == 0
+    assert len(opened) == 1 and len(opened[0]._handles) == 0
 
 
 @pytest.mark.parametrize("scale", [(0, 5000), "reflectance"])

@@ -43,14 +43,14 @@ def test_tiles_come_in_order_and_as_read_alone(pair, threads, ahead):
 
 
 def test_every_thread_has_its_own_files_and_they_are_closed_at_the_end(pair):
-    assert pair.open_handles == 1  # the thread that opened the pair
+    assert len(pair._handles) == 1  # the thread that opened the pair
     tiles = read_tiles(pair, grid_of(pair), threads=3)
     next(tiles)
-    assert 1 < pair.open_handles <= 4
+    assert 1 < len(pair._handles) <= 4
     list(tiles)
-    assert pair.open_handles == 1
+    assert len(pair._handles) == 1
     pair.close()
-    assert pair.open_handles == 0
+    assert len(pair._handles) == 0
 
 
 def test_closing_early_stops_the_threads(pair):
@@ -58,7 +58,7 @@ def test_closing_early_stops_the_threads(pair):
     next(tiles)
     assert reading_threads()
     tiles.close()
-    assert reading_threads() == [] and pair.open_handles == 1
+    assert reading_threads() == [] and len(pair._handles) == 1
 
 
 @pytest.mark.slow

@@ -361,8 +361,3 @@ class ChangeCaptioner(nn.Module, ABC):
         texts = [self.vocabulary.decode(one.ids) for one in ranked]
         order = supported_order(texts, [one.mean_log_probability for one in ranked])
         return [ranked[place] for place in order]
-
-    @torch.no_grad()
-    def generate(self, before: Tensor, after: Tensor, *, beams: int = 1) -> list[list[Hypothesis]]:
-        """Caption uint8 or float RGB images in 0..255, each (B, 3, H, W)."""
-        return self.generate_from(self.encode(before, after), beams=beams)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from benchmark_fixtures import KINDS, edit_json
+from evaluation_pairs import row_of
 from tiny_models import tiny_config, tiny_model
 
 from rscc.captioner import Captioner
@@ -60,7 +61,7 @@ def test_a_model_trains_on_every_data_set(written, tmp_path, tiny_registered, na
         assert folder.card.changed_threshold > 0
         assert folder.no_change_prefixes
     report = evaluate_records(captioner, test.records, train, run={}, dataset=name, java=False)
-    whole = report.row("tiny", "all")
+    whole = row_of(report, "tiny", "all")
     assert whole.captions.count == len(test)
     assert whole.captions.bleu4 is not None
     kinds = set(KINDS) & {record.kind for record in test.records}

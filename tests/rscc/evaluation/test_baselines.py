@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from evaluation_pairs import features_of, report_of
+from evaluation_pairs import features_of, report_of, row_of
 
 from rscc.data.pairs import PairRecord
 from rscc.errors import DatasetLayoutInvalid
@@ -26,13 +26,13 @@ def test_baselines_have_all_rows_and_are_right_where_they_must_be(records, train
     assert [(row.name, row.subset) for row in report.rows] == [(n, s) for n in names for s in SUBSETS]
     assert [row.captions.count for row in report.rows[:3]] == [4, 2, 2]
     assert report.run["counts"] == {"all": 4, "changed": 2, "unchanged": 2}
-    assert [report.row(ALWAYS_NO_CHANGE, subset).flags.accuracy for subset in SUBSETS] == [0.5, 0, 1]
-    assert [report.row(FREQUENT_CHANGE, subset).flags.accuracy for subset in SUBSETS] == [0.5, 1, 0]
-    assert report.row(NEAREST_PAIR, "all").flags.accuracy == 1
-    assert report.row(ALWAYS_NO_CHANGE, "unchanged").captions.bleu4 == pytest.approx(100, abs=1e-3)
-    assert report.row(ALWAYS_NO_CHANGE, "all").mask is None
-    assert report.row("brightness", "unchanged").captions.cider is None
-    assert "cider" not in report.row("brightness", "unchanged").intervals
+    assert [row_of(report, ALWAYS_NO_CHANGE, subset).flags.accuracy for subset in SUBSETS] == [0.5, 0, 1]
+    assert [row_of(report, FREQUENT_CHANGE, subset).flags.accuracy for subset in SUBSETS] == [0.5, 1, 0]
+    assert row_of(report, NEAREST_PAIR, "all").flags.accuracy == 1
+    assert row_of(report, ALWAYS_NO_CHANGE, "unchanged").captions.bleu4 == pytest.approx(100, abs=1e-3)
+    assert row_of(report, ALWAYS_NO_CHANGE, "all").mask is None
+    assert row_of(report, "brightness", "unchanged").captions.cider is None
+    assert "cider" not in row_of(report, "brightness", "unchanged").intervals
 
 
 def test_without_training_pairs_only_the_first_baseline_is_left(records) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 import torch
-from evaluation_pairs import SIDE, BrightnessCaptioner, kinds_of, report_of
+from evaluation_pairs import SIDE, BrightnessCaptioner, kinds_of, report_of, row_of
 from torch import nn
 
 from rscc.data.caches import pooled_features
@@ -33,7 +33,7 @@ def test_a_perfect_eye_gets_perfect_flags_and_masks(records, train) -> None:
     told = []
     report = report_of(records, train, observe=lambda record, said: told.append((record.id, said.changed)))
     assert told == [("one", True), ("two", False), ("three", True), ("four", False)], "every pair, as said"
-    row = report.row("brightness", "all")
+    row = row_of(report, "brightness", "all")
     assert (row.flags.accuracy, row.flags.precision, row.flags.recall) == (1, 1, 1)
     assert row.flags.calibration_error == pytest.approx(0, abs=1e-6)
     assert row.intervals["flag_accuracy"] == (1, 1)
@@ -162,10 +162,12 @@ def test_a_subset_is_scored_alone(records, train) -> None:
     records = kinds_of([*records[:3], replace(records[0], id="five")])
     whole = report_of(records, train)
     alone = report_of([records[0], records[2], records[3]], train)
-    changed, expected = whole.row("brightness", "changed"), alone.row("brightness", "all")
-    assert changed.captions.cider == expected.captions.cider != whole.row("brightness", "all").captions.cider
+    changed, expected = row_of(whole, "brightness", "changed"), row_of(alone, "brightness", "all")
+    assert (
+        changed.captions.cider == expected.captions.cider != row_of(whole, "brightness", "all").captions.cider
+    )
     assert changed.mask == expected.mask
-    drop = whole.row("brightness", "drop")
+    drop = row_of(whole, "brightness", "drop")
     assert (drop.captions.count, drop.mask.pairs) == (1, 1)
     assert whole.run["counts"] == {"all": 4, "changed": 3, "unchanged": 1, "add": 1, "drop": 1}
 
@@ -176,15 +178,15 @@ def test_the_thresholds_of_the_card_are_used_and_wrong_flags_and_masks_count_aga
     never = BrightnessCaptioner(surest=0.99, threshold=1.0, changed_threshold=1e-9)
     eager = report_of(records, train, captioner=never)
     blind = report_of(records, train, captioner=BrightnessCaptioner(changed_threshold=1.1))
-    mask = eager.row("brightness", "all").mask
+    mask = row_of(eager, "brightness", "all").mask
     assert (mask.precision, mask.recall, mask.f1) == (None, 0, 0)
-    assert [blind.row("brightness", subset).flags.accuracy for subset in SUBSETS] == [0.5, 0, 1]
-    assert eager.row("brightness", "all").flags.recall == 1
-    assert blind.row("brightness", "all").flags.precision is None
-    assert blind.row("brightness", "unchanged").flags.recall is None
-    assert eager.row(ALWAYS_NO_CHANGE, "all").flags.calibration_error is None
-    assert eager.row("brightness", "changed").flags.calibration_error is None, "nothing to tell apart"
-    low, high = eager.row("brightness", "all").intervals["flag_recall"]
+    assert [row_of(blind, "brightness", subset).flags.accuracy for subset in SUBSETS] == [0.5, 0, 1]
+    assert row_of(eager, "brightness", "all").flags.recall == 1
+    assert row_of(blind, "brightness", "all").flags.precision is None
+    assert row_of(blind, "brightness", "unchanged").flags.recall is None
+    assert row_of(eager, ALWAYS_NO_CHANGE, "all").flags.calibration_error is None
+    assert row_of(eager, "brightness", "changed").flags.calibration_error is None, "nothing to tell apart"
+    low, high = row_of(eager, "brightness", "all").intervals["flag_recall"]
     assert (low, high) == pytest.approx((0.342, 1), abs=1e-3), "Wilson's of 2 of 2"
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 from benchmark_fixtures import WRITERS
-from evaluation_pairs import SIDE
+from evaluation_pairs import SIDE, row_of
 from grounds_to_compare import drawn_ground, planted, write_grounds
 from levir_cc_fixture import write_levir_cc
 from PIL import Image
@@ -69,8 +69,8 @@ def test_a_model_folder_is_scored_on_a_data_set_folder(tmp_path, untrained_folde
     assert {row.name for row in report.rows} == names
     assert report.run["counts"] == {"all": 2, "changed": 1, "unchanged": 1}
     assert report.run["model"]["weights_sha256"] == folder.card.weights_sha256
-    assert report.row(NEAREST_PAIR, "all").flags.accuracy == 1
-    assert report.row("untrained", "all").mask.pixels == 2 * SIDE * SIDE
+    assert row_of(report, NEAREST_PAIR, "all").flags.accuracy == 1
+    assert row_of(report, "untrained", "all").mask.pixels == 2 * SIDE * SIDE
     assert report.run["dataset"] == "levir_cc"
     assert "compared: all pairs" in report.as_text(compare=True)
 

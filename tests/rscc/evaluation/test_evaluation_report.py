@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from evaluation_pairs import BrightnessCaptioner, kinds_of, report_of
+from evaluation_pairs import BrightnessCaptioner, kinds_of, report_of, row_of
 
 from rscc.errors import WeightsNotFound
 from rscc.evaluation import run as evaluate_module
@@ -39,7 +39,7 @@ def test_the_text_has_a_table_per_subset_and_scores_with_their_intervals(records
     (table,) = tables_of(text, "95 % intervals")
     lines = [[cell.strip() for cell in line.split("|")] for line in table.splitlines()]
     assert [line[1] for line in lines[2:]] == ["all pairs", "changed pairs", "unchanged pairs"]
-    row = report.row("brightness", "all")
+    row = row_of(report, "brightness", "all")
     low, high = row.intervals["cider"]
     assert lines[2][lines[0].index("CIDEr")] == f"{row.captions.cider:.1f} ({low:.1f}-{high:.1f})"
     values = report.as_dict()
@@ -52,15 +52,15 @@ def test_without_masks_the_tables_have_no_mask_columns(records, train) -> None:
     assert "mask" not in report.as_text()
     assert "flag acc." in report.as_text()
     assert captioner.batches == [], "with neither true masks nor P(changed), only captions are asked for"
-    assert report.row("brightness", "all").flags.calibration_error is None
+    assert row_of(report, "brightness", "all").flags.calibration_error is None
 
 
 def test_masks_of_a_model_without_a_change_head_are_not_scored(records, train) -> None:
     captioner = BrightnessCaptioner(localiser="attention")
     report = report_of(records, train, captioner=captioner)
-    assert report.row("brightness", "all").mask is None
-    assert report.row("brightness", "all").flags.accuracy == 1
-    assert report.row("brightness", "all").flags.calibration_error is not None
+    assert row_of(report, "brightness", "all").mask is None
+    assert row_of(report, "brightness", "all").flags.accuracy == 1
+    assert row_of(report, "brightness", "all").flags.calibration_error is not None
     assert "Note: change masks are not scored" in report.as_text()
 
 
@@ -82,11 +82,11 @@ def test_subsets_of_clevr_change_have_the_papers_names(records, train) -> None:
 def test_objects_that_no_reference_names_are_counted_where_captions_speak_of_them(records, train) -> None:
     pytest.importorskip("spacy")
     report = report_of(records, train)
-    found = report.row("brightness", "all").objects
+    found = row_of(report, "brightness", "all").objects
     assert (found.captions, found.wrong, found.by_class) == (2, 1, {"building": 1}), "no villas among trees"
-    assert report.row("brightness", "unchanged").objects.captions == 0
+    assert row_of(report, "brightness", "unchanged").objects.captions == 0
     assert "50.0" in tables_of(report.as_text(), "objects no reference names")[0]
-    other = report_of(records, train, dataset="spot_the_diff").row("brightness", "all")
+    other = row_of(report_of(records, train, dataset="spot_the_diff"), "brightness", "all")
     assert other.objects is None
     assert "hallucination_rate" not in other.intervals
 
@@ -97,7 +97,7 @@ def test_without_a_parser_objects_are_left_out_and_the_notes_say_so(records, tra
 
     monkeypatch.setattr(evaluate_module, "load_parser", absent)
     report = report_of(records, train)
-    assert report.row("brightness", "all").objects is None
+    assert row_of(report, "brightness", "all").objects is None
     assert report.facts[0].objects is None and len(tables_of(report.as_text(), "objects P")) == 1
     assert "Note: objects that no reference names are not counted: no parser here" in report.as_text()
 
@@ -135,7 +135,7 @@ def test_kinds_are_read_from_references_where_the_data_name_none(records, train)
     pytest.importorskip("spacy")
     report = report_of(records, train, options=EvaluationOptions(kinds=True))
     assert {row.subset for row in report.rows} == {*SUBSETS, "building", "vegetation"}
-    assert report.row("brightness", "building").captions.count == 1
+    assert row_of(report, "brightness", "building").captions.count == 1
     assert report.run["counts"]["vegetation"] == 1
     named = report_of(kinds_of(records), train, options=EvaluationOptions(kinds=True))
     assert {row.subset for row in named.rows} == {*SUBSETS, "add", "drop"}

@@ -11,8 +11,10 @@ from rscc.inference.fact_heads import (
     COVERED,
     COVERS,
     LEAST_KNOWN,
+    FactHeads,
     change_cells,
     pooled,
+    region_logits,
 )
 
 
@@ -24,10 +26,16 @@ def views(seed: int = 0, *, grid: tuple[int, int] = (4, 6), cell: int = 8):
     return before, after, change, torch.ones_like(change)
 
 
+def answers(heads: FactHeads, *views: torch.Tensor) -> torch.Tensor:
+    """Logits of the region, the last of ``views``, in each pair."""
+    *dates_and_change, region = views
+    return region_logits(heads.maps(*dates_and_change), region)
+
+
 @torch.no_grad()
 def test_swapped_dates_swap_came_and_gone_exactly() -> None:
     heads, (before, after, change, region) = tiny_heads(), views()
-    forth, back = heads(before, after, change, region), heads(after, before, change, region)
+    forth, back = answers(heads, before, after, change, region), answers(heads, after, before, change, region)
     count = len(CHANGING)
     assert forth.shape == (2, len(ANSWERS))
     assert torch.equal(forth[:, :count], back[:, count : 2 * count])
@@ -38,25 +46,24 @@ def test_swapped_dates_swap_came_and_gone_exactly() -> None:
 @torch.no_grad()
 def test_batched_equals_single() -> None:
     heads, parts = tiny_heads(), views()
-    whole = heads(*parts)
+    whole = answers(heads, *parts)
     for i in range(2):
-        torch.testing.assert_close(heads(*(part[i : i + 1] for part in parts))[0], whole[i])
+        torch.testing.assert_close(answers(heads, *(part[i : i + 1] for part in parts))[0], whole[i])
 
 
 @torch.no_grad()
 def test_a_region_is_answered_by_its_own_positions() -> None:
     heads, (before, after, change, region) = tiny_heads(), views()
     region[..., 16:] = 0
-    expected = heads(before[..., :2], after[..., :2], change[..., :16], region[..., :16])
-    torch.testing.assert_close(heads(before, after, change, region), expected)
+    expected = answers(heads, before[..., :2], after[..., :2], change[..., :16], region[..., :16])
+    torch.testing.assert_close(answers(heads, before, after, change, region), expected)
 
 
 @torch.no_grad()
 def test_a_pair_without_a_region_counts_as_a_whole() -> None:
     heads, (before, after, change, region) = tiny_heads(), views()
-    torch.testing.assert_close(
-        heads(before, after, change, torch.zeros_like(region)), heads(before, after, change, region)
-    )
+    nothing = answers(heads, before, after, change, torch.zeros_like(region))
+    torch.testing.assert_close(nothing, answers(heads, before, after, change, region))
 
 
 def test_a_region_without_the_object_lowers_its_logit() -> None:
@@ -76,7 +83,7 @@ def test_the_scale_of_weights_does_not_matter() -> None:
 @torch.no_grad()
 def test_a_region_is_a_bag_of_the_positions_of_the_maps() -> None:
     heads, (before, after, change, region) = tiny_heads(), views()
-    whole, maps = heads(before, after, change, region), heads.maps(before, after, change)
+    whole, maps = answers(heads, before, after, change, region), heads.maps(before, after, change)
     assert maps.shape == (2, len(ANSWERS), *before.shape[-2:])
     weights = torch.nn.functional.adaptive_avg_pool2d(region, before.shape[-2:])
     bag = (maps.exp() * weights[:, None]).sum((2, 3)) / weights.sum((1, 2))[:, None]

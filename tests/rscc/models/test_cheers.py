@@ -264,7 +264,7 @@ def test_the_rows_of_table_4_train_and_caption(row) -> None:
         "entity_attention": row in ("GATE", "CHEERS"),
     }
     assert {part: any(part in name for name in model.state_dict()) for part in parts} == parts
-    assert len(model.eval().generate(batch.before, batch.after, beams=2)) == 4
+    assert len(model.eval().generate_from(model.encode(batch.before, batch.after), beams=2)) == 4
 
 
 @pytest.mark.parametrize("row", ["CRE", "DRE"])

@@ -113,9 +113,9 @@ def test_attention_alone_moves_the_vits_adapters_to_the_mask() -> None:
 @pytest.mark.parametrize("beams", [1, 3])
 def test_batches_are_single_samples(davir, beams) -> None:
     before, after = random_images(3)
-    together = davir.generate(before, after, beams=beams)
+    together = davir.generate_from(davir.encode(before, after), beams=beams)
     for row in range(3):
-        (alone,) = davir.generate(before[row : row + 1], after[row : row + 1], beams=beams)
+        (alone,) = davir.generate_from(davir.encode(before[row : row + 1], after[row : row + 1]), beams=beams)
         assert [one.ids for one in alone] == [one.ids for one in together[row]]
 
 
@@ -136,7 +136,7 @@ def test_a_folder_of_adapters_on_a_folder_of_weights(tmp_path) -> None:
     loaded = load_model(open_model_folder(tmp_path / "model", check_hashes=True))
     assert loaded.vocabulary == model.vocabulary
     with torch.autocast("cpu", torch.bfloat16):
-        one, two = (m.generate(*random_images(2), beams=2) for m in (model, loaded))
+        one, two = (m.generate_from(m.encode(*random_images(2)), beams=2) for m in (model, loaded))
     assert [[h.ids for h in some] for some in one] == [[h.ids for h in some] for some in two]
     (folder / "config.json").unlink()
     with pytest.raises(WeightsNotFound, match="blip"):

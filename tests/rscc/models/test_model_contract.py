@@ -234,14 +234,14 @@ def test_batched_equals_single(paper) -> None:
     before, after = random_images(4, 64, 96)
     with torch.no_grad():
         whole = model.encode(before, after)
-        sentences = [model.generate(before, after, beams=beams) for beams in (1, 3)]
+        sentences = [model.generate_from(whole, beams=beams) for beams in (1, 3)]
         for i in range(4):
             one = slice(i, i + 1)
             single = model.encode(before[one], after[one])
             for name in ("tokens", "changed_logits", "change_logits"):
                 torch.testing.assert_close(getattr(single, name), getattr(whole, name)[one])
             for beams, found in zip((1, 3), sentences, strict=True):
-                (alone,) = model.generate(before[one], after[one], beams=beams)
+                (alone,) = model.generate_from(single, beams=beams)
                 assert [h.ids for h in alone] == [h.ids for h in found[i]]
                 assert [h.score for h in alone] == pytest.approx([h.score for h in found[i]], rel=1e-4)
 
@@ -348,7 +348,7 @@ def test_bfloat16_stays_close_and_reaches_every_parameter(paper) -> None:
         exact = model.losses(batch, all_weights(model))
     with torch.autocast("cpu", torch.bfloat16):
         rough = model.losses(batch, all_weights(model))
-        assert len(model.generate(batch.before, batch.after, beams=2)) == 4
+        assert len(model.generate_from(model.encode(batch.before, batch.after), beams=2)) == 4
     for name, value in exact.items():
         assert float(rough[name].detach()) == pytest.approx(float(value), rel=0.1, abs=0.05), name
     torch.stack([value.float() for value in rough.values()]).sum().backward()

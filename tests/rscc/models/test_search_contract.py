@@ -104,7 +104,7 @@ def test_no_sentence_is_empty_or_too_long_or_holds_special_words(paper, beams) -
         model = tiny_model(paper, seed=seed, max_words=6)
         with torch.no_grad():
             model.decoder.logits.bias[model.vocabulary.eos] += 4 * (seed % 3 - 1)
-            for hypotheses in model.generate(*random_images(4, seed=seed), beams=beams):
+            for hypotheses in model.generate_from(model.encode(*random_images(4, seed=seed)), beams=beams):
                 for one in hypotheses:
                     assert 1 <= len(one.ids) <= 5
                     assert not set(one.ids) & {0, 1, 2, 3}
@@ -139,5 +139,5 @@ def test_forbidden_words_outside_the_vocabulary_are_ignored() -> None:
 
 def test_scores_are_geometric_means() -> None:
     model = tiny_model()
-    (found,) = model.generate(*random_images(1), beams=1)
+    (found,) = model.generate_from(model.encode(*random_images(1)), beams=1)
     assert found[0].score == math.exp(found[0].mean_log_probability)
