@@ -50,7 +50,7 @@ from workflows.scene import crops as focus
 from workflows.scene.captions import describe_regions
 from workflows.scene.carrier import OpenRun
 from workflows.scene.crops import CropPlanner
-from workflows.scene.detection import find_changes
+from workflows.scene.detection import find_regions
 
 CROP = 256
 GSD = 0.5
@@ -197,7 +197,7 @@ def ask(
         before, after = write(Path(folder), (made.before, made.after))
         with ScenePair.open(before, after, scale=(0, 255)) as pair:
             run = OpenRun(pair, captioner)
-            regions = find_changes(run)
+            regions = find_regions(run).regions
             facts = [_fact(region, made) for region in regions]
             known = [n for n, (buildings, _) in enumerate(facts) if buildings]
             planner = run.crops

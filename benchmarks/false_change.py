@@ -36,7 +36,7 @@ from rscc.markdown import table
 from tiling import Window
 from workflows.options import SceneOptions
 from workflows.scene.carrier import OpenRun
-from workflows.scene.detection import find_changes
+from workflows.scene.detection import find_regions
 from workflows.scene.events import places_of
 from workflows.scene.opening import read_headers
 
@@ -96,7 +96,7 @@ class Runner:
 
     def _found(self, run: OpenRun) -> Found:
         pair = run.pair
-        places = places_of(find_changes(run), pair, run.options.least_outline_for(pair.grid.gsd))
+        places = places_of(find_regions(run).regions, pair, run.options.least_outline_for(pair.grid.gsd))
         shape = pair.grid.height, pair.grid.width
         changed = np.zeros(shape, bool)
         if places:

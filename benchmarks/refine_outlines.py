@@ -31,7 +31,7 @@ from rscc.models.shared.extraction import Segmenter
 from tiling import ChangeRegion, ScenePair, Window
 from workflows.scene.carrier import OpenRun
 from workflows.scene.crops import burnt
-from workflows.scene.detection import find_changes
+from workflows.scene.detection import find_regions
 from workflows.scene.refinement import open_segmenter, refine_regions
 
 
@@ -73,7 +73,7 @@ def measure(
 ) -> None:
     """Count one scene; the keys of ``found`` are the least agreements, None the model's own outlines."""
     run = OpenRun(pair, captioner)
-    regions = find_changes(run)
+    regions = find_regions(run).regions
     buildings, _ = ndimage.label(label, np.ones((3, 3)))
     whole = Window(0, 0, label.shape[1], label.shape[0])
     under = [np.unique(buildings[burnt([one.pixel_polygon], whole)]) for one in regions]

@@ -175,7 +175,7 @@ def facts_and_roads(
     return facts
 
 
-def save_with_facts(path: Path, folder: ModelFolder, facts: FactModel, card: ModelCard) -> ModelFolder:
+def save_with_facts(path: Path, folder: ModelFolder, facts: FactModel, card: ModelCard) -> None:
     """Write a model folder with the captioner of another and facts of its own.
 
     Args:
@@ -183,7 +183,7 @@ def save_with_facts(path: Path, folder: ModelFolder, facts: FactModel, card: Mod
     """
     text = (folder.path / "CARD.md").read_text(encoding="utf-8").partition(f"\n{FACTS_HEADING}\n")[0]
     _, _, text = text.partition("\n")
-    return save_model_folder(
+    save_model_folder(
         path,
         load_model(folder),
         card=card,

@@ -37,23 +37,16 @@ class ReportedRun:
     report: Path
     record: Mapping[str, Mapping[str, Any]]
 
-    @property
-    def named_scenes(self) -> tuple[str, str]:
-        """The scenes before and after as the run record names them.
-
-        Raises:
-            ReportInvalid: it names none.
-        """
-        return self._scene("before"), self._scene("after")
-
     def scenes(self) -> tuple[str, str]:
         """Return where the scenes are: as they are named, else beside the report.
 
         Raises:
+            ReportInvalid: it names none.
             SceneNotFound: one is in neither place.
             TilingError: its name is none that is read, or its archive is damaged.
         """
-        before, after = (_find(self.report, name) for name in self.named_scenes)
+        names = self._scene("before"), self._scene("after")
+        before, after = (_find(self.report, name) for name in names)
         return before, after
 
     def _scene(self, role: str) -> str:

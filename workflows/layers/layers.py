@@ -60,12 +60,12 @@ _FILES = {
 }
 
 
-def write_layers(folder: ArchiveFolder, rows: Rows, progress: Progress | None = None) -> bool:
+def write_layers(folder: ArchiveFolder, rows: Rows, progress: Progress | None = None) -> None:
     """Write the layers of an archive; they replace those that are there together, or not at all.
 
     ``rows`` returns its pairs in the order of the table, the same at each call. Layers
     that say the same already are left alone, and only the summary is written anew where it tells of other
-    times. Returns whether all were written. ``progress`` is told of the stage ``layers``, in pairs.
+    times. ``progress`` is told of the stage ``layers``, in pairs.
 
     Raises:
         ReportsDamaged: reports of pairs that are done are missing or cannot be read; ``pairs`` names them.
@@ -73,12 +73,10 @@ def write_layers(folder: ArchiveFolder, rows: Rows, progress: Progress | None = 
     """
     with folder.drafting() as draft:
         digest, count = _gather(rows(), draft / folder.summary.name)
-        is_new = digest != _digest_of(folder)
-        if is_new:
+        if digest != _digest_of(folder):
             _write(folder, draft, rows, digest, lambda pairs: tell(progress, "layers", pairs, count))
         elif (draft / folder.summary.name).read_bytes() == folder.summary.read_bytes():
             (draft / folder.summary.name).unlink()
-    return is_new
 
 
 def _gather(rows: Iterable[LedgerRow], summary: Path) -> tuple[str, int]:

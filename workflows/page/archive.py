@@ -16,8 +16,8 @@ _TEMPLATE = Template(
 )
 
 
-def write_archive_page(overview: Mapping[str, Any], path: str | Path, overwrite: bool = False) -> int:
-    """Write an archive as a page and return its bytes.
+def write_archive_page(overview: Mapping[str, Any], path: str | Path, overwrite: bool = False) -> None:
+    """Write an archive as a page.
 
     Args:
         overview: what :func:`workflows.archive.overview.archive_overview` made for this path.
@@ -31,4 +31,3 @@ def write_archive_page(overview: Mapping[str, Any], path: str | Path, overwrite:
     # The map is what the scripts that all pages share know a page by.
     chunks = list(_TEMPLATE.joined(data=data_text(legible({**overview, **overview["map"]}))))
     write_together({path: chunks})
-    return sum(len(chunk.encode()) for chunk in chunks)

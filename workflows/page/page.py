@@ -64,8 +64,8 @@ def write_page(
     size: int = SIZE,
     overwrite: bool = False,
     progress: Progress | None = None,
-) -> int:
-    """Write a report as a page and return its bytes.
+) -> None:
+    """Write a report as a page.
 
     Args:
         report: the changes and the run record.
@@ -86,7 +86,6 @@ def write_page(
     with opened_scenes(report, source, scenes, servers) as pair:
         chunks = list(page_of(report, pair, source, size, progress))
     write_together({path: chunks})
-    return sum(len(chunk.encode()) for chunk in chunks)
 
 
 @contextmanager

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import compress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,10 +67,3 @@ def traced(bands: Iterable[Band], threshold: float, grid: Grid, options: SceneOp
     for band in bands:
         polygons.add(band)
     return polygons.finish(simplify_px=options.simplify, transform=grid.transform)
-
-
-def find_changes(run: OpenRun) -> list[ChangeRegion]:
-    """Return the changed regions that touch what was asked for of the pair."""
-    regions = find_regions(run).regions
-    touched = touching([region.pixel_polygon for region in regions], run.pair.focus)
-    return list(compress(regions, touched))

@@ -7,7 +7,6 @@ traced over the seams of parts as over those of tiles.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -16,9 +15,8 @@ from typing import TYPE_CHECKING
 from tiling import TileGrid
 from workflows.errors import OptionInvalid
 from workflows.options import SceneOptions
-from workflows.progress import Progress
 from workflows.scene.opening import Scene, plan_pair, read_headers, search_area, tile_grid
-from workflows.scene.probability import NOTHING, find_rows, row_edges
+from workflows.scene.probability import find_rows, row_edges
 from workflows.scene.run import SceneRun, caption_scene
 
 if TYPE_CHECKING:
@@ -77,17 +75,15 @@ def find_part(
     captioner: Captioner,
     options: SceneOptions,
     rows: Sequence[int],
-    progress: Progress | None = None,
-) -> dict[str, int]:
-    """Do one part: fill ``options.tile_cache`` with its rows, and return the counts of its tiles.
+) -> None:
+    """Do one part: fill ``options.tile_cache`` with its rows.
 
     Other parts of the pair may be done at the same time in other processes. What an earlier try finished is
-    not repeated. The counts of all parts add up to those of the scene.
+    not repeated.
 
     Args:
         before, after, captioner, options: as for :func:`workflows.caption_scene`, the same for all parts.
         rows: one of :func:`plan_parts`.
-        progress: told of the stage ``tiles``, counted in this part.
 
     Raises:
         OptionInvalid: there is no tile cache, or the scene has no such part.
@@ -95,32 +91,23 @@ def find_part(
     """
     if options.tile_cache is None:
         raise OptionInvalid("a part of a scene needs a tile cache to be kept in; give its folder")
-    counts = Counter(NOTHING)
-    with SceneRun.open(before, after, captioner, options, progress, shared=True) as run:
+    with SceneRun.open(before, after, captioner, options, shared=True) as run:
         top, end = rows
         edges = row_edges(run.grid)
         if not (top in edges and end in edges and top < end):
             raise OptionInvalid(
                 f"{run.infos[0].path}: rows {top} to {end} are no part of this scene any more; cut it anew"
             )
-        for bands, row_counts in find_rows(run, rows=(top, end)):
+        for bands, _ in find_rows(run, rows=(top, end)):
             for _ in bands:
                 pass  # taken to be kept
-            counts.update(row_counts)
-    return dict(counts)
 
 
-def join_parts(
-    before: Scene,
-    after: Scene,
-    captioner: Captioner,
-    options: SceneOptions,
-    progress: Progress | None = None,
-) -> ChangeReport:
+def join_parts(before: Scene, after: Scene, captioner: Captioner, options: SceneOptions) -> ChangeReport:
     """Make the report of a pair whose parts are done: that of :func:`workflows.caption_scene`.
 
     A part that is missing or damaged is computed here. In the run record no tile counts as resumed: the parts
     were computed for this report.
     """
-    report = caption_scene(before, after, captioner, options, progress)
+    report = caption_scene(before, after, captioner, options)
     return replace(report, run={**report.run, "resumed_tiles": 0})

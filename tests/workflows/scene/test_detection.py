@@ -16,7 +16,7 @@ from tiling import ScenePair, Window
 from workflows import SceneOptions
 from workflows.errors import MemoryExhausted
 from workflows.scene.carrier import OpenRun
-from workflows.scene.detection import find_changes, find_regions
+from workflows.scene.detection import find_regions, touching
 from workflows.scene.memory import Batches
 from workflows.scene.opening import search_area, tile_grid
 
@@ -32,6 +32,12 @@ def opened(folder, focus=None, size=(300, 420)):
         if focus:
             pair.focus = focus
         yield pair
+
+
+def regions_in_focus(run):
+    regions = find_regions(run).regions
+    touched = touching([region.pixel_polygon for region in regions], run.pair.focus)
+    return [region for region, is_touched in zip(regions, touched, strict=True) if is_touched]
 
 
 class Forgetful(BrightnessCaptioner):
@@ -66,7 +72,7 @@ def test_changes_that_touch_the_box_are_whole_and_others_are_left_out(tmp_path):
     model, options = BrightnessCaptioner(), SceneOptions(simplify=0)
     with opened(tmp_path, FOCUS) as pair:
         run = OpenRun(pair, model, options)
-        regions = find_changes(run)
+        regions = regions_in_focus(run)
         looked_at, everything = len(run.grid), len(tile_grid(pair, model.card, options))
     outlines = [region.pixel_polygon for region in regions]
     assert [outline.equals(box(170, 60, 230, 80)) for outline in outlines] == [True, False]
@@ -83,7 +89,7 @@ def test_a_box_gives_what_the_whole_scene_gives_there(tmp_path):
             pair.focus = focus
             edges = box(focus.col_off, focus.row_off, focus.col_end, focus.row_end)
             expected = [region for region in everything if region.pixel_polygon.intersects(edges)]
-            assert find_changes(OpenRun(pair, BrightnessCaptioner(), options)) == expected
+            assert regions_in_focus(OpenRun(pair, BrightnessCaptioner(), options)) == expected
 
 
 @pytest.mark.parametrize(
