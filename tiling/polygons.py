@@ -93,14 +93,11 @@ class Polygonizer:
 
     Args:
         threshold: a valid pixel of at least this probability is changed.
-        connectivity: 8 if pixels that share a corner touch, 4 if they must share an edge.
         min_area_px: regions of fewer pixels are dropped as soon as they are finished.
     """
 
-    def __init__(self, threshold: float, connectivity: int = 8, min_area_px: float = 0.0) -> None:
-        if connectivity not in (4, 8):
-            raise ValueError(f"connectivity must be 4 or 8, got {connectivity}")
-        self.threshold, self.connectivity, self.min_area_px = threshold, connectivity, min_area_px
+    def __init__(self, threshold: float, min_area_px: float = 0.0) -> None:
+        self.threshold, self.min_area_px = threshold, min_area_px
         self._place: tuple[int, int] | None = None  # the next row, the first column
         self._seam = np.zeros(0, np.int32)  # the ids of the last row
         self._parts = [_Parts.none()]
@@ -186,8 +183,7 @@ class Polygonizer:
         corners, touching = find_corners(framed, row, self._place[1])
         self._corners.append(corners)
         self._pending += len(corners)
-        if self.connectivity == 8:
-            self._corner_ties.append(touching)
+        self._corner_ties.append(touching)
         both = (self._seam > 0) & (ids[0] > 0)
         ties = np.stack([self._seam[both], ids[0][both]], axis=1)
         # One tie for pixels side by side, not one each: all of this is kept until regions are settled.
@@ -239,13 +235,12 @@ def polygonize(
     bands: Iterable[Band],
     threshold: float,
     *,
-    connectivity: int = 8,
     min_area_px: float = 0.0,
     simplify_px: float = 0.0,
     transform: Affine | None = None,
 ) -> list[ChangeRegion]:
     """Return the changed regions of a scene that comes as bands; see :class:`Polygonizer`."""
-    polygonizer = Polygonizer(threshold, connectivity, min_area_px)
+    polygonizer = Polygonizer(threshold, min_area_px)
     for band in bands:
         polygonizer.add(band)
     return polygonizer.finish(simplify_px=simplify_px, transform=transform)

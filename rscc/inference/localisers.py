@@ -13,7 +13,6 @@ Both are silenced where P(changed) is below the model's threshold: most tiles of
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -33,7 +32,6 @@ from rscc.text.no_change import is_no_change
 
 # Pixels around each that an extracted mask is averaged over: its outlines are squares.
 SMOOTHING = 4
-Extract = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 class Localiser(Protocol):
@@ -70,7 +68,7 @@ def build_localiser(
     if kind == "attention":
         return AttentionLocaliser(changed_threshold, rules, flag)
     if kind == "difference":
-        return DifferenceLocaliser(changed_threshold, flag=flag)
+        return DifferenceLocaliser(changed_threshold, flag)
     raise ConfigInvalid(f"localiser is {kind!r}; use change_head, attention or difference")
 
 
@@ -124,15 +122,14 @@ class AttentionLocaliser:
 class DifferenceLocaliser:
     """DAVIR's extraction of both dates' difference, its outlines smoothed.
 
+    A model without an extractor of its own has :func:`~rscc.models.shared.extraction.extract_change`.
+
     Attributes:
         changed_threshold: see :func:`build_localiser`; with 0 nothing is silenced.
-        extract: maps two dates (3, H, W) uint8 to (H, W) bool; None takes the model's own extractor, or
-            :func:`~rscc.models.shared.extraction.extract_change` for a model that has none.
         flag: see :func:`build_localiser`.
     """
 
     changed_threshold: float
-    extract: Extract | None = None
     flag: FlagCalibration | None = None
     needs_head = False
 
@@ -147,7 +144,7 @@ class DifferenceLocaliser:
             raise ConfigInvalid("the difference of both dates needs the images; cached features do not do")
         weights = _silenced(features, self.changed_threshold, self.flag)
         before, after = (date.to(torch.uint8).cpu().numpy() for date in images)
-        extract = self.extract or model.extractor or extract_change
+        extract = model.extractor or extract_change
         masks = [
             extract(*dates) if weight > 0 else np.zeros(dates[0].shape[1:], dtype=bool)
             for *dates, weight in zip(before, after, weights.tolist(), strict=True)

@@ -52,23 +52,23 @@ def scenes(draw):
 
 @pytest.mark.slow
 @settings(max_examples=200)
-@given(scenes(), st.sampled_from([4, 8]), st.sampled_from([0, 2, 5]), st.sampled_from([0, 1.0, 2.5]))
-def test_bands_give_exactly_the_polygons_of_the_whole(scene, connectivity, smallest, tolerance):
+@given(scenes(), st.sampled_from([0, 2, 5]), st.sampled_from([0, 1.0, 2.5]))
+def test_bands_give_exactly_the_polygons_of_the_whole(scene, smallest, tolerance):
     probability, valid, seams = scene
-    options = {"connectivity": connectivity, "min_area_px": smallest, "simplify_px": tolerance}
+    options = {"min_area_px": smallest, "simplify_px": tolerance}
     one = polygonize(cut(probability, valid), THRESHOLD, **options)
     many = polygonize(cut(probability, valid, seams), THRESHOLD, **options)
     assert the_same(one, many)
 
 
 @settings(max_examples=100)
-@given(scenes(), st.sampled_from([4, 8]), st.sampled_from([1, 20]), st.sampled_from([1, 10]))
-@example((of_mask("##. #.# #.# #.#"), np.ones((4, 3), bool), []), 8, 1, 1)
-@example((NOISE, np.ones(NOISE.shape, bool), [7, 20]), 8, 1, 1)
-@example((NOISE, np.ones(NOISE.shape, bool), []), 4, 20, 10)
-def test_how_much_is_worked_on_at_once_does_not_matter(scene, connectivity, slice_px, corners):
+@given(scenes(), st.sampled_from([1, 20]), st.sampled_from([1, 10]))
+@example((of_mask("##. #.# #.# #.#"), np.ones((4, 3), bool), []), 1, 1)
+@example((NOISE, np.ones(NOISE.shape, bool), [7, 20]), 1, 1)
+@example((NOISE, np.ones(NOISE.shape, bool), []), 20, 10)
+def test_how_much_is_worked_on_at_once_does_not_matter(scene, slice_px, corners):
     probability, valid, seams = scene
-    options = {"connectivity": connectivity, "min_area_px": 2}
+    options = {"min_area_px": 2}
     one = polygonize(cut(probability, valid), THRESHOLD, **options)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(polygons, "SLICE_PX", slice_px)
@@ -78,13 +78,13 @@ def test_how_much_is_worked_on_at_once_does_not_matter(scene, connectivity, slic
 
 
 @settings(max_examples=100)
-@given(scenes(), st.sampled_from([4, 8]), st.sampled_from([0, 1.0]), st.data())
-def test_an_area_has_the_regions_of_the_whole_that_lie_in_it(scene, connectivity, tolerance, data):
+@given(scenes(), st.sampled_from([0, 1.0]), st.data())
+def test_an_area_has_the_regions_of_the_whole_that_lie_in_it(scene, tolerance, data):
     probability, valid, _ = scene
     height, width = probability.shape
     row, col = data.draw(st.integers(0, height - 1)), data.draw(st.integers(0, width - 1))
     area = Window(col, row, data.draw(st.integers(1, width - col)), data.draw(st.integers(1, height - row)))
-    options = {"connectivity": connectivity, "simplify_px": tolerance}
+    options = {"simplify_px": tolerance}
     everything = polygonize(cut(probability, valid), THRESHOLD, **options)
     part = area.slices(Window(0, 0, width, height))
     bands = cut(probability[part], valid[part], col_off=col, row_off=row)
@@ -99,14 +99,14 @@ def test_an_area_has_the_regions_of_the_whole_that_lie_in_it(scene, connectivity
 
 
 @settings(max_examples=120)
-@given(scenes(), st.sampled_from([4, 8]))
-@example((of_mask(".#. #.# .#."), np.ones((3, 3), bool), [1, 2]), 8)
-@example((of_mask("##### #.### ##.## #####"), np.ones((4, 5), bool), [2]), 4)
-@example((of_mask("#### #..# #.## ##.#"), np.ones((4, 4), bool), [3]), 8)
-@example((of_mask("#### #..# ##.# #.##"), np.ones((4, 4), bool), [3]), 8)
-def test_polygons_are_valid_and_cover_exactly_the_changed_pixels(scene, connectivity):
+@given(scenes())
+@example((of_mask(".#. #.# .#."), np.ones((3, 3), bool), [1, 2]))
+@example((of_mask("##### #.### ##.## #####"), np.ones((4, 5), bool), [2]))
+@example((of_mask("#### #..# #.## ##.#"), np.ones((4, 4), bool), [3]))
+@example((of_mask("#### #..# ##.# #.##"), np.ones((4, 4), bool), [3]))
+def test_polygons_are_valid_and_cover_exactly_the_changed_pixels(scene):
     probability, valid, seams = scene
-    regions = polygonize(cut(probability, valid, seams), THRESHOLD, connectivity=connectivity)
+    regions = polygonize(cut(probability, valid, seams), THRESHOLD)
     changed = (probability >= THRESHOLD) & valid
     pixels = [box(col, row, col + 1, row + 1) for row, col in np.argwhere(changed)]
     assert all(region.pixel_polygon.is_valid for region in regions)
@@ -118,12 +118,9 @@ def test_polygons_are_valid_and_cover_exactly_the_changed_pixels(scene, connecti
         assert region.mean_probability == pytest.approx(mean, abs=1e-7)
 
 
-def test_pixels_that_share_a_corner_touch_or_not():
-    mask = of_mask("#. .#")
-    [region] = polygonize(cut(mask, seams=[1]), THRESHOLD, connectivity=8)
+def test_pixels_that_share_a_corner_touch():
+    [region] = polygonize(cut(of_mask("#. .#"), seams=[1]), THRESHOLD)
     assert isinstance(region.pixel_polygon, MultiPolygon) and region.area_px == 2
-    regions = polygonize(cut(mask, seams=[1]), THRESHOLD, connectivity=4)
-    assert [region.pixel_polygon.bounds for region in regions] == [(0, 0, 1, 1), (1, 1, 2, 2)]
 
 
 def test_holes_are_kept_also_when_simplified():
@@ -147,11 +144,11 @@ def test_filtering_comes_after_merging():
     assert polygonize(cut(mask, seams=[4]), THRESHOLD, min_area_px=4.5) == []
 
 
-@given(scenes(), st.sampled_from([4, 8]), st.sampled_from([1, 2, 4.5]))
-def test_small_regions_may_be_dropped_early(scene, connectivity, smallest):
+@given(scenes(), st.sampled_from([1, 2, 4.5]))
+def test_small_regions_may_be_dropped_early(scene, smallest):
     probability, valid, seams = scene
-    early = Polygonizer(THRESHOLD, connectivity, smallest)
-    late = Polygonizer(THRESHOLD, connectivity)
+    early = Polygonizer(THRESHOLD, smallest)
+    late = Polygonizer(THRESHOLD)
     for band in cut(probability, valid, seams):
         early.add(band)
         late.add(band)
@@ -191,7 +188,7 @@ def test_a_pixel_at_the_threshold_is_changed_and_an_invalid_one_never():
 
 def test_regions_run_from_top_to_bottom_then_from_left_to_right():
     mask = of_mask("....# #.#.. ..... #.#..")
-    regions = polygonize(cut(mask, seams=[1, 3]), THRESHOLD, connectivity=4)
+    regions = polygonize(cut(mask, seams=[1, 3]), THRESHOLD)
     assert [region.pixel_polygon.bounds[:2] for region in regions] == [(4, 0), (0, 1), (2, 1), (0, 3), (2, 3)]
 
 
@@ -210,11 +207,6 @@ def test_bands_come_without_gaps():
 def test_nothing_changed_gives_no_regions():
     assert polygonize(cut(np.zeros((6, 7), np.float32), seams=[2]), THRESHOLD, simplify_px=1) == []
     assert Polygonizer(THRESHOLD).finish() == []
-
-
-def test_connectivity_is_4_or_8():
-    with pytest.raises(ValueError, match="4 or 8"):
-        Polygonizer(THRESHOLD, connectivity=6)
 
 
 @pytest.mark.parametrize("threshold", [0.4, 0.5, 0.6])

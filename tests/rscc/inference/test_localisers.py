@@ -168,8 +168,8 @@ def test_the_sentence_looked_with_is_one_of_change() -> None:
 
 @torch.no_grad()
 def test_extracted_changes_are_smoothed_also_over_the_edge_of_a_tile_and_silenced() -> None:
-    features = with_flags(encoded(tiny_model(), height=32, width=48), 2.0, -2.0, 0.1)
-    asked = []
+    model, asked = tiny_model(), []
+    features = with_flags(encoded(model, height=32, width=48), 2.0, -2.0, 0.1)
     mask = np.ones((32, 48), dtype=bool)
     mask[10:20, 20:40] = False
 
@@ -179,7 +179,8 @@ def test_extracted_changes_are_smoothed_also_over_the_edge_of_a_tile_and_silence
         asked.append((before, after))
         return mask
 
-    found = DifferenceLocaliser(0.5, extract).maps(tiny_model(), features, (32, 48)).numpy()
+    model.extractor = extract
+    found = DifferenceLocaliser(0.5).maps(model, features, (32, 48)).numpy()
     assert found.shape == (3, 32, 48)
     assert len(asked) == 2, "the second pair is unchanged"
     images = features.pair.images
