@@ -22,6 +22,7 @@ import shapely
 from playwright.sync_api import Browser, sync_playwright
 from shapely.geometry import box
 
+from rscc.text.facts import DIRECTIONS
 from tiling import ScenePair, on_map, transformer
 from workflows.page.page import write_page
 from workflows.report.change import Change
@@ -34,7 +35,6 @@ FLAGS = (
     "--no-first-run",
     "--disable-background-networking",
 )
-DIRECTIONS = ("appeared", "disappeared", "replaced")
 
 
 def invented(before: Path, after: Path, count: int) -> ChangeReport:

@@ -315,11 +315,6 @@ class CardConfig:
         check(low_high, f"card.gsd_range {self.gsd_range} must be two numbers above 0, the finer first")
         Choice(self.support)  # refuses what is none
 
-    @property
-    def choice(self) -> Choice:
-        """How the finished model chooses its captions."""
-        return Choice(self.support)
-
 
 @dataclass(frozen=True)
 class Config:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 Direction = Literal["appeared", "disappeared", "replaced"]
+DIRECTIONS: tuple[str, ...] = get_args(Direction)
 
 BUILT = ("building", "road", "parking lot")
 """Object classes that are built; the others grow, are cleared, or flow."""

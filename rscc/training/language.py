@@ -282,7 +282,8 @@ def train_language(
     captions = [one for record in train for one in record.captions]
     captions += [one for sentences in (*corpus.train, *backwards) for one in sentences]
     start = None if paths.start is None else open_start(paths.start)
-    vocabulary = (Vocabulary.build if start is None else start.words_with)(captions, config.data.min_count)
+    learn_words = Vocabulary.build if start is None else start.vocabulary.extended
+    vocabulary = learn_words(captions, config.data.min_count)
     torch.manual_seed(config.train.seed)
     model = model_class(config.model.paper)(
         config=config.model if start is None else start.prepared(config.model),

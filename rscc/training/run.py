@@ -97,7 +97,8 @@ def train_model(
         return learn_facts(start.folder, train, val, config, paths, name=name, device=device, report=report)
     parts = training_parts(config, train, paths.also, captioned=not learns_masks_only(config))
     train, captions = parts[0], every_caption(parts)
-    vocabulary = (Vocabulary.build if start is None else start.words_with)(captions, config.data.min_count)
+    learn_words = Vocabulary.build if start is None else start.vocabulary.extended
+    vocabulary = learn_words(captions, config.data.min_count)
     torch.manual_seed(config.train.seed)
     model = build_model(config, vocabulary, paths, start=start).to(device)
     folder = paths.cache or paths.output / "features"

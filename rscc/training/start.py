@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -107,10 +106,6 @@ class Start:
     def holds(self, name: str) -> bool:
         """Return whether a parameter of this name is among what the folder is meant to hold."""
         return self.whole or name.startswith(self.folder.card.parts)
-
-    def words_with(self, captions: Iterable[str], min_count: int) -> Vocabulary:
-        """Return its vocabulary with the new words of training captions at the end."""
-        return self.vocabulary.extended(captions, min_count)
 
     def prepared(self, config: ModelConfig) -> ModelConfig:
         """Return the config of a model that is not prepared anew: with the entities that this one knows.

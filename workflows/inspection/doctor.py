@@ -38,6 +38,7 @@ class Finding:
     Attributes:
         subject: what was looked at.
         state: ``ok``; ``lacks`` something that only a part of rscc needs; ``wrong``: captioning will fail.
+            Of what a report rests on: see :mod:`workflows.inspection.verify`.
         detail: what was found, and what to do where something is wrong.
     """
 

@@ -17,7 +17,7 @@ from workflows.report.change import Change, fits
 from workflows.report.geojson import joined, polygons_in
 from workflows.report.reading import ANOTHER, report_content
 from workflows.report.report import ChangeReport
-from workflows.scene.opening import FINEST, Scene, read_headers
+from workflows.scene.opening import FINEST, Scene, open_at, read_headers
 from workflows.scene.pixels import in_pixels
 from workflows.texts import shown
 
@@ -97,16 +97,7 @@ class ReportedRun:
                 f"{shown(self.report)}: it does not say at what resolution its scenes were searched; "
                 f"{ANOTHER}, with its own scenes"
             )
-        return ScenePair.open(
-            *infos,
-            bands=options.bands,
-            gsd=gsd,
-            bounds=options.bounds,
-            scale=options.scale,
-            normalize=options.normalize,
-            align=options.align,
-            frame=options.frame,
-        )
+        return open_at(gsd, infos, options)
 
 
 def _find(report: Path, name: str) -> str:

@@ -7,7 +7,7 @@ come from anybody; what it names is only ever hashed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,33 +15,20 @@ from rscc.errors import ModelFolderInvalid, ModelNotFound
 from rscc.model_folder import ModelFolder, find_model, hashes_of, open_model_folder
 from tiling import TilingError, is_address
 from workflows.errors import ReportInvalid
+from workflows.inspection.doctor import Finding
 from workflows.report.reading import LAYER_FORMATS, layer_record, report_content
 from workflows.report.record import decisive, hash_of, versions
 from workflows.store.folder import REPORT, ArchiveFolder
 from workflows.store.identity import SceneIdentities
 from workflows.texts import shown
 
-SAME, CHANGED, MISSING, UNCHECKED = STATES = ("same", "changed", "missing", "unchecked")
+SAME, CHANGED, MISSING, UNCHECKED = "same", "changed", "missing", "unchecked"
+"""What became of one thing that a report rests on: ``before``, ``after``, ``weights``, ``facts``, ``card``,
+``settings`` or ``versions``; ``report`` where a report of an archive is damaged itself."""
 VERSIONS = "versions"
 """The one finding that the exit code leaves out: another version may well draw the same outlines."""
 _ROLES = ("before", "after")
 _EARLIER = "the report was written by an earlier version, which kept no hash of it"
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What became of one thing that a report rests on.
-
-    Attributes:
-        subject: ``before``, ``after``, ``weights``, ``facts``, ``card``, ``settings`` or ``versions``;
-            ``report`` where a report of an archive is damaged itself.
-        state: one of :data:`STATES`.
-        detail: its name, or what differs.
-    """
-
-    subject: str
-    state: str
-    detail: str
 
 
 @dataclass(frozen=True)
@@ -62,7 +49,7 @@ class Verification:
         return {
             "path": str(self.path),
             "state": self.state,
-            "findings": [asdict(one) for one in self.findings],
+            "findings": [one.as_dict() for one in self.findings],
         }
 
 

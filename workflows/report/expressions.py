@@ -6,10 +6,9 @@ field: never part of an expression, and escaped where they become HTML.
 
 from __future__ import annotations
 
-from rscc.text.facts import PLANTS
+from rscc.text.facts import DIRECTIONS, PLANTS
 from rscc.text.object_classes import KINDS, OTHER_KIND
 
-DIRECTIONS = ("appeared", "disappeared", "replaced")
 # Letters of a value that are shown.
 LONGEST = 300
 # First the sign that stands in the others. Bracket and percent sign begin an expression in a template.

@@ -9,8 +9,9 @@ from __future__ import annotations
 from functools import cache
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
+from rscc.text.facts import DIRECTIONS
 from rscc.text.object_classes import KINDS, OTHER_KIND
-from workflows.report.expressions import DIRECTIONS, category, map_tip, sentence, summary
+from workflows.report.expressions import category, map_tip, sentence, summary
 
 # Colours (red, green, blue) that people with any kind of colour blindness tell apart.
 COLOURS = dict(

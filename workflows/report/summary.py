@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from rscc.text.cover_sentences import cover_area
-from rscc.text.facts import BUILT, PLANTS
+from rscc.text.facts import BUILT, DIRECTIONS, PLANTS
 from workflows.report.change import Change, is_large
 
-DIRECTIONS = ("appeared", "disappeared", "replaced")
 UNNAMED = "unnamed"
 """The direction, in totals, of changes of which it is not known what came or is gone."""
 BUILDING = "building"

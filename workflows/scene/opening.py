@@ -78,10 +78,19 @@ def open_pair(infos: Infos, card: ModelCard, options: SceneOptions) -> ScenePair
         OptionInvalid: the resolution asked for is too fine.
     """
     check_resolution(infos, card, force=options.force)
+    return open_at(working_gsd(infos[0], card, options.gsd), infos, options)
+
+
+def open_at(gsd: float | None, infos: Infos, options: SceneOptions) -> ScenePair:
+    """Open two scenes as the options say, at ``gsd`` metres per pixel; None takes those of the scene before.
+
+    Raises:
+        TilingError: the two cannot be compared; the message says why.
+    """
     return ScenePair.open(
         *infos,
         bands=options.bands,
-        gsd=working_gsd(infos[0], card, options.gsd),
+        gsd=gsd,
         bounds=options.bounds,
         scale=options.scale,
         normalize=options.normalize,

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 from rscc.data.benchmarks.annotations import (
-    SPLITS,
     PairDataset,
     clean_captions,
     file_name,
@@ -18,7 +17,6 @@ from rscc.data.benchmarks.annotations import (
 )
 from rscc.data.pairs import PairRecord
 
-__all__ = ["SPLITS", "LevirCC"]
 _FLAGS = {None: None, 0: False, 1: True, "0": False, "1": True}
 
 

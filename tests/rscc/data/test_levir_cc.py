@@ -8,8 +8,9 @@ import pytest
 from benchmark_fixtures import edit_json
 from levir_cc_fixture import CHANGED, UNCHANGED, sentences, write_change_masks, write_image
 
+from rscc.data.benchmarks.annotations import SPLITS
 from rscc.data.benchmarks.change_masks import ChangeMasks
-from rscc.data.benchmarks.levir_cc import SPLITS, LevirCC
+from rscc.data.benchmarks.levir_cc import LevirCC
 from rscc.data.pairs import read_pair
 from rscc.data.single_dates import read_single_date
 from rscc.errors import DatasetLayoutInvalid

@@ -251,7 +251,7 @@ def test_a_language_stage_is_a_start_and_no_captioner(tmp_path, capsys) -> None:
     assert {"disappear", "villas"} <= set(start.vocabulary.words), "words of data and corpus"
     captions = replace(config, train=TrainConfig(epochs=1))
     paths = RunPaths(data=tmp_path / "data", output=tmp_path / "next", start=str(folder.path))
-    model = build_model(captions, start.words_with(["a small harbour"], 1), paths, start=start)
+    model = build_model(captions, start.vocabulary.extended(["a small harbour"], 1), paths, start=start)
     assert model.vocabulary.words[:-2] == start.vocabulary.words
     for name, value in state.items():
         assert torch.equal(model.state_dict()[name][: len(value)], value.float())

@@ -48,7 +48,7 @@ def folder(tmp_path) -> Path:
 
 def build(config: Config, paths: RunPaths, captions=("a house appears",)):
     start = open_start(paths.start)
-    return build_model(config, start.words_with(captions, 1), paths, start=start)
+    return build_model(config, start.vocabulary.extended(captions, 1), paths, start=start)
 
 
 def assert_starts_alike(model, folder: Path, but: tuple[str, ...] = ()) -> None:

@@ -6,10 +6,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from rscc.text.facts import ChangeFacts
+from rscc.text.facts import DIRECTIONS, ChangeFacts
 from rscc.text.object_classes import KINDS, OTHER_KIND
 from workflows.report.change import PROPERTIES
-from workflows.report.expressions import DIRECTIONS, map_tip
+from workflows.report.expressions import map_tip
 from workflows.report.qgis import COLOURS, PATTERNS, pairs_style, qgis_style
 
 
