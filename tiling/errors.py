@@ -93,12 +93,8 @@ class BoundsInvalid(TilingError):
     """The box is not west, south, east, north in degrees."""
 
 
-class ResolutionInvalid(TilingError):
-    """The ground sampling distance is not a number of metres above zero."""
-
-
 class ScaleInvalid(TilingError):
-    """The scale is not two numbers in order, or a scene has no reflectances."""
+    """A scene has no reflectances."""
 
 
 class ProbabilityNotWritable(TilingError):

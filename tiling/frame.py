@@ -13,7 +13,7 @@ from affine import Affine
 from rasterio.crs import CRS
 from shapely.geometry import Polygon, box
 
-from tiling.errors import BoundsInvalid, NoOverlap, ResolutionInvalid, SceneTooLarge
+from tiling.errors import BoundsInvalid, NoOverlap, SceneTooLarge
 from tiling.geodesy import ground_sampling, near, on_map, transformer, utm_crs
 from tiling.grid import Window
 from tiling.limits import MAX_PIXELS
@@ -100,12 +100,8 @@ def plan_grid(before: SceneInfo, after: SceneInfo, gsd: float | None = None) -> 
     lie on a lattice that begins at the origin of the map, whatever part of the ground the scene shows.
 
     Raises:
-        TilingError: nothing in common, resolution out of range, or more pixels than the limit.
+        TilingError: nothing in common, or more pixels than the limit.
     """
-    if gsd is not None and not (math.isfinite(gsd) and gsd > 0):
-        raise ResolutionInvalid(
-            f"the resolution must be above 0 metres per pixel, got {gsd}; give such a number"
-        )
     crs = before.crs if before.crs.is_projected else CRS.from_string(utm_crs(*_centre(before)))
     ground = common_ground(before, after, crs)
     requested = gsd if gsd is not None and abs(gsd / before.gsd - 1) > SAME_GSD else None
@@ -195,10 +191,6 @@ def common_ground(before: SceneInfo, after: SceneInfo, crs: Any) -> Polygon:
 def _checked_box(bounds: Bounds) -> Polygon:
     west, south, east, north = bounds
     text = ",".join(f"{value:g}" for value in bounds)
-    if not all(math.isfinite(value) for value in bounds):
-        raise BoundsInvalid(
-            f"the box {text} has a value that is no number; give west,south,east,north in degrees"
-        )
     if not -90 <= south < north <= 90:
         raise BoundsInvalid(
             f"the box {text} has south {south:g}, north {north:g}; give south < north in -90..90"

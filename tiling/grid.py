@@ -140,7 +140,7 @@ class TileGrid:
             touch it; windows are the same for every area, cores are cut to it.
 
     Raises:
-        ValueError: a size is not positive, ``overlap`` is not in 0..tile-1, or the area is empty.
+        ValueError: the area is empty.
     """
 
     def __init__(
@@ -155,15 +155,9 @@ class TileGrid:
         least: int | None = None,
         multiple: int = 16,
     ) -> None:
-        if min(width, height, tile) < 1:
-            raise ValueError(f"sizes must be positive, got {width} x {height} with tiles of {tile}")
-        if not 0 <= overlap < tile:
-            raise ValueError(f"overlap must be in 0..{tile - 1}, got {overlap}")
         scene = Window(0, 0, width, height)
         self.width, self.height, self.tile, self.overlap, self.anchor = width, height, tile, overlap, anchor
         self.least, self.multiple = tile if least is None else least, multiple
-        if not overlap < self.least <= tile:
-            raise ValueError(f"least must be in {overlap + 1}..{tile}, got {self.least}")
         self.area = scene if area is None else area.intersection(scene)
         if not self.area:
             raise ValueError(f"{area} has no pixel of a scene of {width} x {height}")

@@ -17,12 +17,7 @@ def group_regions(regions: Sequence[ChangeRegion], distance_px: float) -> list[l
     The distance is that of the outlines in pixels of the working grid; a row of regions, each near the next,
     is one event. Every region is in one event; events are in order of their first region, and the numbers
     within one ascend.
-
-    Raises:
-        ValueError: ``distance_px`` is below 0 or not a number.
     """
-    if not distance_px >= 0:
-        raise ValueError(f"the distance must be at least 0 pixels, got {distance_px}")
     outlines = np.array([region.pixel_polygon for region in regions], dtype=object)
     if not len(outlines):
         return []

@@ -16,7 +16,7 @@ from tiling.frame import Bounds, Grid, plan_frame
 from tiling.grid import Window
 from tiling.layer import Layer, LayerReader, opaque_value
 from tiling.normalization import Normalization
-from tiling.radiometry import Scale, Stretch, Table, checked_scale, fill_values
+from tiling.radiometry import Scale, Stretch, Table, fill_values
 from tiling.registration import NOTICEABLE, Registration, measure
 from tiling.sampling import everywhere, only_values, sample_cells, sample_pixels
 from tiling.scene import SceneInfo, describe
@@ -100,7 +100,6 @@ class ScenePair:
         Raises:
             TilingError: a scene cannot be read, or the two cannot be compared; the message says why.
         """
-        scale = checked_scale(scale)
         infos = [s if isinstance(s, SceneInfo) else describe(s) for s in (before, after)]
         choices = [choose_bands(info, bands) for info in infos]
         planned = plan_frame(infos[0], infos[1], gsd=gsd, bounds=bounds)

@@ -109,7 +109,7 @@ class Stretch:
     @classmethod
     def given(cls, low: float, high: float) -> Stretch:
         """Return the stretch that makes ``low`` black and ``high`` white in every band of both dates."""
-        table = Table((low,) * 3, (high,) * 3)
+        table = Table((float(low),) * 3, (float(high),) * 3)
         return cls("given", table, table)
 
     @classmethod
@@ -163,21 +163,6 @@ def fill_values(pixels: np.ndarray) -> dict[float, float]:
         return far or (value == 0 and share > FILL_OF_ZEROS)
 
     return {float(end): share for end, share in shares.items() if is_fill(float(end), share)}
-
-
-def checked_scale(scale: Scale | None) -> Scale | None:
-    """Return the scale that was asked for.
-
-    Raises:
-        ScaleInvalid: it is not two numbers of which the second is larger, or "reflectance".
-    """
-    if scale is None or scale == "reflectance":
-        return scale
-    if isinstance(scale, tuple) and len(scale) == 2 and all(math.isfinite(v) for v in scale):
-        low, high = scale
-        if low < high and math.isfinite(high - low):
-            return float(low), float(high)
-    raise ScaleInvalid(f"the scale is {scale}; give two pixel values, the lower one first, or reflectance")
 
 
 def _reflectances(info: SceneInfo, bands: Sequence[int]) -> Table:

@@ -12,6 +12,8 @@ from tiling.ahead import in_order
 from tiling.grid import Tile, TileGrid
 from tiling.pair import ScenePair
 
+THREADS = 2
+
 
 @dataclass(frozen=True)
 class PairTile:
@@ -33,34 +35,24 @@ def read_tiles(
     pair: ScenePair,
     grid: TileGrid,
     *,
-    threads: int = 2,
     ahead: int = 8,
     first: int = 0,
     end: int | None = None,
 ) -> Iterator[PairTile]:
-    """Yield the tiles of ``grid`` in row-major order while ``threads`` read up to ``ahead`` tiles in advance.
+    """Yield the tiles of ``grid`` in row-major order while threads read up to ``ahead`` tiles in advance.
 
     ``first`` is the index of the tile to begin at, ``end`` that of the first one that is not read any more.
 
     Closing the iterator early stops the threads and closes their files. Errors of reading are raised at the
     tile they belong to.
-
-    Raises:
-        ValueError: ``threads`` or ``ahead`` is below 1, or ``first`` below 0.
     """
-    if threads < 1 or ahead < 1:
-        raise ValueError(f"threads and ahead must be at least 1, got {threads} and {ahead}")
-    if first < 0:
-        raise ValueError(f"the first tile must be at least 0, got {first}")
-    indices = range(first, len(grid) if end is None else min(end, len(grid)))
-    return _read_tiles(pair, (grid[index] for index in indices), threads, ahead)
 
-
-def _read_tiles(pair: ScenePair, tiles: Iterator[Tile], threads: int, ahead: int) -> Iterator[PairTile]:
     def read(tile: Tile) -> PairTile:
         return PairTile(*pair.read(tile.window), tile)
 
-    pool = ThreadPoolExecutor(threads, thread_name_prefix="read-tiles")
+    indices = range(first, len(grid) if end is None else min(end, len(grid)))
+    tiles = (grid[index] for index in indices)
+    pool = ThreadPoolExecutor(THREADS, thread_name_prefix="read-tiles")
     try:
         yield from in_order(pool, read, tiles, ahead + 1)  # the one that is given out and those after it
     finally:

@@ -38,12 +38,7 @@ def regularized(polygon: Polygon | MultiPolygon, tolerance_px: float) -> Polygon
     where right angles would change its area by more than 10 percent, leave an IoU of 0.8 or less, or put a
     corner farther off than three times the tolerance. The result is valid if the outline is, and the same
     on every call.
-
-    Raises:
-        ValueError: ``tolerance_px`` is not above 0.
     """
-    if not tolerance_px > 0:
-        raise ValueError(f"the tolerance must be above 0 pixels, got {tolerance_px}")
     simple = shapely.simplify(polygon, tolerance_px, preserve_topology=True)
     if simple.is_empty or shapely.get_num_coordinates(simple) > MOST_VERTICES:
         return polygon

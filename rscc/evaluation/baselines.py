@@ -59,18 +59,10 @@ def nearest_captions(
     dimension brought to mean 0 and deviation 1 over the training pairs.
 
     Args:
-        train: N training pairs with captions.
+        train: N training pairs with captions, at least one.
         train_features: (N, 2, C) pooled trunk features of both dates.
         features: (M, 2, C) the same of the pairs to be captioned.
-
-    Raises:
-        DatasetLayoutInvalid: shapes do not fit, or there is no training pair.
     """
-    if not len(train) or len(train) != len(train_features) or train_features.shape[1:] != features.shape[1:]:
-        raise DatasetLayoutInvalid(
-            f"{len(train)} training pairs with features {train_features.shape} cannot serve pairs with "
-            f"features {features.shape}; compute both with one trunk"
-        )
     references, queries = _describe(train_features), _describe(features)
     mean, deviation = references.mean(0), references.std(0) + 1e-6
     references, queries = (references - mean) / deviation, (queries - mean) / deviation
@@ -97,7 +89,7 @@ def baseline_captions(
     Without training pairs only "always no change" is left; without features there is no nearest pair.
 
     Raises:
-        DatasetLayoutInvalid: see :func:`nearest_captions` and :func:`most_frequent_change_caption`.
+        DatasetLayoutInvalid: see :func:`most_frequent_change_caption`.
     """
     captions = {ALWAYS_NO_CHANGE: [NO_CHANGE_SENTENCES[0]] * count}
     if train:

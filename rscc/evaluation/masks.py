@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from scipy import ndimage
 
-from rscc.errors import DatasetLayoutInvalid
 from rscc.evaluation.bootstrap import Count, Interval, Resamples, parts_of, wilson_interval
 
 SIZES = (0, 50, 100, 200, 400)
@@ -83,15 +82,7 @@ class MaskCounter:
             predicted: (H, W) bool.
             truth: (H, W) bool.
             gsd: metres per pixel; None where it is not known, and no object is measured.
-
-        Raises:
-            DatasetLayoutInvalid: the two differ in size.
         """
-        if predicted.shape != truth.shape:
-            raise DatasetLayoutInvalid(
-                f"predicted mask of {predicted.shape} and true mask of {truth.shape} pixels differ in size; "
-                "predict at the size of the true mask"
-            )
         predicted, truth = predicted.astype(bool), truth.astype(bool)
         hits = int((predicted & truth).sum())
         self._counts.append((hits, int(predicted.sum()) - hits, int(truth.sum()) - hits, truth.size))

@@ -16,7 +16,7 @@ import numpy as np
 
 from rscc.data.leaks import LeakCheck, Tell, find_leaks, image_files
 from rscc.data.pairs import PairRecord, truly_changed
-from rscc.errors import ConfigInvalid, DatasetLayoutInvalid, ExtraNotInstalled, WeightsNotFound
+from rscc.errors import DatasetLayoutInvalid, ExtraNotInstalled, WeightsNotFound
 from rscc.evaluation.baselines import TEMPLATE_BY_COUNT, baseline_captions, template_caption
 from rscc.evaluation.facts import FactScorer
 from rscc.evaluation.metrics import CaptionScorer
@@ -268,7 +268,6 @@ def evaluate(
         tell: see :func:`rscc.data.leaks.find_leaks`.
 
     Raises:
-        ConfigInvalid: the layout is unknown.
         ModelNotFound: no such model. ModelFolderInvalid: a damaged one.
         DatasetLayoutInvalid: the folder is not in that layout, or the split is empty.
         DeviceUnavailable: this machine has no such device.
@@ -279,8 +278,6 @@ def evaluate(
     from rscc.data.caches import pooled_features
     from rscc.model_folder import find_model, load_model, open_model_folder
 
-    if dataset not in DATASETS:
-        raise ConfigInvalid(f"data set {dataset!r} is not known; use one of {', '.join(DATASETS)}")
     records = DATASETS[dataset](data, split).records
     try:
         train = DATASETS[dataset](data, "train").records

@@ -55,21 +55,16 @@ def build_localiser(
     """Make the localiser that a card names.
 
     Args:
-        kind: ``change_head``, ``attention`` or ``difference``.
+        kind: ``change_head``, ``attention`` or ``difference``, as cards are checked to have it.
         changed_threshold: P(anything changed) below which a map is silenced; 0 where it was not learnt.
         rules: of captions that name a change.
         flag: calibration of P(anything changed), when there is one.
-
-    Raises:
-        ConfigInvalid: another kind.
     """
     if kind == "change_head":
         return ChangeHeadLocaliser()
     if kind == "attention":
         return AttentionLocaliser(changed_threshold, rules, flag)
-    if kind == "difference":
-        return DifferenceLocaliser(changed_threshold, flag)
-    raise ConfigInvalid(f"localiser is {kind!r}; use change_head, attention or difference")
+    return DifferenceLocaliser(changed_threshold, flag)
 
 
 @dataclass(frozen=True)

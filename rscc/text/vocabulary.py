@@ -94,13 +94,7 @@ class Vocabulary:
         return hash(self.words)
 
     def encode(self, text: str | Sequence[str], max_length: int) -> list[int]:
-        """Return ``[bos, words ..., eos]``, at most ``max_length`` ids; eos always stays.
-
-        Raises:
-            ConfigInvalid: ``max_length`` is below 2.
-        """
-        if max_length < 2:
-            raise ConfigInvalid(f"max_length is {max_length}; begin and end need 2")
+        """Return ``[bos, words ..., eos]``, at most ``max_length`` ids, 2 or more; eos always stays."""
         return [self.bos, *self._numbers(text)[: max_length - 2], self.eos]
 
     def _numbers(self, text: str | Sequence[str]) -> list[int]:

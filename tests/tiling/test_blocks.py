@@ -76,7 +76,7 @@ def test_threads_share_the_warped_blocks_of_a_pair(tmp_path, monkeypatch):
     monkeypatch.setattr(LayerReader, "_read", counted)
     with ScenePair.open(before, after) as pair:
         grid = TileGrid(pair.grid.width, pair.grid.height, tile=128, overlap=64)
-        tiles = list(read_tiles(pair, grid, threads=4))
+        tiles = list(read_tiles(pair, grid))
         assert len(warped) == len(set(warped)) == 4 * 3
         for tile in tiles[::7]:
             assert np.array_equal(pair.read(tile.tile.window)[1], tile.after)

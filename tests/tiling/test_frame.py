@@ -11,7 +11,7 @@ from opened_scenes import refused_pair
 from pyproj import Geod, Transformer
 from rasters import ORIGIN, UTM, north_up, write_scene
 
-from tiling import BoundsInvalid, NoOverlap, ResolutionInvalid, SceneTooLarge, Window, describe
+from tiling import BoundsInvalid, NoOverlap, SceneTooLarge, Window, describe
 from tiling.frame import focus_window, plan_grid
 from tiling.geodesy import on_map
 
@@ -150,11 +150,6 @@ def test_before_may_be_the_large_one(scene):
     small = scene(name="small.tif", crs="EPSG:2154", transform=north_up(650_000, 6_860_000, 500.0))
     grid = plan_grid(world, small)
     assert grid.width <= 3 and grid.height <= 3 and grid.transform.a == 1e5
-
-
-@pytest.mark.parametrize("gsd", [0, -1.0, math.nan, math.inf])
-def test_impossible_resolutions(scene, gsd):
-    refused_pair(ResolutionInvalid, scene(), scene(), "above 0", gsd=gsd)
 
 
 def test_a_grid_beyond_the_limit(scene):

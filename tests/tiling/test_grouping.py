@@ -43,12 +43,6 @@ def test_parts_of_a_region_are_one():
     assert group_regions(regions, 1) == [[0], [1, 2]]
 
 
-@pytest.mark.parametrize("wrong", [-1.0, float("nan")])
-def test_the_distance_is_not_negative(wrong):
-    with pytest.raises(ValueError, match="at least 0"):
-        group_regions(row_of(0), wrong)
-
-
 @given(
     st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60), st.integers(1, 9)), max_size=20),
     st.integers(0, 15),

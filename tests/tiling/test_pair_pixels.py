@@ -259,7 +259,6 @@ def test_values_that_mean_different_things_by_the_headers_are_told(tmp_path):
 def test_a_scale_that_hides_the_scene_is_told(tmp_path, scenes):
     with ScenePair.open(*scenes[:2], scale=(220, 260)) as pair:
         assert len(pair.notes) == 2 and "before.tif" in pair.notes[0] and "black or white" in pair.notes[0]
-    refused_pair(ScaleInvalid, *scenes[:2], "reflectance", scale=(5, 5))
     refused_pair(ScaleInvalid, *scenes[:2], "before.tif", "uint8", scale="reflectance")
 
 

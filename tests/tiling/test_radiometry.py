@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from rasters import textured, write_scene
 
 from tiling import ScaleInvalid, Stretch, describe
-from tiling.radiometry import Table, checked_scale, fill_values
+from tiling.radiometry import Table, fill_values
 
 
 def samples(dtype, low, high, seed=0):
@@ -147,19 +147,6 @@ def test_a_given_scale_is_that_of_both_dates():
     assert stretch.before is stretch.after and stretch.kind == "given"
     assert stretch.before.apply(np.array([[50, 100, 220, 300, 400]] * 3))[1].tolist() == [0, 0, 153, 255, 255]
     assert "percentiles" not in stretch.as_dict() and stretch.as_dict()["after"]["high"] == [300] * 3
-
-
-@pytest.mark.parametrize(
-    "scale", [(3, 3), (4, 1), (1,), (0, float("nan")), (0, float("inf")), (-1e308, 1e308), "percent"]
-)
-def test_impossible_scales(scale):
-    with pytest.raises(ScaleInvalid, match="lower one first, or reflectance"):
-        checked_scale(scale)
-
-
-def test_possible_scales():
-    assert checked_scale(None) is None and checked_scale("reflectance") == "reflectance"
-    assert checked_scale((-1, 2)) == (-1.0, 2.0)
 
 
 def info_of(path, dtype, *, scale=None, offset=None, names=None):

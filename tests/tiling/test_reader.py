@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from rasters import textured, write_scene
 
-from tiling import SceneDamaged, ScenePair, TileGrid, Window, read_tiles
+from tiling import SceneDamaged, ScenePair, TileGrid, Window, read_tiles, reader
 
 
 @pytest.fixture
@@ -33,9 +33,10 @@ def reading_threads():
 
 
 @pytest.mark.parametrize(("threads", "ahead"), [(1, 1), (2, 8), (4, 2), (3, 100)])
-def test_tiles_come_in_order_and_as_read_alone(pair, threads, ahead):
+def test_tiles_come_in_order_and_as_read_alone(pair, monkeypatch, threads, ahead):
+    monkeypatch.setattr(reader, "THREADS", threads)
     grid = grid_of(pair)
-    tiles = list(read_tiles(pair, grid, threads=threads, ahead=ahead))
+    tiles = list(read_tiles(pair, grid, ahead=ahead))
     assert [tile.tile for tile in tiles] == list(grid)
     for tile in tiles:
         assert_same(tile, *pair.read(tile.tile.window))
@@ -44,9 +45,9 @@ def test_tiles_come_in_order_and_as_read_alone(pair, threads, ahead):
 
 def test_every_thread_has_its_own_files_and_they_are_closed_at_the_end(pair):
     assert len(pair._handles) == 1  # the thread that opened the pair
-    tiles = read_tiles(pair, grid_of(pair), threads=3)
+    tiles = read_tiles(pair, grid_of(pair))
     next(tiles)
-    assert 1 < len(pair._handles) <= 4
+    assert 1 < len(pair._handles) <= 1 + reader.THREADS
     list(tiles)
     assert len(pair._handles) == 1
     pair.close()
@@ -79,7 +80,7 @@ def test_the_threads_do_not_run_away(pair, monkeypatch):
     started = []
     read = ScenePair.read
     monkeypatch.setattr(ScenePair, "read", lambda self, window: started.append(window) or read(self, window))
-    tiles = read_tiles(pair, grid_of(pair), threads=2, ahead=3)
+    tiles = read_tiles(pair, grid_of(pair), ahead=3)
     next(tiles)
     time.sleep(0.2)
     assert len(started) <= 4  # the one given out and three in advance
@@ -127,9 +128,3 @@ def test_an_area_is_read_as_it_is_in_the_whole(pair):
     for tile in tiles:
         same = whole[tile.tile.window]
         assert_same(tile, same.before, same.after, same.valid)
-
-
-@pytest.mark.parametrize("wrong", [{"threads": 0}, {"ahead": 0}, {"first": -1}])
-def test_at_least_one_thread_and_one_tile(pair, wrong):
-    with pytest.raises(ValueError, match="at least"):
-        read_tiles(pair, grid_of(pair), **wrong)

@@ -135,9 +135,3 @@ def test_what_comes_back_is_valid_and_near_and_always_the_same(mask, tolerance, 
         assert abs(square.area / outline.area - 1) <= 0.1 + 1e-9
         assert iou(square, outline) > 0.8
         assert shapely.equals_exact(square, regularized(outline, tolerance), tolerance=0)
-
-
-@pytest.mark.parametrize("wrong", [0, -1.0, float("nan")])
-def test_the_tolerance_is_above_0(wrong):
-    with pytest.raises(ValueError, match="above 0"):
-        regularized(L_SHAPE, wrong)

@@ -147,14 +147,14 @@ class View:
 
 
 def view_of(way: str, before: np.ndarray, after: np.ndarray, own: np.ndarray, others: np.ndarray) -> View:
-    """Return a crop as ``way`` shows it; ``zoom`` has another crop and no more to do here.
+    """Return a crop as ``way`` shows it.
 
     Args:
-        way: one of :data:`FOCUS_WAYS`.
+        way: ``mask``, ``others`` or ``weight``; the other two show what they show as it is.
         before, after: (3, T, T) uint8.
         own, others: (T, T) bool, the pixels of the change that is described and those of all other changes.
     """
-    if way in ("none", "zoom") or not others.any() or not own.any():
+    if not own.any():
         return View(before, after)
     from_own = ndimage.distance_transform_edt(~own)
     if way == "others":

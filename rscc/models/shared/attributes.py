@@ -11,9 +11,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from rscc.errors import ConfigInvalid
 from rscc.text.encoders import TextEncoder, insert_prompt
-from rscc.text.parsing import PROMPTS, add_template
+from rscc.text.parsing import add_template
 
 PROMPT_TOKENS = 4
 
@@ -38,7 +37,6 @@ class AttributeTokens(nn.Module):
         width: int,
         prompt: str = "learnable",
         template: str = "",
-        prompt_tokens: int = PROMPT_TOKENS,
     ):
         """Build the module.
 
@@ -47,20 +45,14 @@ class AttributeTokens(nn.Module):
             width: size of the tokens.
             prompt: one of :data:`~rscc.text.parsing.PROMPTS`.
             template: handcrafted text put before the segments when ``prompt`` is ``fixed``.
-            prompt_tokens: number of learnable vectors.
-
-        Raises:
-            ConfigInvalid: an unknown kind of prompt.
         """
         super().__init__()
-        if prompt not in PROMPTS:
-            raise ConfigInvalid(f"prompt is {prompt!r}; use one of {', '.join(PROMPTS)}")
         self.prompt, self.template = prompt, template
         # A tuple hides the encoder from nn.Module: its frozen weights stay out of every checkpoint.
         self._encoder = (encoder,)
         self.prompt_vectors: nn.Parameter | None = None
         if prompt == "learnable":
-            self.prompt_vectors = nn.Parameter(0.02 * torch.randn(prompt_tokens, encoder.token_width))
+            self.prompt_vectors = nn.Parameter(0.02 * torch.randn(PROMPT_TOKENS, encoder.token_width))
         self.adapter = nn.Sequential(
             nn.Linear(encoder.width, width),
             nn.ReLU(),

@@ -277,8 +277,3 @@ def test_learnable_prompts_are_never_kept() -> None:
         module.prompt_vectors += 1
     assert (module(["a road"]) - before).abs().max() > 1e-3
     assert encoder.seen == ["a road", "a road"]
-
-
-def test_an_unknown_prompt_is_refused() -> None:
-    with pytest.raises(ConfigInvalid, match="prompt is 'soft'"):
-        AttributeTokens(encoder=CountingEncoder(), width=4, prompt="soft")
