@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from archive_commands import DEADLINE, Commands, alive, commands, kill, wait_until, workers_of
 from archive_fakes import RUNS, runs
-from archive_pairs import MadeArchive, contents, make_archive
+from archive_pairs import MadeArchive, contents, make_archive, pairs_with_folder
 
 from workflows.store.ledger import Ledger
 
@@ -32,11 +32,6 @@ def made(tmp_path) -> MadeArchive:
     return make_archive(tmp_path, 20, each=1, breakages=("missing", "apart"))
 
 
-def reports(out: Path) -> int:
-    """How many pairs have their folder."""
-    return sum(1 for _ in (out / "pairs").iterdir()) if (out / "pairs").is_dir() else 0
-
-
 def ended(process: BaseProcess, shell: Commands) -> int:
     process.join(DEADLINE)
     assert process.exitcode is not None, shell.said()
@@ -53,7 +48,7 @@ def test_ctrl_c_once_finishes_what_runs(tmp_path, shell, made):
     assert shell.run("batch", made.table, "--out", reference, "--workers", 2) == SOME_FAILED
     (made.scenes / RUNS).touch()
     process = shell.begin("batch", made.table, "--out", out, "--workers", 2)
-    wait_until(lambda: reports(out) >= 3, "pairs")
+    wait_until(lambda: pairs_with_folder(out) >= 3, "pairs")
     workers = workers_of(process)
     os.kill(process.pid, signal.SIGINT)
     assert ended(process, shell) == INTERRUPTED
@@ -75,7 +70,7 @@ def test_ctrl_c_twice_abandons_what_runs(tmp_path, shell):
     made.table.write_text(made.table.read_text().replace(hanging.name, held.name))
     out = tmp_path / "out"
     process = shell.begin("batch", made.table, "--out", out, "--workers", 2)
-    wait_until(lambda: reports(out) == 5, "the other pairs")
+    wait_until(lambda: pairs_with_folder(out) == 5, "the other pairs")
     workers = workers_of(process)
     os.kill(process.pid, signal.SIGINT)
     wait_until(lambda: "Ctrl-C: 1 running pair will be finished" in shell.said(), "the first Ctrl-C")
@@ -100,7 +95,7 @@ def test_a_second_run_on_the_same_archive_is_refused_and_the_first_goes_on(tmp_p
     made.table.write_text(text)
     out = tmp_path / "out"
     first = shell.begin("batch", made.table, "--out", out, "--workers", 1)
-    wait_until(lambda: reports(out) >= 1, "a pair")
+    wait_until(lambda: pairs_with_folder(out) >= 1, "a pair")
     assert shell.run("batch", made.table, "--out", out, "--workers", 1) == 1
     assert shell.said() == (
         f"rscc: error: {out}: another run works on this archive; wait for it (rscc status tells how far)\n"

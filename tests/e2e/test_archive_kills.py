@@ -23,7 +23,7 @@ from archive_commands import (
     workers_of,
 )
 from archive_fakes import RUNS, runs
-from archive_pairs import MadeArchive, contents, make_archive
+from archive_pairs import MadeArchive, contents, make_archive, pairs_with_folder
 
 from workflows.errors import ArchiveMissing
 from workflows.store.ledger import Ledger
@@ -63,11 +63,6 @@ def recorded(out: Path, state: str) -> set[str]:
         return set()
 
 
-def finished(out: Path) -> int:
-    """How many pairs have their folder."""
-    return sum(1 for _ in (out / "pairs").iterdir()) if (out / "pairs").is_dir() else 0
-
-
 def test_the_coordinator_killed_at_any_moment(tmp_path, shell, kill_cycles):
     made, seed = made_with_runs(tmp_path, 16), random.Random(1)
     sound = len(made.sound)
@@ -81,7 +76,7 @@ def test_the_coordinator_killed_at_any_moment(tmp_path, shell, kill_cycles):
         process = shell.begin("batch", made.table, "--out", out, "--workers", 2)
         # Before and while workers start, between any two pairs, while the layers are made, and at the end.
         pairs = int((sound + 6) * (number + seed.random()) / kill_cycles) - 3
-        wait_until(lambda: finished(out) >= min(pairs, sound) or not process.is_alive(), "pairs")  # noqa: B023
+        wait_until(lambda: pairs_with_folder(out) >= min(pairs, sound) or not process.is_alive(), "pairs")  # noqa: B023
         time.sleep(seed.uniform(0, 1.0 if pairs <= 0 else 0.1))
         workers = workers_of(process)
         kill(process)
@@ -112,7 +107,7 @@ def test_workers_killed_at_any_moment(tmp_path, shell, kill_cycles):
     for number in range(kill_cycles):
         # Where the machine is busy elsewhere, the run may be over before the last kill.
         wait_until(
-            lambda: (finished(out) > 2 * number and workers_of(process)) or not process.is_alive(),  # noqa: B023
+            lambda: (pairs_with_folder(out) > 2 * number and workers_of(process)) or not process.is_alive(),  # noqa: B023
             "a worker at work",
         )
         time.sleep(seed.uniform(0, 0.1))
@@ -165,7 +160,7 @@ def test_the_scheduler_killed_at_any_moment(tmp_path, shell, kill_cycles):
         begin_afresh(made)
         process = shell.begin(*command)
         pairs = int((sound + 1) * (number + seed.random()) / kill_cycles) - 1
-        wait_until(lambda: finished(out) >= pairs or not process.is_alive(), "pairs")  # noqa: B023
+        wait_until(lambda: pairs_with_folder(out) >= pairs or not process.is_alive(), "pairs")  # noqa: B023
         time.sleep(seed.uniform(0, 1.0 if pairs <= 0 else 0.05))
         cluster.kill_scheduler()
         process.join(300)

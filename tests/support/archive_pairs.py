@@ -109,6 +109,11 @@ def _break(before: Path, after: Path, how: str) -> None:
         before.write_text("This is not a raster.\n")
 
 
+def pairs_with_folder(archive: Path) -> int:
+    """How many pairs have their folder."""
+    return sum(1 for _ in (archive / "pairs").iterdir()) if (archive / "pairs").is_dir() else 0
+
+
 def contents(archive: Path) -> dict[str, bytes]:
     """Everything that an archive holds, by path, but for times, attempts, the engine's name and the ledger.
 

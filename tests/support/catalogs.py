@@ -7,6 +7,10 @@ from pathlib import Path
 import numpy as np
 from rasters import write_scene
 
+from workflows.pairs.catalog import Catalog
+from workflows.pairs.options import CatalogOptions
+from workflows.pairs.sources import read_catalog
+
 PIXELS = np.full((3, 16, 16), 90, np.uint8)
 SIGNED = (
     "addresses in the table are signed or hold a password: whoever has the table can read the scenes, "
@@ -20,6 +24,11 @@ def write_scenes(root: Path, *names: str, **options) -> Path:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         write_scene(root / name, PIXELS, **options)
     return root
+
+
+def read(source, **options) -> Catalog:
+    """The pairs of one source; the options are those of a catalog."""
+    return read_catalog([str(source)], CatalogOptions(**options))
 
 
 def ids(catalog) -> list[str]:

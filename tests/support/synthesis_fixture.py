@@ -56,8 +56,9 @@ def write_captions(root: Path) -> Path:
     return root
 
 
-def write_masks(root: Path, *, size: int = 320) -> Path:
+def write_masks(root: Path) -> Path:
     """Write pairs with change masks; ``e.png`` has no change."""
+    size = 320
     root.mkdir(parents=True)
     with (root / "index.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)

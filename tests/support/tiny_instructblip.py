@@ -95,9 +95,9 @@ def tiny_instructblip(
     return vision
 
 
-def save_tiny_folder(folder: Path, seed: int = 0) -> Path:
+def save_tiny_folder(folder: Path) -> Path:
     """Write a folder as the hub has it: config, safetensors, both tokenizers."""
-    tiny_whole(seed).save_pretrained(folder)
+    tiny_whole().save_pretrained(folder)
     llama_like_tokenizer().save_pretrained(folder)
     bert_like_tokenizer().save_pretrained(folder / "qformer_tokenizer")
     return folder

@@ -72,9 +72,9 @@ def test_bands_and_masks_that_are_there_are_read(folder, wish):
 # Masks and palettes
 
 
-def write_mask(path, bands=1, **flags):
+def write_mask(path, **flags):
     """Write a mask beside a raster; ``flags`` is what it says of itself."""
-    write_scene(path.with_name("mask.tif"), np.full((bands, 40, 60), 255, np.uint8))
+    write_scene(path.with_name("mask.tif"), np.full((1, 40, 60), 255, np.uint8))
     with rasterio.open(path.with_name("mask.tif"), "r+") as file:
         file.update_tags(**flags)
     path.with_name("mask.tif").rename(path.with_name(f"{path.name}.msk"))

@@ -14,10 +14,10 @@ from tiling import Registration, ScenePair
 NAIP = "naip_4709963/m_4709963_se_14_1_"
 
 
-def town(height=420, width=520, seed=0):
-    """Pixels (3, height, width) uint8 with detail of a few pixels, 20..235."""
+def town(seed=0):
+    """Pixels (3, 420, 520) uint8 with detail of a few pixels, 20..235."""
     rng = np.random.default_rng(seed)
-    noise = ndimage.gaussian_filter(rng.normal(size=(3, height, width)), (0, 1.5, 1.5))
+    noise = ndimage.gaussian_filter(rng.normal(size=(3, 420, 520)), (0, 1.5, 1.5))
     return (128 + 30 * noise / noise.std()).clip(20, 235).astype(np.uint8)
 
 

@@ -35,8 +35,8 @@ def rng(seed: int = 0) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-def ramp(width: int = 32) -> np.ndarray:
-    return np.broadcast_to(np.arange(width, dtype=np.uint8) * 4, (3, 16, width)).copy()
+def ramp() -> np.ndarray:
+    return np.broadcast_to(np.arange(32, dtype=np.uint8) * 4, (3, 16, 32)).copy()
 
 
 @every

@@ -13,9 +13,9 @@ def field(seed: int, colour=(110, 125, 80), size: int = 128) -> np.ndarray:
     return np.clip(np.array(colour)[:, None, None] + noise, 0, 255).astype(np.uint8)
 
 
-def with_house(image: np.ndarray, top: int, left: int, side: int = 22) -> tuple[np.ndarray, np.ndarray]:
+def with_house(image: np.ndarray, top: int, left: int) -> tuple[np.ndarray, np.ndarray]:
     image, mask = image.copy(), np.zeros(image.shape[1:], bool)
-    mask[top : top + side, left : left + side + 6] = True
+    mask[top : top + 22, left : left + 28] = True
     image[:, mask] = np.array(ROOF)[:, None]
     return image, mask
 

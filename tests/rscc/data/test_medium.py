@@ -46,9 +46,9 @@ def ground(*patches, base=FOREST, size=(140, 420)):
 DATES = [ground(), ground((slice(0, 40), slice(0, 420), BARE))]
 
 
-def city(name, seed=0, size=(150, 260), blocks=((slice(20, 40), slice(30, 60)),)):
+def city(name, seed=0, blocks=((slice(20, 40), slice(30, 60)),)):
     """Two dates of brown noise, the second in another light, with bright new blocks."""
-    rng = np.random.default_rng(seed)
+    rng, size = np.random.default_rng(seed), (150, 260)
     before = (np.array([90, 85, 80])[:, None, None] + rng.normal(0, 8, (3, *size))).clip(0, 255)
     after, mask = before * 0.7 + 30, np.zeros(size, bool)
     for rows, cols in blocks:

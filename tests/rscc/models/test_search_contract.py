@@ -19,9 +19,9 @@ def search_rules(model, max_words=9) -> SearchRules:
     return replace(model.search_rules(), max_words=max_words)
 
 
-def memory_of(model, batch=5, seed=0) -> torch.Tensor:
+def memory_of(model, batch) -> torch.Tensor:
     with torch.no_grad():
-        return model.memory(model.encode(*random_images(batch, seed=seed)))
+        return model.memory(model.encode(*random_images(batch)))
 
 
 @papers

@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from archive_rows import change
+from benchmark_fixtures import edit_json
 from file_server import serving
 from rasters import north_up
 from scene_pairs import write_raster
@@ -45,12 +46,6 @@ def report(tmp_path):
     path = folder / "r.geojson"
     ChangeReport(shown, run).write(path)
     return path
-
-
-def edited(report, edit):
-    content = json.loads(report.read_text())
-    edit(content)
-    report.write_text(json.dumps(content))
 
 
 def project(path):
@@ -98,7 +93,7 @@ def test_what_strangers_wrote_is_text_and_numbers_without_sense_are_left_out(rep
         run["stretch"]["before"] = {"low": [9, 9, 9], "high": [5, 5, 5]}
         run["bands"] = {"after": [1, 2, 77], "before": [1, 2, True]}
 
-    edited(report, edit)
+    edit_json(report, edit)
     root = project(write_project(report, servers=SERVERS).path)
     name = next(root.iter("Bookmark")).get("name")
     assert name.isprintable() and len(name) < 100 and name.startswith("1: </title>[% 1 %] [2J")
@@ -110,7 +105,7 @@ def test_what_strangers_wrote_is_text_and_numbers_without_sense_are_left_out(rep
 
 
 def test_a_server_is_asked_only_for_who_names_it(report):
-    edited(report, lambda c: c["rscc"]["inputs"]["after"].update(path="https://example.org/a.tif"))
+    edit_json(report, lambda c: c["rscc"]["inputs"]["after"].update(path="https://example.org/a.tif"))
     with pytest.raises(OptionInvalid, match="names a scene on a server"):
         write_project(report, servers=SERVERS)
     assert not report.with_suffix(".qgz").exists()

@@ -6,14 +6,12 @@ import json
 import socket
 
 import pytest
-from catalogs import SIGNED, ids, lines
+from catalogs import SIGNED, ids, lines, read
 from file_server import serving
 from shapely.geometry import box, mapping
 from stac_server import stac_serving
 
 from workflows.errors import CatalogInvalid, CatalogUnreachable
-from workflows.pairs.options import CatalogOptions
-from workflows.pairs.sources import read_catalog
 
 DATA = "https://data.example.org"
 TIFF = "image/tiff; application=geotiff; profile=cloud-optimized"
@@ -53,10 +51,6 @@ def catalog(name, *links, kind="Catalog"):
         extent = {"spatial": {"bbox": [[-180, -90, 180, 90]]}, "temporal": {"interval": [[None, None]]}}
         document |= {"license": "other", "extent": extent}
     return {**document, "links": [{"rel": rel, "href": href} for rel, href in links]}
-
-
-def read(source, **options):
-    return read_catalog([str(source)], CatalogOptions(**options))
 
 
 def pairs_of(catalog):

@@ -6,15 +6,13 @@ import json
 import socket
 
 import pytest
-from catalogs import lines
+from catalogs import lines, read
 from file_server import serving
 from stac_server import stac_serving
 
 from tiling import AddressForbidden
 from workflows.errors import CatalogInvalid, CatalogUnreachable
 from workflows.pairs import stac_client
-from workflows.pairs.options import CatalogOptions
-from workflows.pairs.sources import read_catalog
 
 DATA = "https://data.example.org"
 
@@ -40,10 +38,6 @@ def catalog(*links):
 
 def encoded(document):
     return json.dumps(document).encode()
-
-
-def read(source, **options):
-    return read_catalog([str(source)], CatalogOptions(**options))
 
 
 def names(found):

@@ -38,8 +38,8 @@ def moved(geometry, source, target):
     return shapely.transform(geometry, lambda xy: np.column_stack(transformer.transform(*xy.T)))
 
 
-def on_the_map(geometry, crs="EPSG:32633"):
-    return moved(geometry, "EPSG:4326", crs)
+def on_the_map(geometry):
+    return moved(geometry, "EPSG:4326", "EPSG:32633")
 
 
 def iou(first, second):
