@@ -181,7 +181,6 @@ class Trainer:
         self.folder.mkdir(parents=True, exist_ok=True)
         config_file = self.folder / "config.json"
         if resume and (self.folder / "checkpoint.pt").is_file():
-            # What the card will say may change on the way.
             if replace(_config_of(config_file), card=self.config.card) != self.config:
                 raise ConfigInvalid(
                     f"{config_file} differs from the config of this run; start in a new folder"
@@ -340,9 +339,10 @@ def _sound(file: Path) -> Iterator[None]:
 
 
 def _config_of(file: Path) -> Config:
-    """Read what an earlier run wrote; what a newer version of rscc added has its default."""
+    """Read what an earlier run wrote but for its card; what a newer version of rscc added has its default."""
     try:
-        return config_from_dict(json.loads(file.read_text(encoding="utf-8")), str(file))
+        # What the card will say may change on the way, and between versions what it can say.
+        return config_from_dict({**json.loads(file.read_text(encoding="utf-8")), "card": {}}, str(file))
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise ConfigInvalid(f"{file}: not the config of a run ({error}); start in a new folder") from error
 

@@ -84,6 +84,7 @@ def test_a_run_of_an_earlier_version_and_with_another_card_is_resumed(data, tmp_
     file = tmp_path / "config.json"
     written = json.loads(file.read_text())
     del written["card"]["cost"], written["train"]["hallucination"]  # as if they were new
+    written["card"]["draws"] = 0  # is no more
     file.write_text(json.dumps(written))
     config = replace(config, card=replace(config.card, version="7"))
     found = make_trainer(data, tmp_path, config, stop=(0, 0)).run(resume=True)
