@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -101,6 +102,17 @@ def check_sheet(path: Path) -> None:
     """
     if path.suffix.lower() not in FORMATS:
         raise ConfigInvalid(f"{path}: sheets are written as {', '.join(FORMATS)}; give the sheet such a name")
+
+
+def sheet_paths(path: Path) -> list[Path]:
+    """Return the files of the sheet ``path`` that are known before it is drawn.
+
+    These are its first page, its table, and what has the name of a further page already.
+    """
+    page = re.compile(re.escape(path.name).replace(re.escape(PAGE), r"[1-9]\d*"))
+    first = path.with_name(path.name.replace(PAGE, "1"))
+    there = sorted(path.parent.iterdir()) if path.parent.is_dir() else ()
+    return [first, table_path(path), *(one for one in there if page.fullmatch(one.name) and one != first)]
 
 
 def table_path(path: Path) -> Path:

@@ -81,29 +81,27 @@ def evaluate(
         ),
     ] = True,
     beams: Annotated[int, typer.Option(min=1, max=MOST_BEAMS, help="Width of the caption search.")] = 3,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing output.")] = False,
     device: DeviceOption = "auto",
     progress: ProgressOption = ProgressForm.auto,
     debug: Debug = False,
 ) -> None:
     """Score a model beside simple baselines: all, changed and unchanged pairs, each type, the change mask."""
     from workflows.cli.terminal import say, show_result, shown_progress
-    from workflows.errors import OptionInvalid
-    from workflows.files import check_folder, write_together
+    from workflows.files import write_together
 
-    outputs = [path for path in (as_json, sheet, predictions) if path is not None]
-    for path in outputs:
-        check_folder(path)
-    for number, path in enumerate(outputs):
-        if path.resolve() in [other.resolve() for other in outputs[:number]]:
-            raise OptionInvalid(f"{path}: two outputs have this name; give each a name of its own")
     with extra("train"):
         from rscc.evaluation.predictions import prediction_line
         from rscc.evaluation.run import EvaluationOptions
         from rscc.evaluation.run import evaluate as score
-        from rscc.evaluation.sheet import Sheet, check_sheet
+        from rscc.evaluation.sheet import Sheet, check_sheet, sheet_paths
+        from rscc.model_folder import find_model
 
+        outputs = [path for path in (as_json, predictions) if path is not None]
         if sheet is not None:
             check_sheet(sheet)
+            outputs += sheet_paths(sheet)
+        _check_outputs(outputs, overwrite, (data, find_model(model), *(check_leaks or ())))
         drawn, lines = Sheet(), list[str]()
 
         def observe(record: PairRecord, prediction: PairPrediction) -> None:
@@ -135,3 +133,26 @@ def evaluate(
         title = f"{table.rows[0].name} on {data.name}, split {split}"
         write_together({path: [content] for path, content in drawn.files(sheet, title).items()})
     show_result("", table.as_dict(), progress, quiet=True)
+
+
+def _check_outputs(outputs: list[Path], overwrite: bool, inputs: tuple[Path, ...]) -> None:
+    """Make sure that the outputs replace neither one another nor, unless asked to, what is there.
+
+    Args:
+        outputs: files that will be written.
+        overwrite: those that are there may be replaced.
+        inputs: folders in which no file is, even so.
+
+    Raises:
+        OptionInvalid: two outputs are one file.
+        OutputFolderMissing, OutputExists, OutputNotWritable: see :func:`workflows.files.check_free`.
+    """
+    from workflows.errors import OptionInvalid
+    from workflows.files import check_free
+
+    for number, path in enumerate(outputs):
+        if path.resolve() in [other.resolve() for other in outputs[:number]]:
+            raise OptionInvalid(f"{path}: two outputs have this name; give each a name of its own")
+        # A data set may have very many files.
+        read = (file for folder in inputs for file in folder.rglob("*")) if path.exists() else ()
+        check_free([path], overwrite, read)

@@ -148,7 +148,8 @@ def test_every_data_set_is_scored(dataset, subsets_found, compared, tmp_path, un
 def test_the_command_writes_sheet_table_scores_and_predictions(tmp_path, untrained_folder, capsys) -> None:
     write_data(tmp_path / "data")
     arguments = ["evaluate", "--model", untrained_folder.path, "--data", tmp_path / "data", "--robustness"]
-    arguments += ["--no-baselines"]
+    arguments += ["--no-baselines", "--overwrite"]
+    (tmp_path / "scores.json").write_text("those of before")
     written = ["--sheet", tmp_path / "sheet-{page}.png", "--json", tmp_path / "scores.json"]
     written += ["--predictions", tmp_path / "said.jsonl"]
     files = ("sheet-1.png", "sheet.csv", "scores.json", "said.jsonl")
@@ -180,3 +181,41 @@ def test_a_sheet_that_cannot_be_written_is_refused_before_the_work(name, tmp_pat
     err = capfd.readouterr().err
     assert ended.value.code == 2
     assert name.split("/")[-1] in err and err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("option", "name", "file", "remedy"),
+    [
+        ("--json", "there.json", "there.json", "exists already; add --overwrite"),
+        ("--predictions", "there.json", "there.json", "exists already; add --overwrite"),
+        ("--sheet", "there.png", "there.csv", "exists already; add --overwrite"),
+        ("--sheet", "page-{page}.png", "page-7.png", "exists already; add --overwrite"),
+        ("--json", "data/LevirCCcaptions.json", "data/LevirCCcaptions.json", "is an input of this run"),
+        ("--predictions", "model/model.json", "model/model.json", "is an input of this run"),
+        ("--sheet", *["data/images/test/A/test_000000.png"] * 2, "is an input of this run"),
+    ],
+)
+def test_no_output_takes_the_place_of_a_file(
+    option, name, file, remedy, tmp_path, untrained_folder, capfd
+) -> None:
+    write_data(tmp_path / "data")
+    for there in ("there.json", "there.csv", "page-7.png"):
+        (tmp_path / there).write_text("mine")
+    files = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    words = [
+        "evaluate",
+        "--model",
+        untrained_folder.path,
+        "--data",
+        tmp_path / "data",
+        option,
+        tmp_path / name,
+    ]
+    if "input" in remedy:
+        words.append("--overwrite")
+    with pytest.raises(SystemExit) as ended:
+        main([str(word) for word in words])
+    err = capfd.readouterr().err
+    assert ended.value.code == 2
+    assert f"{tmp_path / file}: {remedy}" in err and err.count("\n") == 1
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == files
