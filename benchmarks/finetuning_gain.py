@@ -119,7 +119,8 @@ def without_facts(model: str, path: Path) -> Path:
 def train(output: Path, device: str, *words: object) -> Path:
     """Run ``rscc train`` unless it is finished, and return the folder of what it delivers."""
     if not (output / "model" / "model.json").is_file():
-        command = [sys.executable, "-m", "rscc", "train", "--output", output, "--device", device, *words]
+        command = [sys.executable, "-m", "rscc", "train", "--output", output, "--overwrite"]
+        command += ["--device", device, *words]
         if subprocess.run([str(word) for word in command], stdout=sys.stderr, check=False).returncode:
             raise SystemExit(f"{output}: the training failed")
     return output / "model"

@@ -52,11 +52,11 @@ def write_pairs(folder: Path) -> Path:
 def tune(data: Path, run: Path, start: str = "rscc-base") -> Path:
     """Go on with the training of a model; return the folder of the new one.
 
-    ``rscc train --from rscc-base --data DATA --output RUN`` does the same.
+    ``rscc train --from rscc-base --data DATA --output RUN --overwrite`` does the same.
     """
     config = finetuning_config(load_config("finetune"), open_start(start))
     paths = RunPaths(data=data, output=run, start=start)
-    return train_model(config, paths, name="mine", command="examples/own_model.py").path
+    return train_model(config, paths, name="mine", command="examples/own_model.py", overwrite=True).path
 
 
 def _pixels(path: Path) -> np.ndarray:

@@ -63,6 +63,7 @@ def train_model(
     name: str,
     command: str,
     resume: bool = False,
+    overwrite: bool = False,
     device: str = "cpu",
     report: Report = print,
 ) -> ModelFolder:
@@ -71,15 +72,16 @@ def train_model(
     Args:
         name, command: name of the new model and the command line, for its card.
         resume: go on with the run that lies in ``paths.output``.
+        overwrite: replace the run that lies there.
         report: receives one line per epoch.
 
     Raises:
-        RsccError: bad config, data set, weights; or a loss that is not finite.
+        RsccError: bad config, data set, weights; an output that is taken; or a loss that is not finite.
     """
     if config.data.name not in DATASETS:
         raise ConfigInvalid(f"data.name is {config.data.name!r}; known are {', '.join(DATASETS)}")
     keep_freed_memory()
-    check_output(paths)
+    check_output(paths, resume=resume, overwrite=overwrite)
     reader = DATASETS[config.data.name]
     if config.train.objective == "language":
         train = reader(paths.data, "train", trust=config.data.trust).records

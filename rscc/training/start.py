@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -50,25 +52,42 @@ class RunPaths:
     roads: Path | None = None
 
 
+# What a run writes into its folder: model folders, and what the loop keeps to go on with.
+_MODELS, _KEPT = ("model", "tuned"), ("checkpoint.pt", "best.safetensors", "log.jsonl", "config.json")
 TRUNK = ("backbone", "change_head")
 TRUNK_PARTS = tuple(f"{part}." for part in TRUNK)
 
 
-def check_output(paths: RunPaths) -> None:
-    """Make sure that the run folder is none of the run's inputs, and no file.
+def check_output(paths: RunPaths, *, resume: bool = False, overwrite: bool = False) -> None:
+    """Make sure that the run folder is none of the run's inputs, no file, and holds nothing to be lost.
+
+    Args:
+        paths: of the run.
+        resume: the run goes on with the one that lies there.
+        overwrite: the run takes the place of the one that lies there.
 
     Raises:
-        ConfigInvalid: it is a file, or a start or trunk is its ``model`` or ``tuned``.
+        ConfigInvalid: it is a file; a start or trunk is its ``model`` or ``tuned``, or one of these is no
+            model folder; or a run lies there, and neither ``resume`` nor ``overwrite`` is given.
         ModelNotFound: no such model.
     """
     if paths.output.exists() and not paths.output.is_dir():
         raise ConfigInvalid(f"{paths.output}: this is a file; give --output a folder for the run")
-    written = [(paths.output / name).resolve() for name in ("model", "tuned")]
+    models = [paths.output / name for name in _MODELS]
     for one in (paths.start, paths.trunk):
-        if one is not None and find_model(one).resolve() in written:
+        if one is not None and find_model(one).resolve() in [path.resolve() for path in models]:
             raise ConfigInvalid(
                 f"{one}: this run would write over the model it begins with; give another --output"
             )
+    for path in models:
+        if os.path.lexists(path) and not (path / "model.json").is_file():
+            raise ConfigInvalid(f"{path}: exists already and is no model folder; give another --output")
+    there = next(filter(os.path.lexists, [*models, *(paths.output / name for name in _KEPT)]), None)
+    if there is not None and not (resume or overwrite):
+        raise ConfigInvalid(
+            f"{there}: exists already; add --resume to go on with that run or --overwrite to replace it, or "
+            "give another --output"
+        )
 
 
 def sees_as_start(paths: RunPaths, config: Config) -> bool:

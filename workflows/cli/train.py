@@ -70,6 +70,9 @@ def train(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the run that lies in the output.")
     ] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace the run that lies in the output.")
+    ] = False,
     device: Annotated[str, typer.Option(help="cpu, cuda or cuda:1.")] = "cpu",
     progress: ProgressOption = ProgressForm.auto,
     debug: Debug = False,
@@ -116,6 +119,7 @@ def train(
             name=name or output.resolve().name,
             command=shlex.join(["rscc", *sys.argv[1:]]),
             resume=resume,
+            overwrite=overwrite,
             device=device,
             report=partial(show_notice, form=progress, err=False),
         )

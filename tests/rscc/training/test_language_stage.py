@@ -212,7 +212,7 @@ def test_the_lower_perplexity_is_the_better_one(tmp_path) -> None:
     assert bests == [True, True, False, False, False]
 
 
-def run(tmp_path: Path, config: Config, *, resume: bool = False, **paths):
+def run(tmp_path: Path, config: Config, *, resume: bool = False, overwrite: bool = False, **paths):
     data = tmp_path / "data"
     if not data.exists():
         write_levir_cc(data)
@@ -223,6 +223,7 @@ def run(tmp_path: Path, config: Config, *, resume: bool = False, **paths):
         name="words",
         command="rscc train",
         resume=resume,
+        overwrite=overwrite,
         report=lambda line: None,
     )
 
@@ -265,7 +266,7 @@ def test_the_words_of_the_way_back_are_learnt_where_the_config_says_so(tmp_path)
     assert new
     for share, known_words in ((0.0, False), (0.4, True)):
         turned = replace(config, data=replace(config.data, reversed=share))
-        run(tmp_path, turned, corpus=corpus)
+        run(tmp_path, turned, corpus=corpus, overwrite=True)
         words = set(open_start(tmp_path / "run" / "model").vocabulary.words)
         assert (new <= words) == known_words
 

@@ -18,7 +18,7 @@ from rscc.models.shared.losses import check_loss_weights
 from rscc.text.vocabulary import SPECIAL, Vocabulary
 from rscc.training import run as runs
 from rscc.training.run import build_model, train_model
-from rscc.training.start import RunPaths, finetuning_config, open_start, take_start
+from rscc.training.start import RunPaths, check_output, finetuning_config, open_start, take_start
 from workflows.cli.app import main
 
 pytestmark = pytest.mark.usefixtures("tiny_registered")
@@ -140,6 +140,36 @@ def test_a_run_folder_that_is_a_file_is_refused(tmp_path) -> None:
         train_model(
             config_of(tiny_model()), paths_of(tmp_path, None), name="x", command="x", report=lambda line: None
         )
+
+
+@pytest.mark.parametrize("name", ["model", "tuned"])
+def test_a_folder_that_is_no_model_is_never_replaced(name, tmp_path) -> None:
+    (tmp_path / "run" / name).mkdir(parents=True)
+    (tmp_path / "run" / name / "notes.txt").write_text("mine")
+    paths = paths_of(tmp_path, None)
+    for asked in ({}, {"overwrite": True}, {"resume": True}):
+        with pytest.raises(ConfigInvalid, match=f"run/{name}: exists already and is no model folder"):
+            train_model(config_of(tiny_model()), paths, name="x", command="x", report=print, **asked)
+    assert (tmp_path / "run" / name / "notes.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    "name", ["model", "tuned", "checkpoint.pt", "best.safetensors", "log.jsonl", "config.json"]
+)
+def test_an_earlier_run_is_replaced_or_gone_on_with_when_asked_for(name, tmp_path) -> None:
+    there = tmp_path / "run" / name
+    if name in ("model", "tuned"):
+        saved_start(there, tiny_model())
+    else:
+        there.parent.mkdir()
+        there.write_text("of before")
+    with pytest.raises(
+        ConfigInvalid, match=f"{name}: exists already; add --resume to go on .* or --overwrite"
+    ):
+        train_model(config_of(tiny_model()), paths_of(tmp_path, None), name="x", command="x", report=print)
+    assert there.exists()
+    check_output(paths_of(tmp_path, None), resume=True)
+    check_output(paths_of(tmp_path, None), overwrite=True)
 
 
 def test_what_only_training_needs_starts_new(folder, tmp_path, monkeypatch) -> None:

@@ -239,13 +239,24 @@ def test_training_takes_the_config_of_model_and_data_set(
 
     monkeypatch.setattr(runs, "train_model", train_model)
     code, out, err = rscc_command(
-        "train", "--data", tmp_path, "-o", tmp_path / "run", "--epochs", "3", "--seed", "5", *options
+        "train",
+        "--data",
+        tmp_path,
+        "-o",
+        tmp_path / "run",
+        "--epochs",
+        "3",
+        "--seed",
+        "5",
+        "--overwrite",
+        *options,
     )
     assert (code, err) == (0, "")
     ((settings, paths, others),) = calls
     assert (settings.model.paper, settings.data.name) == (paper, dataset)
     assert (settings.train.epochs, settings.train.seed) == (3, 5)
     assert settings.train.text_encoder == (options[-1] if "--text-encoder" in options else "sentence")
+    assert (others["resume"], others["overwrite"]) == (False, True)
     assert (paths.data, paths.output, others["name"]) == (tmp_path, tmp_path / "run", "run")
     assert out == f"model   {tmp_path / 'run' / 'model'}\n"
 
