@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rscc.sequences import batches
+from workflows.archive.marked import is_marked, refuse_loss
 from workflows.errors import ReportsDamaged
 from workflows.layers.layers import write_layers
 from workflows.layers.stac import stac_item
@@ -22,6 +23,8 @@ from workflows.store.folder import ITEM, REPORT, STYLE, ArchiveFolder
 from workflows.store.ledger import Ledger
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from workflows.engines.tasks import PairResult
     from workflows.store.ledger_rows import LedgerRow
 
@@ -80,6 +83,22 @@ class Archive:
                 STYLE: qgis_style().encode(),
                 ITEM: f"{json.dumps(item, ensure_ascii=False, indent=1)}\n".encode(),
             },
+        )
+
+    def keep_marks(self, pairs: Sequence[str]) -> None:
+        """Make sure that no report of pairs that are to be done anew has marks of people.
+
+        Raises:
+            OutputExists: some have.
+        """
+
+        def marked(pairs: Sequence[str]) -> list[Path]:
+            return [path for pair in pairs if is_marked(path := self.folder.pair_folder(pair) / REPORT)]
+
+        parts = self.pool.map(marked, batches(pairs, _LOOKED_FOR))
+        refuse_loss(
+            [path for part in parts for path in part],
+            "keep a copy and add --overwrite, or go on with the table and the options of before",
         )
 
     def drop_parts(self, pair: str) -> None:

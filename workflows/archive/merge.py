@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import filecmp
+import os
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -14,6 +16,7 @@ from rscc.files import parsed_json
 from rscc.sequences import batches
 from tiling import plain_only
 from workflows.archive.archive import Archive
+from workflows.archive.marked import is_marked, refuse_loss
 from workflows.errors import ArchiveMissing, ReportsDamaged, ShardsDiffer, ShardsUnfinished
 from workflows.files import write_together
 from workflows.progress import Progress, tell
@@ -54,7 +57,9 @@ class MergeSummary:
         return asdict(self)
 
 
-def merge_shards(path: str | Path, *, remove: bool = False, progress: Progress | None = None) -> MergeSummary:
+def merge_shards(
+    path: str | Path, *, remove: bool = False, overwrite: bool = False, progress: Progress | None = None
+) -> MergeSummary:
     """Build one archive anew of the shards that lie in it, all of them finished.
 
     The reports are shared with the shards where the file system can do that. What an earlier merge made is
@@ -63,6 +68,7 @@ def merge_shards(path: str | Path, *, remove: bool = False, progress: Progress |
     Args:
         path: the archive, with ``shards/1-of-4`` and so on in it.
         remove: remove the shards afterwards.
+        overwrite: also replace reports that have marks of people which those of the shards lack.
         progress: told of the stages ``shards`` and ``layers``, in pairs.
 
     Raises:
@@ -71,6 +77,7 @@ def merge_shards(path: str | Path, *, remove: bool = False, progress: Progress |
         ShardsDiffer: the shards are not of one run: other counts, settings or models, the same pair twice; or
             a run worked on the archive itself.
         ArchiveBusy: a run works on a shard, or on the archive.
+        OutputExists: such marks would be lost, and nothing was touched.
         ReportsDamaged: reports are missing or cannot be read; their shards do them anew.
         LedgerForeign, LedgerUnusable, OutputNotWritable: as for the archive of one run.
     """
@@ -87,13 +94,15 @@ def merge_shards(path: str | Path, *, remove: bool = False, progress: Progress |
         record = common_record(shards)
         ledgers = {n: stack.enter_context(Ledger.reader(shard.path)) for n, shard in shards.items()}
         _check_finished(folder, ledgers)
-        _check_pairs(shards, ledgers)
+        places = _check_pairs(shards, ledgers)
         archive = stack.enter_context(Archive.open(folder))
         if archive.ledger.sessions():
             raise ShardsDiffer(
                 f"{folder.path}: a run worked on the archive itself; move {folder.shards} into a new folder "
                 "and merge that"
             )
+        if not overwrite:
+            _keep_marks(archive, shards, places)
         _take_over(archive, shards, ledgers, progress)
         if record is not None:
             write_together({folder.run: [record]})
@@ -151,8 +160,8 @@ def _check_finished(folder: ArchiveFolder, ledgers: Ledgers) -> None:
         )
 
 
-def _check_pairs(shards: Shards, ledgers: Ledgers) -> None:
-    """Refuse two shards with the same pair, also one that its table has no more."""
+def _check_pairs(shards: Shards, ledgers: Ledgers) -> dict[str, int]:
+    """Return the shard of every pair; refuse two with the same one, also one that its table has no more."""
     places: dict[str, int] = {}
     for number, ledger in ledgers.items():
         for (pair,) in ledger.select("SELECT pair FROM pairs", kinds=(str,)):
@@ -161,6 +170,34 @@ def _check_pairs(shards: Shards, ledgers: Ledgers) -> None:
                     f"{shards[number].path}: has the pair {pair}, which is in {shards[places[pair]].path}, "
                     "too; remove the one that is a copy"
                 )
+    return places
+
+
+def _keep_marks(archive: Archive, shards: Shards, places: Mapping[str, int]) -> None:
+    """Refuse to replace reports that have marks of people by others."""
+
+    def lost(pairs: Sequence[str]) -> list[Path]:
+        return [report for pair in pairs if not is_kept(pair, report := archived(pair)) and is_marked(report)]
+
+    def archived(pair: str) -> Path:
+        return archive.folder.pairs / pair / REPORT
+
+    def is_kept(pair: str, report: Path) -> bool:
+        number = places.get(pair)
+        return number is not None and _is_same(report, shards[number].pair_folder(pair) / REPORT)
+
+    there = sorted(path.name for path in archive.folder.pairs.iterdir())
+    parts = archive.pool.map(lost, batches(there, _PAIRS_AT_ONCE))
+    refuse_loss(
+        [report for part in parts for report in part],
+        "copy it to its shard, if its changes are the same, or elsewhere, and add --overwrite",
+    )
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    with suppress(OSError):
+        return os.path.samefile(one, other) or filecmp.cmp(one, other, shallow=False)
+    return False
 
 
 def _take_over(archive: Archive, shards: Shards, ledgers: Ledgers, progress: Progress | None) -> None:

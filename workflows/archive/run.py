@@ -71,6 +71,7 @@ def run_archive(
     *,
     retries: int = 1,
     retry_failed: bool = False,
+    overwrite: bool = False,
     full_hash: bool = False,
     shard: Shard | None = None,
     split_above: int | None = None,
@@ -95,6 +96,7 @@ def run_archive(
             Addresses of the rows may lead to the public network and to its ``allow_hosts``.
         retries: how often a pair is tried again after it failed or crashed.
         retry_failed: take up what failed in earlier runs, too.
+        overwrite: also do pairs anew whose reports have marks of people, which are lost then.
         full_hash: know scenes by all their bytes instead of by size, time and header.
         shard: (number from 1, count): only this share of the pairs, into an archive within the folder.
         split_above: tiles from which a pair is cut into parts that several workers do; None: never.
@@ -106,6 +108,7 @@ def run_archive(
     Raises:
         NotAnArchive, OutputFolderMissing, OutputNotWritable: the folder cannot be used.
         ArchiveBusy: another run works on it.
+        OutputExists: pairs are to be done anew whose reports have marks of people, and nothing was touched.
         LedgerForeign, LedgerUnusable: the ledger is damaged, or the system refused it.
         ScenesUnreachable: storage or server seem to be away.
         ShardsDiffer: there are shards, and this is none of them; or the other way round.
@@ -126,7 +129,8 @@ def run_archive(
             progress=progress,
             missing=without_scenes,
         )
-        planned = archive.ledger.plan(keyed, retry_failed=retry_failed)
+        approve = (lambda pairs: None) if overwrite else archive.keep_marks
+        planned = archive.ledger.plan(keyed, retry_failed=retry_failed, approve=approve)
         if without_scenes and warn is not None:
             warn(_without_scenes_line(without_scenes))
         repeated = archive.take_up_missing()

@@ -85,6 +85,9 @@ def batch(
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Also take up the pairs that failed in earlier runs.")
     ] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Also do pairs anew whose reports people have marked.")
+    ] = False,
     give_up_after: Annotated[
         int,
         typer.Option(
@@ -172,6 +175,7 @@ def batch(
             options,
             retries=retries,
             retry_failed=retry_failed,
+            overwrite=overwrite,
             full_hash=full_hash,
             shard=share,
             split_above=split_above or None,

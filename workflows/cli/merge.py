@@ -24,6 +24,9 @@ def merge(
         bool,
         typer.Option("--remove-shards", help="Remove the shards afterwards."),
     ] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Also replace reports that people have marked.")
+    ] = False,
     progress: ProgressOption = ProgressForm.auto,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
@@ -34,7 +37,7 @@ def merge(
     from workflows.cli.terminal import show_result, shown_progress
 
     with shown_progress(progress, quiet) as update:
-        result = merge_shards(archive, remove=remove_shards, progress=update)
+        result = merge_shards(archive, remove=remove_shards, overwrite=overwrite, progress=update)
     facts = {"archive": str(archive), **result.as_dict()}
     show_result(merge_summary(result, archive), facts, progress, quiet=quiet, as_json=as_json)
     if result.failed:

@@ -21,9 +21,10 @@ from workflows.report.report import ChangeReport, collection_lines
 from workflows.texts import shown
 
 VERDICTS = CONFIRMED, WRONG_PLACE, WRONG_WORDS = ("confirmed", "wrong place", "wrong words")
+SAID = ("review_status", "reviewer", "reviewer_caption", "reviewer_note")
+"""Attributes of a change that a person says."""
 LARGEST_BYTES = 64 * 2**20
 """Of a file of marks that is read."""
-_SAID = ("review_status", "reviewer", "reviewer_caption", "reviewer_note")
 _LONGEST = 20_000
 _ANOTHER = "give a file of marks that the page of this report gave out"
 
@@ -98,7 +99,7 @@ def write_marks(path: Path, merged: ChangeReport) -> None:
     content = report_content(path)
     features = content.pop("features")
     for feature, change in zip(features, merged.changes, strict=True):
-        feature["properties"] |= {name: getattr(change, name) for name in _SAID}
+        feature["properties"] |= {name: getattr(change, name) for name in SAID}
     write_together({path: collection_lines(content, features)})
 
 

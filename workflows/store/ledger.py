@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import astuple, fields
 from pathlib import Path
@@ -105,14 +105,21 @@ class Ledger:
         else:
             self._connection.close()
 
-    def plan(self, rows: Iterable[tuple[PairRow, str | None]], *, retry_failed: bool) -> Planned:
+    def plan(
+        self,
+        rows: Iterable[tuple[PairRow, str | None]],
+        *,
+        retry_failed: bool,
+        approve: Callable[[list[str]], None] = lambda pairs: None,
+    ) -> Planned:
         """Bring the ledger in line with a table of pairs and their keys; begins a session.
 
         New pairs and those with another key become pending; done ones stay, and failed ones unless
         ``retry_failed``. Pairs that were running when the last coordinator ended are pending again, that
         attempt does not count. Pairs that the table no longer has are dropped, and come back as they were
         with the same key. ``rows`` are in the order of the table; a key of None leaves the row out but
-        counts it, so that a shard knows the place of its pairs in the whole table.
+        counts it, so that a shard knows the place of its pairs in the whole table. ``approve`` is called with
+        the pairs of before that are to be done; where it raises, the ledger stays as it was.
         """
         with self._transaction():
             ledger_plan.begin(self._connection)
@@ -120,6 +127,9 @@ class Ledger:
         for part in batches(ledger_plan.planned_rows(rows), _BATCH):
             with self._transaction():
                 ledger_plan.take_in(self._connection, part)
+        with explained(self.path):
+            pairs = ledger_plan.anew(self._connection)
+        approve(pairs)
         with self._transaction():
             reasons = ledger_plan.settle(self._connection, retry_failed)
             ((self._session,),) = self.select("SELECT max(number) FROM sessions")

@@ -44,6 +44,15 @@ def take_in(connection: sqlite3.Connection, rows: Iterable[tuple[Any, ...]]) -> 
     connection.executemany("INSERT INTO planned VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
 
 
+def anew(connection: sqlite3.Connection) -> list[str]:
+    """Return the pairs that the ledger knows and the table taken in makes or leaves to be done."""
+    query = (
+        "SELECT planned.pair FROM planned JOIN pairs USING (pair) WHERE planned.key <> pairs.key "
+        "OR 'pending' IN (state, was) OR 'running' IN (state, was) ORDER BY planned.number"
+    )
+    return [pair for (pair,) in connection.execute(query)]
+
+
 def settle(connection: sqlite3.Connection, retry_failed: bool) -> dict[str, int]:
     """Bring the pairs in line with the table taken in; counts by why they are pending again."""
 

@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 import pytest
 from archive_pairs import contents
 from archive_rows import change, install, report
+from archive_runs import mark
 from filelock import FileLock
 from killing import kill
 from ledger_pairs import pair_of
@@ -18,7 +19,14 @@ from ledger_pairs import pair_of
 from workflows.archive.archive import Archive
 from workflows.archive.merge import merge_shards
 from workflows.archive.plan import shard_of
-from workflows.errors import ArchiveBusy, ArchiveMissing, ReportsDamaged, ShardsDiffer, ShardsUnfinished
+from workflows.errors import (
+    ArchiveBusy,
+    ArchiveMissing,
+    OutputExists,
+    ReportsDamaged,
+    ShardsDiffer,
+    ShardsUnfinished,
+)
 from workflows.layers.layers import write_layers
 from workflows.pairs.rows import PairRow
 from workflows.store.folder import ArchiveFolder
@@ -211,6 +219,40 @@ def test_a_merged_pair_is_replaced_when_done_anew_and_removed_when_it_fails_or_l
     merge_shards(folder.path)
     assert "p00" not in rows(folder)
     assert "p00" not in folder.summary.read_text()
+
+
+def test_marks_are_not_lost_to_the_reports_of_shards_unless_asked_for(folder):
+    shard = work(folder, (1, 1))
+    merge_shards(folder.path)
+    report, other = (one.pair_folder("p01") / "changes.geojson" for one in (folder, shard))
+    marked = mark(report)
+    with pytest.raises(
+        OutputExists, match=rf"{report}: would be replaced, .*; copy it to its shard"
+    ) as error:
+        merge_shards(folder.path, remove=True)
+    assert error.value.exit_code == 2
+    assert report.read_bytes() == marked != other.read_bytes()
+    kept = other.read_bytes()
+    other.write_bytes(marked)
+    merge_shards(folder.path)
+    assert report.read_bytes() == marked
+    other.unlink()
+    other.write_bytes(kept)
+    merge_shards(folder.path, overwrite=True)
+    assert report.read_bytes() == kept
+
+
+def test_marks_of_a_pair_that_no_shard_has_any_more_are_not_removed_unless_asked_for(folder):
+    work(folder, (1, 1))
+    merge_shards(folder.path)
+    mark(folder.pair_folder("p01") / "changes.geojson")
+    mark(folder.pair_folder("p02") / "changes.geojson")
+    work(folder, (1, 1), pairs=[pair for pair in PAIRS if pair.pair != "p01"])
+    with pytest.raises(OutputExists, match=r"p01/changes.geojson and 1 more: would be replaced"):
+        merge_shards(folder.path)
+    assert folder.pair_folder("p01").is_dir()
+    merge_shards(folder.path, overwrite=True)
+    assert not folder.pair_folder("p01").exists()
 
 
 def test_what_somebody_put_beside_the_reports_is_left_and_taken_along(folder):

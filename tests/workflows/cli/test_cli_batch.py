@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from archive_fakes import fake_card
 from archive_pairs import MadeArchive, contents, make_archive, write_table
+from archive_runs import mark
 from command_here import run_here
 from inline_engine import InlineEngine
 
@@ -94,13 +95,14 @@ def test_a_program_hears_how_far_the_archive_is(made, out, command, asked):
 
 
 def test_the_options_of_the_pairs_are_those_of_caption():
-    alone = {"before", "after", "output", "tile_cache", "date_before", "date_after", "overwrite"}
+    alone = {"before", "after", "output", "tile_cache", "date_before", "date_after"}
     alone |= {"html", "html_size", "html_folder", "probability"}
+    other = {"output", "overwrite", "isolate"}
     shared = inspect.signature(caption).parameters
     ours = inspect.signature(batch).parameters
     assert shared.keys() - ours.keys() == alone - {"output"}
     assert (ours["isolate"].default, shared["isolate"].default) == (True, False)
-    for name in shared.keys() - alone - {"isolate"}:
+    for name in shared.keys() - alone - other:
         assert (ours[name].annotation, ours[name].default) == (shared[name].annotation, shared[name].default)
 
 
@@ -110,7 +112,10 @@ def test_the_options_reach_the_pairs(made, out, command, asked):
     settings = json.loads((out / "pairs" / made.sound[0] / "changes.geojson").read_text())["rscc"]["settings"]
     assert (settings["min_area"], settings["beams"], settings["focus_captions"]) == (50, 2, "zoom")
     # Another setting: everything again.
-    _, said, _ = command("--min-area", "20", "--json")
+    mark(next(path for path in out.glob("pairs/*/*.geojson") if b'"Feature"' in path.read_bytes()))
+    code, said, err = command("--min-area", "20", "--json")
+    assert (code, said) == (2, "") and "add --overwrite" in err and err.count("\n") == 1
+    _, said, _ = command("--min-area", "20", "--json", "--overwrite")
     assert json.loads(said)["skipped_as_done"] == 0
 
 
