@@ -119,12 +119,23 @@ class Archive:
         def lacking(pairs: Sequence[str]) -> list[str]:
             return [pair for pair in pairs if not _is_whole(f"{self.folder.pairs}/{pair}/{REPORT}")]
 
-        query = "SELECT pair FROM pairs WHERE state = 'done' ORDER BY number"
-        done = self.ledger.select(query, kinds=(str,))
-        parts = self.pool.map(lacking, batches((pair for (pair,) in done), _LOOKED_FOR))
+        parts = self.pool.map(lacking, self._done())
         missing = [pair for part in parts for pair in part]
         self.take_up(missing)
         return len(missing)
+
+    def _done(self) -> Iterator[list[str]]:
+        """Yield the pairs that are done, as many at once as one thread looks for."""
+        query = "SELECT pair FROM pairs WHERE state = 'done' ORDER BY number"
+        return batches((pair for (pair,) in self.ledger.select(query, kinds=(str,))), _LOOKED_FOR)
+
+    def _edited(self) -> int:
+        """Return when the newest report was written, by a run or by somebody, in ns since 1970."""
+
+        def newest(pairs: Sequence[str]) -> int:
+            return max(_written(f"{self.folder.pairs}/{pair}/{REPORT}") for pair in pairs)
+
+        return max(self.pool.map(newest, self._done()), default=0)
 
     def write_layers(self, progress: Progress | None) -> None:
         """Write what describes the whole archive, and remove what is not needed any more.
@@ -134,7 +145,7 @@ class Archive:
             OutputNotWritable: the system refused.
         """
         try:
-            write_layers(self.folder, self.ledger.rows, progress)
+            write_layers(self.folder, self.ledger.rows, progress, edited=self._edited())
         except ReportsDamaged as damaged:
             self.take_up(damaged.pairs)
             raise
@@ -153,3 +164,11 @@ def _is_whole(path: str) -> bool:
     except OSError:
         # It is there, and whoever reads it says what is wrong.
         return True
+
+
+def _written(path: str) -> int:
+    try:
+        return os.stat(path).st_mtime_ns
+    except OSError:
+        # Whoever reads it says what is wrong.
+        return 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -60,12 +61,16 @@ _FILES = {
 }
 
 
-def write_layers(folder: ArchiveFolder, rows: Rows, progress: Progress | None = None) -> None:
+def write_layers(
+    folder: ArchiveFolder, rows: Rows, progress: Progress | None = None, *, edited: int = 0
+) -> None:
     """Write the layers of an archive; they replace those that are there together, or not at all.
 
     ``rows`` returns its pairs in the order of the table, the same at each call. Layers
     that say the same already are left alone, and only the summary is written anew where it tells of other
     times. ``progress`` is told of the stage ``layers``, in pairs.
+    ``edited`` is when the newest report was written, in ns since 1970: so old is the catalog then, and one
+    that is older makes all be written, for somebody has edited a report since.
 
     Raises:
         ReportsDamaged: reports of pairs that are done are missing or cannot be read; ``pairs`` names them.
@@ -73,8 +78,11 @@ def write_layers(folder: ArchiveFolder, rows: Rows, progress: Progress | None = 
     """
     with folder.drafting() as draft:
         digest, count = _gather(rows(), draft / folder.summary.name)
-        if digest != _digest_of(folder):
+        if digest != _digest_of(folder) or folder.catalog.stat().st_mtime_ns < edited:
             _write(folder, draft, rows, digest, lambda pairs: tell(progress, "layers", pairs, count))
+            # A report that is edited while the layers are written is newer.
+            if edited:
+                os.utime(draft / folder.catalog.name, ns=(edited, edited))
         elif (draft / folder.summary.name).read_bytes() == folder.summary.read_bytes():
             (draft / folder.summary.name).unlink()
 

@@ -191,11 +191,15 @@ def test_a_verdict_that_a_gis_wrote_into_a_report_stays(made, out, old):
     content = json.loads(report.read_text())
     content["features"][0]["properties"]["review_status"] = "confirmed"
     report.write_text(json.dumps(content)[:-2] + "\n]\n}\n")  # as GDAL ends it
-    (out / "summary.csv").unlink()
     run(made, out)
     assert json.loads(report.read_text()) == content
     layer = geopandas.read_parquet(out / "changes.parquet")
     assert list(layer["review_status"].dropna()) == ["confirmed"]
+    layer = geopandas.read_file(out / "changes.gpkg", layer="changes")
+    assert list(layer["review_status"].dropna()) == ["confirmed"]
+    times = {path: path.stat().st_mtime_ns for path in out.glob("c*")}
+    run(made, out)
+    assert {path: path.stat().st_mtime_ns for path in out.glob("c*")} == times
 
 
 def marked_pair(made, out) -> tuple[str, Path]:

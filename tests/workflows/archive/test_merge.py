@@ -236,6 +236,7 @@ def test_marks_are_not_lost_to_the_reports_of_shards_unless_asked_for(folder):
     other.write_bytes(marked)
     merge_shards(folder.path)
     assert report.read_bytes() == marked
+    assert b"Zoe" in folder.parquet.read_bytes()
     other.unlink()
     other.write_bytes(kept)
     merge_shards(folder.path, overwrite=True)
