@@ -45,7 +45,16 @@ def report_content(path: Path) -> dict[str, Any]:
     kind = path.suffix.lower()
     if kind in LAYER_FORMATS:
         with _layer(path) as layer:
-            return {"type": "FeatureCollection", "rscc": _record(layer), "features": list(layer.features())}
+            record = _record(layer)
+            # What an archive's pairs share names no scenes.
+            if isinstance(record, dict) and "model" in record and "inputs" not in record:
+                raise ReportInvalid(
+                    f"{shown(path)}: it is the layer of an archive, not a report; give the report of one of "
+                    "its pairs, ARCHIVE/pairs/PAIR/changes.geojson, or convert the layer with ogr2ogr"
+                )
+            _check_size(path)
+            return {"type": "FeatureCollection", "rscc": record, "features": list(layer.features())}
+    _check_size(path)
     name = shown(path)
     if kind in (".fgb", ".geojsonl"):
         raise ReportInvalid(f"{name}: a {kind} has no run record; {ANOTHER}")
@@ -67,7 +76,7 @@ def report_content(path: Path) -> dict[str, Any]:
 
 
 def _check_readable(path: Path) -> None:
-    """Raise ReportInvalid for what is no file, or too large."""
+    """Raise ReportInvalid for what is no file."""
     name = shown(path)
     if path.is_dir():
         there = path / "pairs"
@@ -81,10 +90,14 @@ def _check_readable(path: Path) -> None:
         raise ReportInvalid(f"{name}: there is no such file; {ANOTHER}")
     if is_odd(path):
         raise ReportInvalid(f"{name}: it is a pipe, a socket or a device; {ANOTHER}")
+
+
+def _check_size(path: Path) -> None:
+    """Raise ReportInvalid for what is too large."""
     size = path.stat().st_size
     if size > LARGEST_BYTES:
         raise ReportInvalid(
-            f"{name}: it has {size / 2**20:,.0f} MiB; reports are read up to "
+            f"{shown(path)}: it has {size / 2**20:,.0f} MiB; reports are read up to "
             f"{LARGEST_BYTES / 2**20:,.0f} MiB, so caption a part of the scene with --bbox"
         )
 

@@ -20,8 +20,10 @@ from archive_rows import change, failed_row, install, ledger_row, report
 from killing import Killed, Steps, kill
 from shapely.geometry import MultiPolygon, box, mapping
 
-from workflows.errors import ReportsDamaged
+from workflows.errors import ReportInvalid, ReportsDamaged
+from workflows.inspection.event import read_report
 from workflows.layers.layers import write_layers
+from workflows.report import reading
 from workflows.store.folder import ArchiveFolder
 
 NASTY = "a \"quoted\" house,\nwith a new line; <b>São Paulo</b> 北京 🏠 '=1+1'"
@@ -355,3 +357,13 @@ try:
 except OutputNotWritable as error:
     print(json.dumps(str(error)))
 """
+
+
+@pytest.mark.parametrize("name", ["changes.gpkg", "changes.parquet"])
+@pytest.mark.parametrize("largest", [reading.LARGEST_BYTES, 100])
+def test_a_layer_of_an_archive_is_not_taken_for_a_damaged_report(tmp_path, monkeypatch, name, largest):
+    folder = installed(tmp_path, rows=ROWS)
+    monkeypatch.setattr(reading, "LARGEST_BYTES", largest)
+    words = rf"{name}: it is the layer of an archive, .*/pairs/PAIR/changes.geojson, or convert .* ogr2ogr"
+    with pytest.raises(ReportInvalid, match=words):
+        read_report(folder.path / name)
