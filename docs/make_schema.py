@@ -58,6 +58,7 @@ _RECORD: dict[str, str | list[str]] = {
     "tiling": "object",
     "probability": ["string", "null"],
     "remade": _MAYBE,
+    "sample": "object",
     "bands": "object",
     "stretch": "object",
     "normalization": _MAYBE,
@@ -73,6 +74,8 @@ _RECORD: dict[str, str | list[str]] = {
     "started": "string",
     "seconds": "number",
 }
+# What the record of a sample has, which is of no pair or of several; the others are in that of every run.
+_SHARED = ("schema", "inputs", "model", "settings", "settings_sha256", "tiling", "versions")
 _NUMBERS = {"type": "array", "items": {"type": "number"}}
 _RING = {"type": "array", "items": {**_NUMBERS, "minItems": 2}, "minItems": 4}
 _POLYGON = {"type": "array", "items": _RING, "minItems": 1}
@@ -116,8 +119,13 @@ def schema() -> dict[str, Any]:
             "record": {
                 "title": "The run record",
                 "type": "object",
-                "required": [name for name in _RECORD if name != "remade"],
+                "required": list(_SHARED),
                 "properties": record,
+                "if": {"required": ["sample"]},
+                "else": {
+                    "required": [n for n in _RECORD if n not in (*_SHARED, "remade", "sample")],
+                    "properties": {"inputs": {"required": ["before", "after"]}},
+                },
             },
         },
     }
@@ -165,7 +173,7 @@ def _record(name: str) -> dict[str, Any]:
         return {**kind, "const": SCHEMA_VERSION}
     if name == "inputs":
         scene = {"type": "object", "required": ["path", "date"]}
-        return {**kind, "required": ["before", "after"], "properties": {"before": scene, "after": scene}}
+        return {**kind, "properties": {"before": scene, "after": scene}}
     return kind
 
 

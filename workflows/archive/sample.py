@@ -13,14 +13,14 @@ from typing import Any
 from workflows.archive.reports import done_report, report_path
 from workflows.archive.status import archives_in
 from workflows.errors import NothingToSample
-from workflows.report.change import Change
+from workflows.report.change import SCHEMA_VERSION, Change
 from workflows.report.report import ChangeReport
 from workflows.store.ledger import Ledger
 from workflows.texts import shown
 
 _DONE = "SELECT pair, changes FROM pairs WHERE state = 'done' AND changes > 0 ORDER BY number"
 # What all reports of an archive have in common.
-_SHARED = ("model", "settings", "versions")
+_SHARED = ("model", "settings", "settings_sha256", "versions")
 
 
 def draw_sample(folder: str | Path, count: int, seed: int = 0) -> ChangeReport:
@@ -78,7 +78,7 @@ def _by_pair(
 
 def _record(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return the run record of a sample: that of its pair, or what the pairs have in common."""
-    first = records[0]
+    first, schema = records[0], {"schema": SCHEMA_VERSION}
     if len(records) == 1:
-        return {name: value for name, value in first.items() if name != "summary"}
-    return {"inputs": {}, "tiling": {}, **{name: first[name] for name in _SHARED if name in first}}
+        return {**{name: value for name, value in first.items() if name != "summary"}, **schema}
+    return {**schema, "inputs": {}, "tiling": {}, **{name: first[name] for name in _SHARED if name in first}}

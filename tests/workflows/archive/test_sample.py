@@ -8,6 +8,7 @@ from collections import Counter
 import pytest
 from archive_rows import change, fill, report
 from page_reports import made_report, squares
+from report_schema import faults
 from scene_pairs import make_pair
 
 from workflows.archive.sample import draw_sample
@@ -61,6 +62,14 @@ def test_scenes_are_named_where_all_changes_are_of_one_pair(tmp_path, archive):
     alone = fill(tmp_path / "alone", {row("a"): found("a", 3)}).path
     one = draw_sample(alone, 2).run
     assert one["inputs"]["before"]["path"] == "/scenes/before.tif" and "summary" not in one
+
+
+@pytest.mark.parametrize("count", [1, 100])
+def test_a_sample_fits_the_published_schema(made, out, old, tmp_path, count):
+    drawn = draw_sample(out, count)
+    assert bool(drawn.run["inputs"]) == (count == 1)
+    written = drawn.write(tmp_path / "sample.geojson").read_text(encoding="utf-8")
+    assert faults(json.loads(written)) == []
 
 
 def test_shards_are_one_archive(tmp_path):
