@@ -139,8 +139,12 @@ def _status(archive: ArchiveFolder) -> Status:
     with Ledger.reader(archive.path) as ledger, ledger.at_once():
         counts, sessions = ledger.counts(), ledger.sessions()
         changes, area, tiles = ledger.totals()
+        # Pairs of a merged archive that its shards did were ended before it was worked on.
+        first = sessions[0].started if sessions else 0.0
         ended, last = ledger.select(
-            f"SELECT count(*), max(finished) FROM pairs WHERE {_ENDED}", kinds=(int, _TIME)
+            f"SELECT total(finished >= ?), max(finished) FROM pairs WHERE {_ENDED}",
+            first,
+            kinds=(float, _TIME),
         )[0]
         end = time.time() if at_work else last or 0.0
         spans = _spans(ledger, sessions, end, at_work)
@@ -193,7 +197,7 @@ def _spans(
     return spans
 
 
-def _per_hour(count: int, seconds: float) -> float | None:
+def _per_hour(count: float, seconds: float) -> float | None:
     return round(3600 * count / seconds, 1) if count and seconds > 0 else None
 
 

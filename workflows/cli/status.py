@@ -114,7 +114,7 @@ def as_text(archive: Path, result: Status) -> str:
         f"pairs    {ended:,} of {counts.total:,} finished{share}: "
         + ", ".join(f"{count:,} {state}" for count, state in states if count or state == "done"),
         f"changes  {result.changes:,}, {area_words(result.area_m2)}",
-        f"speed    {_speed(result)}",
+        *(f"speed    {speed}" for speed in _speed(result)),
         f"run      {_run(result)}",
     ]
     if result.at_work and result.running:
@@ -144,15 +144,18 @@ def reasons_text(reasons: Sequence[Reason]) -> str:
     return shown_lines(lines)
 
 
-def _speed(result: Status) -> str:
+def _speed(result: Status) -> Iterator[str]:
+    """Yield how fast it goes or went; nothing where no pair was done and none is left."""
     if result.per_hour is None:
-        return "not known before the first pair is finished" if result.counts.left else "not known"
+        if result.counts.left:
+            yield "not known before the first pair is finished"
+        return
     text = f"{result.per_hour:,.0f} pairs an hour over {duration(result.worked)}"
     if result.per_hour_now is not None:
         text += f", {result.per_hour_now:,.0f} in the last 10 minutes of work"
     if result.counts.left and result.seconds_left is not None:
         text += f"; about {duration(result.seconds_left)} left"
-    return text
+    yield text
 
 
 def _run(result: Status) -> str:

@@ -118,6 +118,23 @@ def test_the_present_speed_is_that_of_the_present_run(tmp_path, clock):
     assert archive_status(tmp_path).per_hour_now == 3600
 
 
+def test_pairs_that_shards_did_tell_nothing_of_the_speed_of_a_merged_archive(tmp_path, clock):
+    merged = tmp_path / "merged"
+    for path in (tmp_path / "shard", merged):
+        path.mkdir()
+    with planned(tmp_path / "shard", 10) as shard, Ledger.open(merged) as ledger:
+        work(shard, clock, 30, 10)
+        ledger.replace(shard.rows())
+    clock.now += 5
+    with planned(merged, 10):
+        clock.now += 0.1
+    found = archive_status(merged)
+    assert (found.counts.done, found.per_hour, found.seconds_left) == (10, None, 0)
+    with planned(merged, 12) as ledger:
+        work(ledger, clock, 60, 2)
+    assert archive_status(merged).per_hour == pytest.approx(60, rel=0.01)
+
+
 def test_a_finished_archive_has_nothing_left(tmp_path, clock):
     with planned(tmp_path, 3) as ledger:
         work(ledger, clock, 30, 3)

@@ -60,6 +60,14 @@ def test_a_stopped_archive(tmp_path, command):
     assert lines["reasons"] == f"rscc status {tmp_path} --failed"
 
 
+def test_an_archive_in_which_no_run_did_a_pair_has_no_speed(tmp_path, command):
+    made(tmp_path / "shard").close()
+    with Ledger.reader(tmp_path / "shard") as shard, Ledger.open(tmp_path) as ledger:
+        ledger.replace(row for row in shard.rows() if row.state == "done")
+    code, out, _ = command(tmp_path)
+    assert code == 0 and "pairs    4 of 4 finished" in out and "speed" not in out
+
+
 def test_an_archive_at_work(tmp_path, command):
     with FileLock(tmp_path / "archive.lock"), made(tmp_path) as ledger:
         ledger.start("p6", 2)
