@@ -187,6 +187,8 @@ class Trainer:
                 )
             self._load()
         else:
+            if resume:
+                self.report(f"no checkpoint.pt in {self.folder} to go on from: the run begins anew")
             # What an earlier run left here must not be taken for this run's by a later resume.
             for name in ("checkpoint.pt", "best.safetensors", "log.jsonl"):
                 (self.folder / name).unlink(missing_ok=True)

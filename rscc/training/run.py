@@ -71,7 +71,8 @@ def train_model(
 
     Args:
         name, command: name of the new model and the command line, for its card.
-        resume: go on with the run that lies in ``paths.output``.
+        resume: go on with the run that lies in ``paths.output``; without a checkpoint there it begins anew,
+            and ``report`` is told.
         overwrite: replace the run that lies there.
         report: receives one line per epoch.
 
@@ -96,6 +97,8 @@ def train_model(
     train, val = _read_pairs(config, paths, tunes=tunes, facts_alone=facts_alone, report=report)
     config = _in_fast_precision(config, device, report)
     if start is not None and facts_alone:
+        if resume:
+            report("facts are learnt in one go, without a checkpoint to go on from: the run begins anew")
         return learn_facts(start.folder, train, val, config, paths, name=name, device=device, report=report)
     parts = training_parts(config, train, paths.also, captioned=not learns_masks_only(config))
     train, captions = parts[0], every_caption(parts)

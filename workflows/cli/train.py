@@ -68,7 +68,8 @@ def train(
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, max=MOST_SEED, help="Instead of the config's.")] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the run that lies in the output.")
+        bool,
+        typer.Option("--resume", help="Go on from the checkpoint in the output; without one, begin anew."),
     ] = False,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace the run that lies in the output.")

@@ -142,8 +142,10 @@ def test_a_new_run_forgets_the_earlier_one_of_its_folder(data, tmp_path) -> None
         make_trainer(data, tmp_path, config, stop=(0, 0)).run()
     expected = make_trainer(data, tmp_path / "other", config)
     expected.run()
-    found = make_trainer(data, tmp_path, config)
+    found, lines = make_trainer(data, tmp_path, config), []
+    found.report = lines.append
     found.run(resume=True)
+    assert lines[0] == f"no checkpoint.pt in {tmp_path} to go on from: the run begins anew"
     assert_same_tensors(expected.model.state_dict(), found.model.state_dict())
 
 
