@@ -110,6 +110,7 @@ class ScenePair:
         pair = cls(first, second, planned.grid)
         pair.focus, pair.frame = planned.focus, frame
         pair.notes = tuple(choice.warning for choice in choices if choice.warning is not None)
+        pair._note_unused_masks()
         try:
             pair._fit_stretch(scale)
             pair._register(align)
@@ -181,6 +182,16 @@ class ScenePair:
                     self._handles.append((threading.current_thread(), stack.pop_all()))
             self._local.readers = readers
         return readers
+
+    def _note_unused_masks(self) -> None:
+        """Say when a mask was laid beside a scene and hides nothing of it."""
+        for info in (self.before, self.after):
+            if info.unused_mask is not None:
+                self._note(
+                    f"{info.path}: {info.unused_mask} beside it masks nothing, since it does not say of what "
+                    "bands it is the mask; write it with gdal_translate -mo INTERNAL_MASK_FLAGS_1=2, and _2, "
+                    "_3 and so on for the other bands"
+                )
 
     def _fit_stretch(self, scale: Scale | None) -> None:
         size = (self.grid.width, self.grid.height)

@@ -81,6 +81,7 @@ class SceneInfo:
         palette: red, green, blue and alpha by pixel value, of an image of one band of such values (and
             perhaps an alpha band).
         scales, offsets: of each band; the quantity is value * scale + offset. 1 and 0 where nothing is said.
+        unused_mask: name of a mask that lies beside the file and of which GDAL takes nothing, or None.
         access: the servers that may be asked for it, each time that it is opened.
     """
 
@@ -104,6 +105,7 @@ class SceneInfo:
     palette: tuple[tuple[int, int, int, int], ...] | None = field(repr=False)
     scales: tuple[float, ...]
     offsets: tuple[float, ...]
+    unused_mask: str | None = None
     access: Access = field(default=ANYWHERE, repr=False)
 
     @property
@@ -343,6 +345,7 @@ def _described(location: Location, access: Access, file: DatasetReader) -> Scene
         palette=_palette(file),
         scales=tuple(float(scale) for scale in file.scales),
         offsets=tuple(float(offset) for offset in file.offsets),
+        unused_mask=_unused_mask(file),
         access=access,
     )
 
@@ -375,3 +378,11 @@ def _masked_by(file: DatasetReader) -> str:
     if MaskFlags.per_dataset in flags:
         return "mask"
     return "alpha" if ColorInterp.alpha in file.colorinterp else "nothing"
+
+
+def _unused_mask(file: DatasetReader) -> str | None:
+    """Return the name of a mask beside a file, if no band says that it has it or one of its own."""
+    if any(set(flags) <= {MaskFlags.per_dataset} for flags in file.mask_flag_enums):
+        return None
+    beside = f"{file.name}{MASK}".lower()
+    return next((Path(name).name for name in file.files if name.lower() == beside), None)

@@ -231,6 +231,20 @@ def test_the_first_failure_closes_the_files(tmp_path, scenes, monkeypatch):
     assert len(opened) == 1 and len(opened[0]._handles) == 0
 
 
+@pytest.mark.parametrize("flags", [{}, {"INTERNAL_MASK_FLAGS_1": "2"}])
+def test_a_mask_beside_a_scene_that_masks_nothing_is_told(tmp_path, scenes, flags):
+    mask = np.full((1, 60, 90), 255, np.uint8)
+    mask[:, :, :40] = 0
+    write_scene(tmp_path / "mask.tif", mask, tags=flags).rename(f"{scenes[1]}.MSK")
+    with ScenePair.open(*scenes[:2]) as pair:
+        assert np.array_equal(whole(pair)[2], mask[0] > 0 if flags else np.ones((60, 90), bool))
+        if flags:
+            assert not pair.notes
+        else:
+            (note,) = pair.notes
+            assert note.startswith(f"{scenes[1]}: after.tif.MSK ") and "INTERNAL_MASK_FLAGS_1=2" in note
+
+
 @pytest.mark.parametrize("scale", [(0, 5000), "reflectance"])
 def test_a_scale_that_was_asked_for(tmp_path, scale):
     image = textured(60, 90, dtype="uint16") * 10
