@@ -28,7 +28,7 @@ from tiling import (
 )
 from workflows.options import SceneOptions
 from workflows.report.change import Change
-from workflows.report.geojson import bbox_of, rounded
+from workflows.report.geojson import bbox_of, joined, parts_of, rounded
 from workflows.scene.carrier import OpenRun
 from workflows.scene.crops import burnt
 from workflows.scene.detection import Detection, find_regions, outline_of, touching
@@ -309,10 +309,20 @@ def places_of(
     """Return the regions whose outline, as it is written, has at least ``min_area`` square metres."""
     places = []
     for region in regions:
-        geometry = rounded(to_wgs84(region.polygon, pair.grid.crs))
+        geometry = _written(to_wgs84(region.polygon, pair.grid.crs), min_area)
         if not geometry.is_empty and (area := geodesic_area_m2(geometry)) >= min_area:
             places.append(Place(region, geometry, area, kind))
     return places
+
+
+def _written(outline: Polygon | MultiPolygon, min_area: float) -> Polygon | MultiPolygon:
+    """Return an outline in degrees as it is written: one, without scraps, where rounding splits it."""
+    written = rounded(outline)
+    if isinstance(outline, MultiPolygon) or isinstance(written, Polygon):
+        return written
+    areas = [geodesic_area_m2(part) for part in parts_of(written)]
+    least = min(min_area, max(areas, default=0.0))
+    return joined([part for part, area in zip(parts_of(written), areas, strict=True) if area >= least])
 
 
 def window_around(outline: Polygon | MultiPolygon) -> Window:

@@ -10,10 +10,10 @@ from fakes import BrightnessCaptioner
 from rasterio.features import rasterize
 from rfc7946 import load_valid
 from scene_pairs import GROUND, make_pair, north_up, write_raster
-from shapely.affinity import rotate
+from shapely.affinity import rotate, translate
 from shapely.geometry import MultiPolygon, Polygon, box
 
-from tiling import ChangeRegion, ScenePair, Window
+from tiling import ChangeRegion, ScenePair, Window, geodesic_area_m2
 from workflows import SceneOptions, caption_scene
 from workflows.scene.carrier import OpenRun
 from workflows.scene.detection import find_regions
@@ -179,6 +179,19 @@ def test_a_change_of_just_the_least_area_is_written():
     [place] = places_of([ChangeRegion(outline, outline, 0.9, 400)], pair, 0.0)
     assert places_of([place.region], pair, place.area_m2) == [place]
     assert places_of([place.region], pair, np.nextafter(place.area_m2, np.inf)) == []
+
+
+@pytest.mark.parametrize(("min_area", "parts"), [(20.0, 1), (0.1, 2)])
+def test_an_outline_that_rounding_splits_is_one_without_its_scraps(min_area, parts):
+    # Two squares and a neck of 2 mm, less than the 1 cm that is written.
+    pair = SimpleNamespace(grid=SimpleNamespace(crs="EPSG:32633"))
+    ends = (box(0, 0, 5, 5), box(5, 2, 7, 2.002), box(7, 1.5, 8, 2.5))
+    outline = translate(shapely.union_all(ends), 500_000, 5_600_000)
+    assert isinstance(outline, Polygon)
+    [place] = places_of([ChangeRegion(outline, outline, 0.9, 104)], pair, min_area)
+    assert shapely.get_num_geometries(place.geometry) == parts
+    assert place.area_m2 == pytest.approx(25 if parts == 1 else 26, rel=0.01)
+    assert place.area_m2 == pytest.approx(geodesic_area_m2(place.geometry))
 
 
 @pytest.mark.slow
