@@ -11,7 +11,7 @@ import torch
 
 from rscc.devices import fast_bf16, fast_int8, pick_device
 from rscc.inference.calibration import FlagCalibration, changed_probability
-from rscc.inference.checks import check_finite, check_pairs
+from rscc.inference.checks import check_beams, check_facts, check_finite, check_pairs
 from rscc.inference.explanations import Explanation, explain_features
 from rscc.inference.fact_heads import region_logits
 from rscc.inference.int8 import TRUNKS
@@ -108,7 +108,7 @@ class Captioner:
         """Find changed pixels by as little of the network as does: the trunk and the change head, if trained.
 
         Args:
-            before, after: (B, 3, H, W) uint8 RGB, H and W multiples of 16.
+            before, after: (B, 3, H, W) uint8 RGB, H and W multiples of the card's ``position_size``.
 
         Returns:
             (B, H, W) float32 in 0..1, the ``change_probability`` of :meth:`predict_change`.
@@ -131,9 +131,9 @@ class Captioner:
             the model tells roads, those of :mod:`rscc.inference.roads` follow, CHANNELS of them.
 
         Raises:
-            ValueError: the images are not as said here.
+            ValueError: the images are not as said here, or there are no :attr:`facts`.
         """
-        assert self.facts is not None, "the model tells no facts"
+        check_facts(self.card.name, self.facts)
         with self._inference():
             maps, probability = self._maps(before, after)
             change = torch.from_numpy(probability).to(self.device)
@@ -146,7 +146,7 @@ class Captioner:
         """Find changed pixels.
 
         Args:
-            before, after: (B, 3, H, W) uint8 RGB, H and W multiples of 16.
+            before, after: (B, 3, H, W) uint8 RGB, H and W multiples of the card's ``position_size``.
 
         Returns:
             Change probability per pixel and P(anything changed) per pair. Where the card's ``localiser`` is
@@ -172,14 +172,14 @@ class Captioner:
         """Describe what changed.
 
         Args:
-            before, after: (B, 3, H, W) uint8 RGB, H and W multiples of 16.
-            beams: width of the beam search; its other sentences become the alternatives.
+            before, after: (B, 3, H, W) uint8 RGB, H and W multiples of the card's ``position_size``.
+            beams: width of the beam search, 1 or more; its other sentences become the alternatives.
             assume_changed: the caller knows that something changed; no "no change" sentence is given.
             placeless: where in the pictures something is does not matter, as in crops around what changed:
                 it is left out at the end of sentences, and those that still have
                 :data:`~rscc.text.statements.PLACE_WORDS` are passed over where the search finds others.
-            focus: (B, H, W) in 0..1, how much of what changed at each pixel is to be described: where it is
-                0 the model is shown no difference. Its grid is coarse, 16 pixels. None describes all.
+            focus: (B, h, w) in 0..1 of any grid, how much of what changed there is to be described: where it
+                is 0 the model is shown no difference. It is averaged over positions. None describes all.
             ground: make sentences of facts where the model tells them; else its decoder speaks for itself.
 
         Returns:
@@ -192,7 +192,7 @@ class Captioner:
             part in them, and the captions are :class:`~rscc.inference.facts.GroundedCaption`.
 
         Raises:
-            ValueError: the images are not as said here.
+            ValueError: the images, ``beams`` or ``focus`` are not as said here.
         """
         with self._inference():
             if ground and self.facts is not None:
@@ -232,8 +232,8 @@ class Captioner:
         """Describe one pair, and show where the words look and what the description rests on.
 
         Args:
-            before, after: (3, H, W) uint8 RGB, H and W multiples of 16.
-            beams, assume_changed: see :meth:`caption`.
+            before, after: (3, H, W) uint8 RGB, H and W multiples of the card's ``position_size``.
+            beams, assume_changed: see :meth:`caption`, also for errors.
         """
         with self._inference():
             features = self._encode(before[None], after[None])
@@ -251,7 +251,7 @@ class Captioner:
         self, before: np.ndarray, after: np.ndarray, *, head: bool = True, focus: np.ndarray | None = None
     ) -> DifferenceFeatures:
         """Encode pairs; ``head``: with what finding the changed pixels needs."""
-        check_pairs(before, after)
+        check_pairs(before, after, self.card.position_size, focus)
         features = self._model.encode(
             self._tensor(before),
             self._tensor(after),
@@ -267,7 +267,7 @@ class Captioner:
             features = self._encode(before, after)
             pair = features.pair
             return (pair.maps_before, pair.maps_after), self._find(features).change_probability
-        check_pairs(before, after)
+        check_pairs(before, after, self.card.position_size)
         # One date after the other: together they would hold twice the memory at a time.
         trunk = [self._model.backbone(self._tensor(date)) for date in (before, after)]
         logits = self._model.change_head(*trunk)
@@ -330,6 +330,7 @@ class Captioner:
     def _say(
         self, features: DifferenceFeatures, beams: int, assume_changed: bool, *, placeless: bool = False
     ) -> list[Caption]:
+        check_beams(beams)
         decides = assume_changed or self.card.changed_threshold > 0
         hypotheses = self._model.generate_from(
             features,

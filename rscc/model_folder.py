@@ -123,6 +123,9 @@ class ModelCard:
             raise ConfigInvalid(
                 f"card.search_size is {self.search_size}; it must be {self.tile_size} to {MOST_TILE} pixels"
             )
+        side = self.position_size
+        if side < 1 or self.tile_size % side or self.search_size % side:
+            raise ConfigInvalid(f"card.tile_size and card.search_size must be multiples of {side} pixels")
         low_high = len(self.gsd_range) == 2 and 0 < self.gsd_range[0] <= self.gsd_range[1] < math.inf
         if not (0 < self.gsd < math.inf and low_high):
             raise ConfigInvalid("card.gsd and card.gsd_range must be metres above 0, the finer first")

@@ -8,22 +8,51 @@ import torch
 from rscc.errors import NonFiniteOutput
 
 
-def check_pairs(before: np.ndarray, after: np.ndarray) -> None:
+def check_pairs(
+    before: np.ndarray, after: np.ndarray, position: int, focus: np.ndarray | None = None
+) -> None:
     """Refuse what a network would take for images that it does not know.
 
     Raises:
-        ValueError: they are not both (B, 3, H, W) uint8, of one shape, with B at least 1.
+        ValueError: they are not both (B, 3, H, W) uint8, of one shape, with B at least 1 and H and W
+            multiples of ``position`` (else the last position sticks out, and what is found is drawn beside
+            its place), or ``focus`` is not (B, h, w) in 0..1.
     """
     dates = (before, after)
     if not all(isinstance(one, np.ndarray) and one.dtype == np.uint8 and one.ndim == 4 for one in dates) or (
         before.shape != after.shape or before.shape[1] != 3 or len(before) < 1
     ):
-        came = " and ".join(
-            f"{one.dtype} {one.shape}" if isinstance(one, np.ndarray) else type(one).__name__ for one in dates
-        )
+        came = " and ".join(_kind(one) for one in dates)
         raise ValueError(
             f"before and after must be uint8 arrays (B, 3, H, W) of one shape, B at least 1; got {came}"
         )
+    height, width = before.shape[2:]
+    if not (height and width) or height % position or width % position:
+        raise ValueError(
+            f"the sides of images must be multiples of {position} px, the model's positions; got {height} x "
+            f"{width}; cut, pad or resize them"
+        )
+    if focus is None:
+        return
+    fits = isinstance(focus, np.ndarray) and focus.ndim == 3 and len(focus) == len(before) and focus.size
+    if not fits or not ((focus >= 0) & (focus <= 1)).all():
+        raise ValueError(f"focus must be an array ({len(before)}, h, w) of 0..1; got {_kind(focus)}")
+
+
+def check_beams(beams: int) -> None:
+    """Raise a ValueError for a search that follows no sentence."""
+    if beams < 1:
+        raise ValueError(f"beams must be at least 1; got {beams}")
+
+
+def check_facts(name: str, facts: object) -> None:
+    """Raise a ValueError where the model ``name`` has no ``facts`` to be asked for."""
+    if facts is None:
+        raise ValueError(f"{name}: it tells no facts, or was loaded with ground=False; search() needs none")
+
+
+def _kind(value: object) -> str:
+    return f"{value.dtype} {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
 
 
 def check_finite(name: str, *answers: torch.Tensor | None) -> None:

@@ -154,6 +154,7 @@ def test_a_description_that_no_program_wrote_is_refused(member, text, tmp_path, 
     [
         {"tile_size": 10**9}, {"tile_size": 0}, {"gsd": 0.0}, {"gsd": float("inf")}, {"threshold": 2.0},
         {"gsd_range": [2.0, 1.0]}, {"gsd_range": [1.0]}, {"changed_threshold": -1.0}, {"draws": 10**9},
+        {"tile_size": 250}, {"search_size": 520}, {"position_size": 0},
     ],
 )  # fmt: skip
 def test_a_card_with_values_that_no_model_has_is_refused(values, tmp_path, tiny_registered) -> None:

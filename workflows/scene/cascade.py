@@ -36,6 +36,12 @@ def open_scout(captioner: Captioner) -> Captioner:
             f"fast: {first.name} looks at buildings at {first.gsd:g} m per pixel and cannot rule out what "
             f"{asked.name} looks for; leave the option out"
         )
+    side = max(asked.search_size, asked.tile_size)
+    if side % first.position_size:
+        raise OptionInvalid(
+            f"fast: {asked.name} looks at tiles of {side} pixels, {first.name} only at multiples of "
+            f"{first.position_size}; leave the option out"
+        )
     return scout
 
 

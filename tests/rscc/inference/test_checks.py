@@ -1,5 +1,7 @@
 """What a captioner is asked about: batches of pairs of images, and nothing that looks like them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from saved_models import saved
@@ -33,3 +35,48 @@ def test_what_is_no_batch_of_pairs_is_refused(before, after, came, tmp_path) -> 
     ):
         with pytest.raises(ValueError, match=rf"uint8 arrays \(B, 3, H, W\) of one shape.*; got .*{came}"):
             ask(before, after)
+
+
+@pytest.fixture
+def captioner(tmp_path):
+    return Captioner.load(saved(tmp_path / "model").path, device="cpu")
+
+
+@pytest.mark.parametrize(("height", "width"), [(0, 0), (16, 16), (250, 256), (64, 80)])
+def test_sides_are_multiples_of_the_positions_of_the_model(captioner, height, width, monkeypatch) -> None:
+    monkeypatch.setattr(captioner, "card", replace(captioner.card, position_size=32))
+    pair = np.zeros((2, 1, 3, height, width), np.uint8)
+    for ask in (captioner.search, captioner.predict_change, captioner.caption, captioner.describe):
+        with pytest.raises(ValueError, match=f"multiples of 32 px.*; got {height} x {width}"):
+            ask(*pair)
+    with pytest.raises(ValueError, match="multiples of 32 px"):
+        captioner.explain(*pair[:, 0])
+
+
+@pytest.mark.parametrize("beams", [0, -1])
+def test_a_search_follows_a_sentence(captioner, beams) -> None:
+    for ask in (captioner.caption, captioner.describe):
+        with pytest.raises(ValueError, match=f"beams must be at least 1; got {beams}"):
+            ask(*PAIR, beams=beams)
+
+
+@pytest.mark.parametrize(
+    ("focus", "came"),
+    [
+        (np.ones((1, 32, 32), np.float32), r"float32 \(1, 32, 32\)"),
+        (np.ones((32, 32), np.float32), r"float32 \(32, 32\)"),
+        (np.ones((2, 0, 32), np.float32), r"float32 \(2, 0, 32\)"),
+        (np.full((2, 32, 32), 255, np.uint8), r"uint8 \(2, 32, 32\)"),
+        (np.full((2, 32, 32), np.nan), r"float64 \(2, 32, 32\)"),
+        ([[[1.0]]] * 2, "list"),
+    ],
+)
+def test_a_focus_is_a_share_at_each_place(captioner, focus, came) -> None:
+    captioner.caption(*PAIR, focus=np.ones((2, 7, 5), bool))
+    with pytest.raises(ValueError, match=rf"focus must be an array \(2, h, w\) of 0..1; got {came}"):
+        captioner.caption(*PAIR, focus=focus)
+
+
+def test_facts_are_asked_of_a_model_that_tells_them(captioner) -> None:
+    with pytest.raises(ValueError, match="tells no facts"):
+        captioner.survey(*PAIR)

@@ -69,10 +69,11 @@ def test_a_lower_threshold_rules_out_less(pair, monkeypatch):
         ({"name": cascade.SCOUT}, "is the fast model"),
         ({"gsd": 10.0}, "cannot rule out what brightness looks for"),
         ({"localiser": "attention"}, "cannot rule out"),
+        ({"tile_size": 48}, "looks at tiles of 48 pixels, rscc-small only at multiples of 32"),
     ],
 )
 def test_a_model_without_a_scout_is_refused(pair, monkeypatch, card, words):
-    monkeypatch.setattr(cascade, "_load", lambda name, device: Scout())
+    monkeypatch.setattr(cascade, "_load", lambda name, device: Scout(position_size=32))
     with pytest.raises(OptionInvalid, match=words) as caught:
         captioned(pair, BrightnessCaptioner(**card), fast=True, force=True)
     assert caught.value.exit_code == 2 and "\n" not in str(caught.value)
