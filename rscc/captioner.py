@@ -229,7 +229,7 @@ class Captioner:
     def explain(
         self, before: np.ndarray, after: np.ndarray, *, beams: int = 3, assume_changed: bool = False
     ) -> Explanation:
-        """Describe one pair, and show where the words look and what the description rests on.
+        """Describe one pair by the decoder, as with ``ground=False``; show where its words look and rest on.
 
         Args:
             before, after: (3, H, W) uint8 RGB, H and W multiples of the card's ``position_size``.

@@ -42,7 +42,7 @@ class Explanation:
     """What a captioner made of one pair.
 
     Attributes:
-        caption: the sentence, as :meth:`rscc.captioner.Captioner.caption` gives it.
+        caption: the decoder's sentence, that of :meth:`rscc.captioner.Captioner.caption`, ``ground=False``.
         changed_probability: P(anything changed), 0..1.
         words: of the sentence, in order. The fixed sentence of an unchanged pair was not produced by the
             decoder; its words are those of a decoder that is made to say it.
