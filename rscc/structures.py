@@ -20,13 +20,13 @@ class Caption:
     Attributes:
         text: the sentence, lower case, words separated by one space.
         score: estimated probability that the sentence is right, in 0..1: that nothing changed, or that
-            something did and the sentence agrees with what people say of it as well as most of them do. Of a
-            model without a calibration (:class:`rscc.inference.calibration.Calibration`) it is the
-            likelihood.
+            something did and the decoder's sentence agrees with what people say of it as well as most of them
+            do. Of a model without a calibration (:class:`rscc.inference.calibration.Calibration`) it is the
+            likelihood; of facts see :class:`rscc.inference.facts.GroundedCaption`.
         changed: False when the model decided that nothing changed.
         alternatives: other sentences of the beam, best first, without ``text``.
-        likelihood: geometric mean of the words' probabilities, in 0..1; None for the fixed "no change"
-            sentence, which is not decoded.
+        likelihood: geometric mean of the words' probabilities, in 0..1; None for what is not decoded: the
+            fixed "no change" sentence, and sentences of facts.
     """
 
     text: str

@@ -141,6 +141,9 @@ class FactModel:
 class GroundedCaption(Caption):
     """A caption that states facts only.
 
+    Its score is the probability of the facts (:attr:`ChangeFacts.probability`) times that of a change, 0
+    where it is not confident; it has no likelihood.
+
     Attributes:
         facts: what it rests on.
         confident: False where too little is known for words of its own ("something changed").
