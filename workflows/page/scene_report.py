@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import textwrap
+import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rscc.errors import ExtraNotInstalled
+from tiling import TilingError
 from workflows.options import SceneOptions
 from workflows.page.page import SIZE, check_page, write_page
 from workflows.page.template import SUFFIX
 from workflows.progress import Progress
+from workflows.report.change import Chips
 from workflows.report.report import ChangeReport
 from workflows.report.summary import summary_of
 from workflows.scene.opening import Scene, read_headers
@@ -42,13 +45,29 @@ class SceneReport(ChangeReport):
     def save(self, path: str | Path, overwrite: bool = False) -> Path:
         """Write the report, or with the suffix ``.html`` its page, and return the path.
 
+        A GeoPackage has small pictures of the changes in it; a warning says where a scene is no longer as it
+        was and so gives none.
+
         Raises:
             TilingError: a page was asked for, and a scene is no longer as it was.
             WorkflowError: as :meth:`write` and :meth:`page`.
         """
         if Path(path).suffix.lower() == SUFFIX:
             return self.page(path, overwrite=overwrite)
-        return self.write(path, overwrite)
+        return self.write(path, overwrite, self._chips(Path(path)))
+
+    def _chips(self, path: Path) -> Chips | None:
+        """Return pictures of the changes for a report at ``path``, None where it has no room for them."""
+        if path.suffix.lower() != ".gpkg":
+            return None
+        from workflows.page.chips import chips_of
+
+        try:
+            return chips_of(self, path, self.scenes, self.options)
+        except TilingError as error:
+            # What was found is worth more than its pictures.
+            warnings.warn(f"map tips have no pictures: {error}", stacklevel=3)
+            return None
 
     def page(self, path: str | Path, *, size: int = SIZE, overwrite: bool = False) -> Path:
         """Write the report as one HTML file for a browser and return its path; both scenes are read again.

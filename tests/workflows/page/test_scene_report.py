@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 
+import pyogrio
 import pytest
 from fakes import BrightnessCaptioner
 from page_checks import PageTexts
@@ -17,6 +19,7 @@ from tiling import SceneNotFound
 from workflows import SceneOptions, caption, caption_scene
 from workflows.errors import FormatUnsupported, OptionInvalid, OutputExists
 from workflows.files import SUPPORTED_SUFFIXES
+from workflows.report.expressions import CHIP_FIELDS
 
 TWO = [(20, 20, 30, 30, 240), (100, 150, 30, 40, 10)]
 
@@ -65,6 +68,21 @@ def test_it_is_saved_in_the_format_of_the_suffix(report, tmp_path):
     ]
     with pytest.raises(FormatUnsupported, match=r"r\.shp"):
         report.save(tmp_path / "r.shp")
+
+
+def test_a_geopackage_has_the_pictures_that_the_command_writes(rscc_command, report, pair, tmp_path):
+    ours, theirs = report.save(tmp_path / "r.gpkg"), tmp_path / "command.gpkg"
+    assert rscc_command("caption", pair.before, pair.after, "--output", theirs)[0] == 0
+    tables = [pyogrio.read_dataframe(path, layer="changes") for path in (ours, theirs)]
+    for name in CHIP_FIELDS:
+        assert list(tables[0][name]) == list(tables[1][name]) and all(tables[0][name])
+
+
+def test_a_geopackage_is_saved_without_pictures_where_a_scene_is_gone(report, tmp_path):
+    gone = replace(report, scenes=(tmp_path / "gone.tif", report.scenes[1]))
+    with pytest.warns(UserWarning, match=r"no pictures: .*gone\.tif"):
+        path = gone.save(tmp_path / "r.gpkg")
+    assert len(pyogrio.read_dataframe(path, layer="changes")) == len(report.changes)
 
 
 def test_its_page_is_that_of_the_command(rscc_command, report, pair, tmp_path):
