@@ -258,6 +258,7 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
     source.add_argument("--scenes", type=Path, nargs="+", metavar="FOLDER")
     parser.add_argument("--split", default="val", help="of --data")
     parser.add_argument("--model", default="rscc-base", help="name or folder")
+    parser.add_argument("--gsd", type=float, help="metres per pixel to work at, as of rscc caption")
     parser.add_argument("--pictures", type=Path, help="folder for pictures and the table to be judged")
     return parser.parse_args(words)
 
@@ -265,7 +266,8 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
 def main(words: Sequence[str] | None = None) -> None:
     """Run the script."""
     arguments = parse(words)
-    captioner, options = Captioner.load(arguments.model, device="cpu"), SceneOptions()
+    captioner = Captioner.load(arguments.model, device="cpu")
+    options = SceneOptions(gsd=arguments.gsd)
     checked: list[Checked] = []
     read: list[Checked] = []
     missed: dict[str, int] = {}

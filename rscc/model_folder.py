@@ -113,16 +113,12 @@ class ModelCard:
         if self.sentences not in SENTENCES:
             raise ConfigInvalid(f"card.sentences is {self.sentences!r}; use {', '.join(SENTENCES)}")
         if self.draws:
-            raise ConfigInvalid(
-                f"card.draws is {self.draws}; sentences are no longer chosen by agreement: set it to 0"
-            )
+            raise ConfigInvalid(f"card.draws is {self.draws}; it must be 0: sentences are not drawn any more")
         Choice(self.support)  # refuses what is none
         if not 16 <= self.tile_size <= MOST_TILE:
             raise ConfigInvalid(f"card.tile_size is {self.tile_size}; it must be 16 to {MOST_TILE} pixels")
         if self.search_size and not self.tile_size <= self.search_size <= MOST_TILE:
-            raise ConfigInvalid(
-                f"card.search_size is {self.search_size}; it must be {self.tile_size} to {MOST_TILE} pixels"
-            )
+            raise ConfigInvalid(f"card.search_size must be {self.tile_size} to {MOST_TILE} pixels, or 0")
         side = self.position_size
         if side < 1 or self.tile_size % side or self.search_size % side:
             raise ConfigInvalid(f"card.tile_size and card.search_size must be multiples of {side} pixels")

@@ -21,6 +21,8 @@ LARGE_BUILDING, MOST_OF_IT = 450.0, 2 / 3
 """Square metres from which a building is no house; share of a change by which one such building decides."""
 LISTS = ("alternatives", "came", "gone", "before_cover")
 """Attributes that are lists of texts."""
+FLAGS = ("changed_at_least", "caption_confident")
+"""Attributes that are true or false."""
 # No number of a report is larger, and no format takes larger whole ones.
 _LARGEST = 2.0**53
 _TEXTS = tuple[str, ...]
@@ -58,7 +60,7 @@ class Change:
         largest_m2, median_m2: area of the largest and of the median object in square metres.
         changed_m2: square metres that are measured to have changed as the caption says, of a change of land
             cover; None for others.
-        changed_at_least: whether it may be notably more; None where there is no ``changed_m2``.
+        changed_at_least: whether it may be notably more than ``changed_m2``.
         place: compass words of where it lies in the ground that was searched; None where it lies all over.
         arrangement: ``alone`` (one object), ``in rows`` or ``scattered``.
         caption_confident: whether the words are sure enough to be said.
@@ -91,7 +93,7 @@ class Change:
     largest_m2: float | None = None
     median_m2: float | None = None
     changed_m2: float | None = None
-    changed_at_least: bool | None = None
+    changed_at_least: bool = False
     place: str | None = None
     arrangement: str | None = None
     caption_confident: bool = True

@@ -15,7 +15,7 @@ import pyproj
 import shapely
 from shapely.geometry import MultiPolygon, shape
 
-from workflows.report.change import LISTS, PROPERTIES, fits
+from workflows.report.change import FLAGS, LISTS, PROPERTIES, fits
 from workflows.report.geojson import parts_of
 
 CRS = "EPSG:4326"
@@ -29,7 +29,7 @@ _KINDS = {
     **dict.fromkeys(
         ("score", "change_probability", "area_m2", "largest_m2", "median_m2", "changed_m2"), pa.float64()
     ),
-    **dict.fromkeys(("changed_at_least", "caption_confident"), pa.bool_()),
+    **dict.fromkeys(FLAGS, pa.bool_()),
 }
 SCHEMA = pa.schema(
     {

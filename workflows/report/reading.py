@@ -22,7 +22,7 @@ from shapely.errors import ShapelyError
 from rscc.files import parsed_json
 from tiling import ReprojectionFailed, is_odd, plain_only, transformer
 from workflows.errors import ReportInvalid
-from workflows.report.change import LISTS, PROPERTIES
+from workflows.report.change import FLAGS, LISTS, PROPERTIES
 from workflows.report.geojson import DECIMALS, geometry_member, joined, polygons_in, rounded
 from workflows.texts import shown
 
@@ -240,7 +240,7 @@ def _plain(name: str, value: Any) -> Any:
         with suppress(ValueError):
             return parsed_json(value)
     # SQLite has no truth values.
-    return bool(value) if name == "caption_confident" and value in (0, 1) else value
+    return bool(value) if name in FLAGS and value in (0, 1) else value
 
 
 def _at_end(error: json.JSONDecodeError) -> bool:

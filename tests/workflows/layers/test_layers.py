@@ -42,6 +42,8 @@ PAIRS = {
                 count=7,
                 came=("building", "road"),
                 median_m2=90.5,
+                changed_m2=80.5,
+                changed_at_least=True,
                 caption_confident=False,
             )
         ),
