@@ -45,7 +45,8 @@ function showCard(change) {
     ...term("Gone", change.gone.join(", ")),
     ...term("Before", change.before_cover.join(", ")),
     ...term("Area", size),
-    ...term("Of it changed", change.changed_m2 === null ? null : areaWords(change.changed_m2)),
+    ...term("Of it changed", change.changed_m2 === null ? null
+      : (change.changed_at_least ? "at least " : "") + areaWords(change.changed_m2)),
     ...term("Lies", [change.place, change.arrangement === "alone" ? null : change.arrangement].filter(Boolean).join(", ")),
     ...term("Score", `${change.score.toFixed(2)}, probability of change ${change.change_probability.toFixed(2)}`),
     ...term("At", `${change.lat.toFixed(5)}, ${change.lon.toFixed(5)}`),
