@@ -181,7 +181,7 @@ def test_pictures_are_cut_at_a_pixel(pictures):
     ("options", "size", "words"),
     [
         ({"pixel": (128, 0)}, 64, "column 128, row 0 is outside its 128 x 96 pixels"),
-        ({"pixel": (3, 3)}, 100, "hold no crop of 100"),
+        ({"pixel": (3, 3)}, 112, "hold no crop of 112"),
         ({"at": (1, 2)}, 64, r"one\.png: .*--window"),
         ({"bounds": (1, 2, 3, 4)}, 64, r"one\.png: .*--window"),
     ],

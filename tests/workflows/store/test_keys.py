@@ -84,8 +84,7 @@ def test_settings_model_and_version_make_another_key(monkeypatch):
         {"focus_captions": "zoom"}, {"refine": "sam:/x"}, {"group_distance": 5.0}, {"simplify": 0.0},
     ]  # fmt: skip
     cards = [
-        {"weights_sha256": "1" * 64}, {"tile_size": 128}, {"gsd": 1.0}, {"version": "2"}, {"draws": 3},
-        {"support": 3},
+        {"weights_sha256": "1" * 64}, {"tile_size": 128}, {"gsd": 1.0}, {"version": "2"}, {"support": 3},
     ]  # fmt: skip
     keys = {base}
     keys |= {settings_key(SceneOptions(**values), card()) for values in options}
