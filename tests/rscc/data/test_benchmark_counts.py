@@ -91,7 +91,7 @@ def test_dubai_cc_has_the_published_counts(shared_data) -> None:
 
 PUBLISHED = {
     # SCORER+CBR: layers (Sec. 4.5), view and backward (Sec. 6.2), batch size (Table 8).
-    ("scorer", "clevr_change"): (2, 0.1, 0.001, 2 * 128),  # images, of which each has two pairs
+    ("scorer", "clevr_change"): (2, 0.1, 0.001, 2 * 128),  # two pairs of an image
     ("scorer", "clevr_dc"): (1, 0.01, 0.004, 128),
     ("scorer", "spot_the_diff"): (3, 0.3, 0.5, 32),
     ("scorer", "image_editing_request"): (2, 0.003, 0.06, 16),
