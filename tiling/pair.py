@@ -86,9 +86,9 @@ class ScenePair:
             after: the later scene.
             bands: the red, green and blue band, by number or name; default: see
                 :func:`tiling.bands.choose_bands`.
-            gsd: metres per pixel to work at; default: those of the scene before.
+            gsd: metres per pixel to work at, above 0; default: those of the scene before.
             bounds: west, south, east, north in degrees: what ``focus`` shall hold; default: everything.
-            scale: pixel values that become black and white, or "reflectance"; default: see
+            scale: pixel values that become black and white, the lower first, or "reflectance"; default: see
                 :mod:`tiling.radiometry`.
             normalize: bring the light of the scene after to that of the scene before.
             align: displace one scene by the shift that was measured between the two.

@@ -101,8 +101,7 @@ def score_predictions(
         One row per subset, see :func:`subsets`.
 
     Raises:
-        DatasetLayoutInvalid: a pair has no reference, two pairs share an id, or a mask has another size than
-            the true one.
+        DatasetLayoutInvalid: a pair has no reference, or two pairs share an id.
         ExtraNotInstalled, WeightsNotFound: ``objects``, and spaCy or its parser is not installed.
     """
     if len({record.id for record in records}) != len(records):

@@ -47,6 +47,7 @@ from rscc.training.start import (
     RunPaths,
     Start,
     check_output,
+    clear_output,
     learns_facts_alone,
     load_trunk,
     open_start,
@@ -99,6 +100,7 @@ def train_model(
     if start is not None and facts_alone:
         if resume:
             report("facts are learnt in one go, without a checkpoint to go on from: the run begins anew")
+        clear_output(paths.output)
         return learn_facts(start.folder, train, val, config, paths, name=name, device=device, report=report)
     parts = training_parts(config, train, paths.also, captioned=not learns_masks_only(config))
     train, captions = parts[0], every_caption(parts)

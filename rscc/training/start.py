@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -66,10 +67,12 @@ def check_output(paths: RunPaths, *, resume: bool = False, overwrite: bool = Fal
         overwrite: the run takes the place of the one that lies there.
 
     Raises:
-        ConfigInvalid: it is a file; a start or trunk is its ``model`` or ``tuned``, or one of these is no
-            model folder; or a run lies there, and neither ``resume`` nor ``overwrite`` is given.
+        ConfigInvalid: both are given; it is a file; a start or trunk is its ``model`` or ``tuned``, or one of
+            these is no model folder; or a run lies there, and neither is given.
         ModelNotFound: no such model.
     """
+    if resume and overwrite:
+        raise ConfigInvalid("--resume goes on with a run, --overwrite replaces it; give one of them")
     if paths.output.exists() and not paths.output.is_dir():
         raise ConfigInvalid(f"{paths.output}: this is a file; give --output a folder for the run")
     models = [paths.output / name for name in _MODELS]
@@ -87,6 +90,13 @@ def check_output(paths: RunPaths, *, resume: bool = False, overwrite: bool = Fal
             f"{there}: exists already; add --resume to go on with that run or --overwrite to replace it, or "
             "give another --output"
         )
+
+
+def clear_output(folder: Path) -> None:
+    """Remove what the loop of an earlier run left in a run folder, so that no later one goes on with it."""
+    for name in _KEPT:
+        (folder / name).unlink(missing_ok=True)
+    shutil.rmtree(folder / "tuned", ignore_errors=True)
 
 
 def sees_as_start(paths: RunPaths, config: Config) -> bool:

@@ -39,9 +39,14 @@ def states(out: Path) -> dict[str, str]:
 
 
 def mark(report: Path) -> bytes:
-    """Confirm the first change of a report, which has one, as a person does; returns its new bytes."""
+    """Confirm the first change of a report, which has one, as a person does; returns its new bytes.
+
+    It is left without its attribute ``id``, which GIS drop, and without one that earlier versions lack.
+    """
     content = json.loads(report.read_bytes())
-    content["features"][0]["properties"] |= {"review_status": "confirmed", "reviewer": "Zoe"}
+    properties = content["features"][0]["properties"]
+    properties |= {"review_status": "confirmed", "reviewer": "Zoe"}
+    del properties["id"], properties["changed_at_least"]
     # A new file, as rscc review and GIS make it.
     report.unlink()
     report.write_text(json.dumps(content)[:-2] + "\n]\n}\n")

@@ -109,9 +109,12 @@ def merge_shards(
         try:
             archive.write_layers(progress)
         except ReportsDamaged as damaged:
-            for pair in damaged.pairs:
-                for shard in shards.values():
-                    shard.remove(pair)
+            copies = [(shard, pair) for pair in damaged.pairs for shard in shards.values()]
+            if not overwrite:
+                reports = (shard.pair_folder(pair) / REPORT for shard, pair in copies)
+                refuse_loss([one for one in reports if is_marked(one)], "keep a copy and add --overwrite")
+            for shard, pair in copies:
+                shard.remove(pair)
             raise _to_redo(damaged.pairs, shards, ledgers) from damaged
         if remove:
             folder.remove_shards()

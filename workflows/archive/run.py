@@ -152,6 +152,7 @@ def run_archive(
         try:
             archive.write_layers(progress)
         except ReportsDamaged as damaged:
+            approve(damaged.pairs)
             say(_damaged_line(damaged.pairs))
             repeated += len(damaged.pairs)
             work()

@@ -13,7 +13,7 @@ from shapely.geometry import MultiPolygon, Polygon, box, shape
 from tiling import NoOverlap, SceneNotFound, ScenePair, locate
 from workflows.errors import OptionInvalid, ReportInvalid
 from workflows.options import FRAMES, MOST_METRES, SceneOptions, ServerOptions
-from workflows.report.change import Change, fits
+from workflows.report.change import Change, fits, id_of
 from workflows.report.geojson import joined, polygons_in
 from workflows.report.reading import ANOTHER, report_content
 from workflows.report.report import ChangeReport
@@ -134,7 +134,7 @@ class ReportedEvent(ReportedRun):
             ReportInvalid: a change has none.
         """
         for feature in self.features:
-            if _id_of(feature) != self.change.id:
+            if id_of(feature) != self.change.id:
                 yield _geometry(self.report, feature)
 
 
@@ -146,7 +146,7 @@ def read_report(path: str | Path) -> ChangeReport:
     """
     path = Path(path)
     record, features = _parts(path)
-    unnamed = next((n for n, feature in enumerate(features, start=1) if _id_of(feature) is None), None)
+    unnamed = next((n for n, feature in enumerate(features, start=1) if id_of(feature) is None), None)
     if unnamed is not None:
         raise ReportInvalid(f"{shown(path)}: its feature {unnamed} has no id; {ANOTHER}")
     return ChangeReport([_change(path, feature) for feature in features], record)
@@ -178,9 +178,9 @@ def read_event(path: str | Path, number: int) -> ReportedEvent:
     """
     path = Path(path)
     record, features = _parts(path)
-    feature = next((one for one in features if _id_of(one) == number), None)
+    feature = next((one for one in features if id_of(one) == number), None)
     if feature is None:
-        last = max((_id_of(one) or 0 for one in features), default=0)
+        last = max((id_of(one) or 0 for one in features), default=0)
         there = f"it has {len(features)} changes; give --id 1 to {last}" if features else "it has no changes"
         raise OptionInvalid(f"{shown(path)}: there is no change {number} in it; {there}")
     run = {name: record[name] for name in _RECORD}
@@ -198,16 +198,9 @@ def _parts(path: Path) -> tuple[dict[str, Any], list[Any]]:
     return record, features
 
 
-def _id_of(feature: Any) -> int | None:
-    properties = feature.get("properties") if isinstance(feature, dict) else None
-    # GDAL, and so QGIS, leaves out the attribute where it saves the same number as the id of the feature.
-    number = properties.get("id", feature.get("id")) if isinstance(properties, dict) else None
-    return number if type(number) is int else None
-
-
 def _change(path: Path, feature: Mapping[str, Any]) -> Change:
     """Return a feature as what was written; an attribute that it lacks has its default."""
-    properties = {**feature["properties"], "id": _id_of(feature)}
+    properties = {**feature["properties"], "id": id_of(feature)}
     values: dict[str, Any] = {}
     for name in (each.name for each in fields(Change) if each.name in properties):
         value = properties[name]
@@ -241,7 +234,7 @@ def _geometry(path: Path, feature: Any) -> Polygon | MultiPolygon:
 
 def _no_outline(path: Path, feature: Any) -> ReportInvalid:
     return ReportInvalid(
-        f"{shown(path)}: change {_id_of(feature)} has no outline in degrees of longitude and latitude; "
+        f"{shown(path)}: change {id_of(feature)} has no outline in degrees of longitude and latitude; "
         f"{ANOTHER}"
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from functools import cache
 from types import NoneType
 from typing import Any, get_args, get_type_hints
@@ -109,6 +109,29 @@ class Change:
 
 PROPERTIES = [each.name for each in fields(Change) if each.name != "geometry"]
 """The attributes of the report, in their order: the fields of a change but its geometry."""
+
+
+_DEFAULTS = {each.name: each.default for each in fields(Change) if each.default is not MISSING}
+
+
+def id_of(feature: Any) -> int | None:
+    """Return the id of a feature of a report; None where it has none."""
+    properties = feature.get("properties") if isinstance(feature, dict) else None
+    # GDAL, and so QGIS, leaves out the attribute where it saves the same number as the id of the feature.
+    number = properties.get("id", feature.get("id")) if isinstance(properties, dict) else None
+    return number if type(number) is int else None
+
+
+def attributes_of(feature: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the attributes of a feature of a report, all of them, as plain values.
+
+    One that it lacks, as a report of an earlier version may, has its default.
+
+    Raises:
+        KeyError: it lacks one that every report has.
+    """
+    own = {**_DEFAULTS, **feature["properties"], "id": id_of(feature)}
+    return {name: list(own[name]) if isinstance(own[name], tuple) else own[name] for name in PROPERTIES}
 
 
 def is_large(area_m2: float, largest_m2: float | None, median_m2: float | None) -> bool:

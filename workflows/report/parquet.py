@@ -15,7 +15,7 @@ import pyproj
 import shapely
 from shapely.geometry import MultiPolygon, shape
 
-from workflows.report.change import FLAGS, LISTS, PROPERTIES, fits
+from workflows.report.change import FLAGS, LISTS, PROPERTIES, attributes_of, fits
 from workflows.report.geojson import parts_of
 
 CRS = "EPSG:4326"
@@ -51,7 +51,7 @@ def change_row(feature: Any) -> dict[str, Any]:
     Raises:
         Exception: nothing that rscc wrote has such values; of whatever class they bring shapely to raise.
     """
-    own = {name: feature["properties"][name] for name in PROPERTIES}
+    own = attributes_of(feature)
     for name, value in own.items():
         if not fits(name, value):
             raise ValueError(f"{name} is damaged")

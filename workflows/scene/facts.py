@@ -26,7 +26,7 @@ from workflows.report.change import is_large
 from workflows.scene.captions import Neighbours
 from workflows.scene.carrier import OpenRun
 from workflows.scene.crops import SURROUNDINGS
-from workflows.scene.detection import outline_of
+from workflows.scene.detection import outline_of, touching
 from workflows.scene.events import Event, Grouping
 from workflows.scene.failures import naming_windows
 from workflows.scene.layout import compass_words
@@ -85,7 +85,8 @@ def by_direction(run: OpenRun, events: Sequence[Event], others: Sequence[Event])
     """Part changes in which buildings came and others are gone, so that each has its own number.
 
     Where both are sure of a change of several outlines, each outline is asked alone; those of which the same
-    is sure are grouped anew. An outline of which neither is sure goes with what most of the others say.
+    is sure are grouped anew. An outline of which neither is sure goes with what most of the others say. Those
+    that do not touch what was asked for of the pair are left out.
     """
     rules = run.captioner.facts.rules.on_maps()  # type: ignore[union-attr]
 
@@ -113,7 +114,7 @@ def by_direction(run: OpenRun, events: Sequence[Event], others: Sequence[Event])
             for one, _ in known
         ]
         parted += [new for part in parts for new in grouping.grouped(part)] if len(known) > 1 else [event]
-    return parted
+    return list(compress(parted, touching([event.outline for event in parted], run.pair.focus)))
 
 
 def fact_answers(

@@ -107,7 +107,7 @@ class SceneRun(OpenRun):
             changes = right_angled(self.pair, changes, self.options.least_outline_for(self.pair.grid.gsd))
         if self.fact_maps is None:
             return replace(events, events=in_order(large(changes, self.options)))
-        changes = large(by_direction(self, changes, events.others), self.options)
+        changes = by_direction(self, large(changes, self.options), events.others)
         alone = lone_changes(self, [*changes, *events.others])
         return replace(events, events=in_order([*changes, *alone]))
 

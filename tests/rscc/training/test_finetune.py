@@ -238,6 +238,8 @@ def test_of_a_start_that_tells_facts_these_learn_on_alone(learns, gain, told, tm
     lines: list[str] = []
     paths = RunPaths(data=data, output=tmp_path / "run", start=str(start.path))
     settings = tuning(start.path, keep_start=True)
+    paths.output.mkdir()
+    (paths.output / "checkpoint.pt").write_text("of a run that is replaced")
     made = train_model(settings, paths, name="mine", command="x", resume=True, report=lines.append)
     assert "facts are learnt in one go, without a checkpoint to go on from: the run begins anew" in lines
     assert {path.name for path in paths.output.iterdir()} == {"model"}

@@ -170,6 +170,8 @@ def test_an_earlier_run_is_replaced_or_gone_on_with_when_asked_for(name, tmp_pat
     assert there.exists()
     check_output(paths_of(tmp_path, None), resume=True)
     check_output(paths_of(tmp_path, None), overwrite=True)
+    with pytest.raises(ConfigInvalid, match="give one of them"):
+        check_output(paths_of(tmp_path, None), resume=True, overwrite=True)
 
 
 def test_what_only_training_needs_starts_new(folder, tmp_path, monkeypatch) -> None:

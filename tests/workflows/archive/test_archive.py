@@ -222,6 +222,19 @@ def test_marks_are_not_lost_to_other_options_unless_asked_for(made, out, old):
     assert "Zoe" not in report.read_text()
 
 
+def test_marks_are_not_lost_though_a_report_was_damaged_beside_them(made, out, old):
+    pair, report = marked_pair(made, out)
+    content = json.loads(report.read_text())
+    content["features"][0]["properties"]["score"] = "high"
+    report.write_text(json.dumps(content)[:-2] + "\n]\n}\n")
+    for _ in range(2):
+        with pytest.raises(OutputExists, match=f"{pair}/changes.geojson: would be replaced"):
+            run(made, out)
+    assert "Zoe" in report.read_text()
+    run(made, out, InlineEngine(), overwrite=True)
+    assert contents(out) == old
+
+
 def test_marks_of_a_pair_are_not_lost_to_a_new_scene_nor_to_the_end_of_a_run_that_was_killed(made, out, old):
     pair, report = marked_pair(made, out)
     right = made.after(pair).rename(made.after(pair).with_suffix(".right"))
