@@ -20,33 +20,34 @@ def cover_sentences(facts: ChangeFacts) -> list[str]:
     be, have = ("are", "have") if plural else ("is", "has")
     place = f" in the {'-'.join(facts.place)}" if facts.place else ""
     plants = next((name for name in PLANTS if name in facts.came or name in facts.gone), "")
-    more = ""
-    if "water" in facts.came:
-        more = f" where there was {plants}" if plants else ""
-    elif "water" in facts.gone:
-        more = f" and {plants} has grown there" if plants else ""
-    elif "burnt ground" in facts.came:
-        more = " and the ground looks burnt"
     percent = ""
     if facts.share is not None and facts.share >= _LEAST_SHARE:
-        percent = f", {_two_digits(100 * facts.share)} percent of the scene{',' if more else ''}"
+        percent = f", {_two_digits(100 * facts.share)} percent of the scene"
+
+    def aside(more: str) -> str:
+        """Return the share of the scene, and what follows it."""
+        return f"{percent}{',' if percent and more else ''}{more}"
+
     if "water" in facts.came:
+        drowned = f" where there was {plants}" if plants else ""
         sentences = [
-            f"water spread over {area}{place}{more}",
-            f"water spread over {area}{place}{percent}{more}",
-            f"{area} {be} under water now{more}",
+            f"water spread over {area}{place}{drowned}",
+            f"water spread over {area}{place}{aside(drowned)}",
+            f"{area} {be} under water now{drowned}",
         ]
     elif "water" in facts.gone:
+        grown = f" and {plants} has grown there" if plants else ""
         sentences = [
-            f"{area} of water {be} gone{place}{more}",
-            f"water retreated from {area}{place}{percent}{more}",
-            f"{area} of water {be} gone{more}",
+            f"{area} of water {be} gone{place}{grown}",
+            f"water retreated from {area}{place}{aside(grown)}",
+            f"{area} of water {be} gone{grown}",
         ]
     elif facts.gone:
+        burnt = " and the ground looks burnt" if "burnt ground" in facts.came else ""
         sentences = [
-            f"{area} of {plants} {be} gone{place}{more}",
-            f"{plants} is gone from {area}{place}{percent}{more}",
-            f"{area} {have} lost {plants}{more}",
+            f"{area} of {plants} {be} gone{place}{burnt}",
+            f"{plants} is gone from {area}{place}{aside(burnt)}",
+            f"{area} {have} lost {plants}{burnt}",
         ]
     else:
         sentences = [

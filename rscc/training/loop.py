@@ -32,6 +32,7 @@ from rscc.models.shared.captioner import ChangeCaptioner
 from rscc.models.shared.losses import check_loss_weights
 from rscc.structures import PairBatch
 from rscc.training.objectives import Likelihood, Objective
+from rscc.training.start import clear_output
 
 Validate = Callable[[ChangeCaptioner], dict[str, float]]
 Report = Callable[[str], None]
@@ -189,9 +190,7 @@ class Trainer:
         else:
             if resume:
                 self.report(f"no checkpoint.pt in {self.folder} to go on from: the run begins anew")
-            # What an earlier run left here must not be taken for this run's by a later resume.
-            for name in ("checkpoint.pt", "best.safetensors", "log.jsonl"):
-                (self.folder / name).unlink(missing_ok=True)
+            clear_output(self.folder)
         with atomic_write(config_file, alone=True) as (draft,):
             draft.write_text(json.dumps(self.config.to_dict(), indent=1), encoding="utf-8")
         settings = self.config.train

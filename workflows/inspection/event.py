@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -13,7 +13,7 @@ from shapely.geometry import MultiPolygon, Polygon, box, shape
 from tiling import NoOverlap, SceneNotFound, ScenePair, locate
 from workflows.errors import OptionInvalid, ReportInvalid
 from workflows.options import FRAMES, MOST_METRES, SceneOptions, ServerOptions
-from workflows.report.change import Change, fits, id_of
+from workflows.report.change import Change, attributes_of, fits, id_of
 from workflows.report.geojson import joined, polygons_in
 from workflows.report.reading import ANOTHER, report_content
 from workflows.report.report import ChangeReport
@@ -200,21 +200,19 @@ def _parts(path: Path) -> tuple[dict[str, Any], list[Any]]:
 
 def _change(path: Path, feature: Mapping[str, Any]) -> Change:
     """Return a feature as what was written; an attribute that it lacks has its default."""
-    properties = {**feature["properties"], "id": id_of(feature)}
-    values: dict[str, Any] = {}
-    for name in (each.name for each in fields(Change) if each.name in properties):
-        value = properties[name]
+    try:
+        values = attributes_of(feature)
+    except KeyError as error:
+        raise ReportInvalid(
+            f"{shown(path)}: change {id_of(feature)} lacks attributes that every report has; {ANOTHER}"
+        ) from error
+    for name, value in values.items():
         if not fits(name, value):
             raise ReportInvalid(
-                f"{shown(path)}: the attribute {name} of change {properties['id']} is damaged; {ANOTHER}"
+                f"{shown(path)}: the attribute {name} of change {values['id']} is damaged; {ANOTHER}"
             )
         values[name] = tuple(value) if isinstance(value, list) else value
-    try:
-        return Change(geometry=_geometry(path, feature), **values)
-    except TypeError as error:
-        raise ReportInvalid(
-            f"{shown(path)}: change {properties['id']} lacks attributes that every report has; {ANOTHER}"
-        ) from error
+    return Change(geometry=_geometry(path, feature), **values)
 
 
 def _geometry(path: Path, feature: Any) -> Polygon | MultiPolygon:

@@ -109,9 +109,12 @@ class Change:
 
 PROPERTIES = [each.name for each in fields(Change) if each.name != "geometry"]
 """The attributes of the report, in their order: the fields of a change but its geometry."""
-
-
-_DEFAULTS = {each.name: each.default for each in fields(Change) if each.default is not MISSING}
+# As JSON has them.
+_DEFAULTS = {
+    each.name: list(each.default) if isinstance(each.default, tuple) else each.default
+    for each in fields(Change)
+    if each.default is not MISSING
+}
 
 
 def id_of(feature: Any) -> int | None:
@@ -123,7 +126,7 @@ def id_of(feature: Any) -> int | None:
 
 
 def attributes_of(feature: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the attributes of a feature of a report, all of them, as plain values.
+    """Return the attributes of a feature of a report, all of them, as JSON has them.
 
     One that it lacks, as a report of an earlier version may, has its default.
 
@@ -131,7 +134,7 @@ def attributes_of(feature: Mapping[str, Any]) -> dict[str, Any]:
         KeyError: it lacks one that every report has.
     """
     own = {**_DEFAULTS, **feature["properties"], "id": id_of(feature)}
-    return {name: list(own[name]) if isinstance(own[name], tuple) else own[name] for name in PROPERTIES}
+    return {name: own[name] for name in PROPERTIES}
 
 
 def is_large(area_m2: float, largest_m2: float | None, median_m2: float | None) -> bool:

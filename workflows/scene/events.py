@@ -320,9 +320,9 @@ def _written(outline: Polygon | MultiPolygon, min_area: float) -> Polygon | Mult
     written = rounded(outline)
     if isinstance(outline, MultiPolygon) or isinstance(written, Polygon):
         return written
-    areas = [geodesic_area_m2(part) for part in parts_of(written)]
-    least = min(min_area, max(areas, default=0.0))
-    return joined([part for part, area in zip(parts_of(written), areas, strict=True) if area >= least])
+    parts = [(part, geodesic_area_m2(part)) for part in parts_of(written)]
+    least = min(min_area, max((area for _, area in parts), default=0.0))
+    return joined([part for part, area in parts if area >= least])
 
 
 def window_around(outline: Polygon | MultiPolygon) -> Window:

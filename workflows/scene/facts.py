@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import compress, groupby
-from operator import not_
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,7 +26,7 @@ from workflows.scene.captions import Neighbours
 from workflows.scene.carrier import OpenRun
 from workflows.scene.crops import SURROUNDINGS
 from workflows.scene.detection import outline_of, touching
-from workflows.scene.events import Event, Grouping
+from workflows.scene.events import Event, Grouping, Place
 from workflows.scene.failures import naming_windows
 from workflows.scene.layout import compass_words
 from workflows.scene.memory import weight_of
@@ -88,33 +87,39 @@ def by_direction(run: OpenRun, events: Sequence[Event], others: Sequence[Event])
     is sure are grouped anew. An outline of which neither is sure goes with what most of the others say. Those
     that do not touch what was asked for of the pair are left out.
     """
-    rules = run.captioner.facts.rules.on_maps()  # type: ignore[union-attr]
-
-    def states(asked: Sequence[MultiPolygon], near: Iterable[Event]) -> list[frozenset[str]]:
-        """Return which of the two is sure of each outline; ``near`` are further changes."""
-        answers = fact_answers(run, asked, [event.outline for event in near])
-        facts = [rules.facts(logits, known=True) for logits, _ in answers]
-        return [
-            frozenset(way for way in ("came", "gone") if "building" in getattr(one, way)) for one in facts
-        ]
-
-    several = [len(event.places) > 1 for event in events]
-    asked = [event.outline for event in compress(events, several)]
-    stated = iter(states(asked, [*compress(events, map(not_, several)), *others]))
-    mixed = [more and len(next(stated)) > 1 for more in several]
-    places = [place for event in compress(events, mixed) for place in event.places]
-    near = [*compress(events, map(not_, mixed)), *others]
-    ways = iter(states([outline_of([place.region]) for place in places], near))
-    grouping, parted = Grouping(run.pair, run.options), []
-    for event, apart in zip(events, mixed, strict=True):
-        own = [next(ways) for _ in event.places] if apart else []
-        known = Counter(filter(None, own)).most_common()
-        parts = [
-            [p for p, way in zip(event.places, own, strict=True) if (way or known[0][0]) == one]
-            for one, _ in known
-        ]
-        parted += [new for part in parts for new in grouping.grouped(part)] if len(known) > 1 else [event]
+    several = [number for number, event in enumerate(events) if len(event.places) > 1]
+    single = [event.outline for event in events if len(event.places) == 1]
+    asked = [events[number].outline for number in several]
+    stated = dict(
+        zip(several, _directions(run, asked, [*single, *(event.outline for event in others)]), strict=True)
+    )
+    grouping = Grouping(run.pair, run.options)
+    parted: list[Event] = []
+    for number, event in enumerate(events):
+        parts = [list(event.places)]
+        if len(stated.get(number, ())) > 1:
+            near = [other.outline for other in (*events[:number], *events[number + 1 :], *others)]
+            ways = _directions(run, [outline_of([place.region]) for place in event.places], near)
+            parts = _alike(event.places, ways)
+        parted += [event] if len(parts) == 1 else [new for part in parts for new in grouping.grouped(part)]
     return list(compress(parted, touching([event.outline for event in parted], run.pair.focus)))
+
+
+def _directions(
+    run: OpenRun, outlines: Sequence[MultiPolygon], others: Sequence[MultiPolygon]
+) -> list[frozenset[str]]:
+    """Return which of ``came`` and ``gone`` is sure of buildings in each outline; see fact_answers."""
+    rules = run.captioner.facts.rules.on_maps()  # type: ignore[union-attr]
+    facts = [rules.facts(logits, known=True) for logits, _ in fact_answers(run, outlines, others)]
+    return [frozenset(way for way in ("came", "gone") if "building" in getattr(one, way)) for one in facts]
+
+
+def _alike(places: Sequence[Place], ways: Sequence[frozenset[str]]) -> list[list[Place]]:
+    """Part places by the ways that are known of them, the most frequent first; the others go with those."""
+    known = [way for way, _ in Counter(filter(None, ways)).most_common()] or [frozenset()]
+    return [
+        [place for place, way in zip(places, ways, strict=True) if (way or known[0]) == one] for one in known
+    ]
 
 
 def fact_answers(

@@ -210,6 +210,13 @@ def marked_pair(made, out) -> tuple[str, Path]:
     return pair, reports[pair]
 
 
+def check_refused(made, out, pair) -> None:
+    """A run says that it would lose the marks of a pair, and does not."""
+    with pytest.raises(OutputExists, match=f"{pair}/changes.geojson: would be replaced"):
+        run(made, out)
+    assert "Zoe" in (out / "pairs" / pair / "changes.geojson").read_text()
+
+
 def test_marks_are_not_lost_to_other_options_unless_asked_for(made, out, old):
     pair, report = marked_pair(made, out)
     before = contents(out) | {"ledger": states(out)}
@@ -228,26 +235,21 @@ def test_marks_are_not_lost_though_a_report_was_damaged_beside_them(made, out, o
     content["features"][0]["properties"]["score"] = "high"
     report.write_text(json.dumps(content)[:-2] + "\n]\n}\n")
     for _ in range(2):
-        with pytest.raises(OutputExists, match=f"{pair}/changes.geojson: would be replaced"):
-            run(made, out)
-    assert "Zoe" in report.read_text()
+        check_refused(made, out, pair)
     run(made, out, InlineEngine(), overwrite=True)
     assert contents(out) == old
 
 
 def test_marks_of_a_pair_are_not_lost_to_a_new_scene_nor_to_the_end_of_a_run_that_was_killed(made, out, old):
-    pair, report = marked_pair(made, out)
+    pair, _ = marked_pair(made, out)
     right = made.after(pair).rename(made.after(pair).with_suffix(".right"))
     made.after(pair).write_text("nothing")
     for _ in range(2):
-        with pytest.raises(OutputExists, match=f"{pair}/changes.geojson: would be replaced"):
-            run(made, out)
+        check_refused(made, out, pair)
     right.rename(made.after(pair))
     with Ledger.open(out) as ledger:  # as a run that was killed leaves a pair that it had not come to
         ledger.start(pair, attempt=1)
-    with pytest.raises(OutputExists, match=f"{pair}/changes.geojson: would be replaced"):
-        run(made, out)
-    assert "Zoe" in report.read_text()
+    check_refused(made, out, pair)
     run(made, out, InlineEngine(), overwrite=True)
     assert contents(out) == old
 
