@@ -4,7 +4,8 @@ The command prints ``str(error)`` as one line on stderr and exits with ``error.e
 (2: the input or an option is wrong; 1: the input was right but the run failed).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 
 class RsccError(Exception):
@@ -35,6 +36,18 @@ class WeightsNotFound(RsccError):
 
 class ExtraNotInstalled(RsccError):
     """A command needs an optional dependency group that is not installed."""
+
+
+@contextmanager
+def extra(name: str, who: str = "this command") -> Iterator[None]:
+    """Say which extra brings a package outside this distribution that is missing, and who needs it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package in ("rscc", "tiling", "workflows"):
+            raise
+        raise ExtraNotInstalled(f"{who} needs {package}: pip install 'rscc[{name}]'") from error
 
 
 class DeviceUnavailable(RsccError):

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from rscc.errors import DatasetLayoutInvalid, ExtraNotInstalled
+from rscc.errors import DatasetLayoutInvalid, extra
 from rscc.text.vocabulary import tokenize
 
 _PTB_CLASS = "edu.stanford.nlp.process.PTBTokenizer"
@@ -221,14 +221,10 @@ def _cider(
 
 
 def _scorers() -> tuple[Any, Any, Any]:
-    try:
+    with extra("train", "scoring captions"):
         from pycocoevalcap.bleu import bleu
         from pycocoevalcap.cider import cider as cider_module
         from pycocoevalcap.rouge import rouge
-    except ImportError as error:
-        raise ExtraNotInstalled(
-            "caption scores need pycocoevalcap; install it with: pip install 'rscc[train]'"
-        ) from error
     return bleu, rouge, cider_module
 
 

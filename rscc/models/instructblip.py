@@ -27,7 +27,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from rscc.errors import ConfigInvalid, ExtraNotInstalled, WeightsNotFound
+from rscc.errors import ConfigInvalid, WeightsNotFound, extra
 from rscc.models.language_model_decoder import PROMPT_TOKENS
 from rscc.models.shared.backbone import Backbone
 from rscc.text.tokenizer import TokenizerVocabulary
@@ -240,12 +240,8 @@ def add_adapters(part: nn.Module, targets: Sequence[str], *, rank: int, scale: i
         ExtraNotInstalled: peft is not installed.
         ConfigInvalid: no layer has such a name.
     """
-    try:
+    with extra("davir", "fine-tuning InstructBLIP"):
         from peft import LoraConfig, inject_adapter_in_model
-    except ImportError as error:
-        raise ExtraNotInstalled(
-            "InstructBLIP is fine-tuned with peft; install it with: pip install 'rscc[davir]'"
-        ) from error
     config = LoraConfig(r=rank, lora_alpha=rank * scale, target_modules=list(targets), lora_dropout=0.0)
     try:
         inject_adapter_in_model(config, part)
@@ -301,17 +297,13 @@ def load_instructblip(
         WeightsNotFound: the folder, or a file in it, is missing.
         ConfigInvalid: it is another kind of model.
     """
-    try:
+    with extra("davir", "InstructBLIP"):
         from transformers import (
             AutoConfig,
             AutoTokenizer,
             InstructBlipConfig,
             InstructBlipForConditionalGeneration,
         )
-    except ImportError as error:
-        raise ExtraNotInstalled(
-            "InstructBLIP needs transformers; install it with: pip install 'rscc[davir]'"
-        ) from error
     local: dict[str, Any] = {"local_files_only": not download}
     try:
         config = AutoConfig.from_pretrained(name, **local)

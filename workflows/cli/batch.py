@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rscc.errors import extra
 from workflows.cli.options import (
     FINDING,
     READING,
@@ -20,7 +21,6 @@ from workflows.cli.options import (
     ProgressForm,
     ProgressOption,
     QuietOption,
-    extra,
     takes_options,
 )
 from workflows.cli.terminal import area_words

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from rscc.errors import extra
 from workflows.cli.options import (
     Debug,
     HtmlFolderOption,
@@ -15,7 +16,6 @@ from workflows.cli.options import (
     ProgressForm,
     ProgressOption,
     QuietOption,
-    extra,
     read_size,
     takes_options,
 )

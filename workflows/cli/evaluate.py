@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rscc.config import MOST_BEAMS
+from rscc.errors import extra
 from workflows.cli.options import (
     Dataset,
     Debug,
@@ -16,7 +17,6 @@ from workflows.cli.options import (
     ModelOption,
     ProgressForm,
     ProgressOption,
-    extra,
 )
 
 if TYPE_CHECKING:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from functools import cache, wraps
 from pathlib import Path
@@ -89,20 +88,6 @@ _PREFIXES = "kmgt"
 _SHOWN = 60
 # More digits than these are no memory of any machine.
 _SIZE = re.compile(r"(\d{1,18}(?:\.\d{1,18})?)\s*([kmgt])(i?)b?", re.IGNORECASE)
-
-
-@contextmanager
-def extra(name: str) -> Iterator[None]:
-    """Say which extra to install when a package outside this distribution is missing."""
-    from rscc.errors import ExtraNotInstalled
-
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        if package in ("rscc", "tiling", "workflows"):
-            raise
-        raise ExtraNotInstalled(f"this command needs {package}: pip install 'rscc[{name}]'") from error
 
 
 def read_bands(text: str) -> tuple[int | str, int | str, int | str]:

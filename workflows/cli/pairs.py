@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rscc.errors import extra
 from workflows.cli.options import (
     Debug,
     JsonOption,
     ProgressForm,
     ProgressOption,
     QuietOption,
-    extra,
     takes_options,
 )
 from workflows.pairs.options import CatalogOptions

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rscc.config import MOST_SEED
-from workflows.cli.options import Debug, extra
+from rscc.errors import extra
+from workflows.cli.options import Debug
 from workflows.cli.terminal import say
 
 if TYPE_CHECKING:

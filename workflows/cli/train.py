@@ -10,7 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from rscc.config import MOST_EPOCHS, MOST_SEED
-from workflows.cli.options import Dataset, Debug, Paper, ProgressForm, ProgressOption, extra
+from rscc.errors import extra
+from workflows.cli.options import Dataset, Debug, Paper, ProgressForm, ProgressOption
 from workflows.cli.terminal import show_notice, show_result
 
 

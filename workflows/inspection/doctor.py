@@ -25,7 +25,7 @@ OK, LACKS, WRONG = "ok", "lacks", "wrong"
 # What scenes are read with, and what reports are written with.
 _RASTERS = ("GTiff", "JP2OpenJPEG", "JPEG", "PNG", "VRT")
 _VECTORS = ("GeoJSON", "GPKG", "FlatGeobuf")
-_PACKAGES = ("torch", "torchvision", "rasterio", "pyogrio", "shapely", "pyproj", "pyarrow")
+_PACKAGES = ("torch", "rasterio", "pyogrio", "shapely", "pyproj", "pyarrow")
 _QGIS = ("qgis", "qgis_process", "qgis-ltr", "qgis-bin.exe")
 # Seconds that another program may take to say its version.
 _PATIENCE = 20.0

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from rscc.errors import ConfigInvalid, ExtraNotInstalled, WeightsNotFound
+from rscc.errors import ConfigInvalid, WeightsNotFound, extra
 from rscc.models.shared.blocks import enlarge_maps
 
 _MEAN = (123.675, 116.28, 103.53)
@@ -130,7 +130,8 @@ class MobileSamEncoder(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        import timm
+        with extra("train", "MobileSAM"):
+            import timm
 
         self.trunk = timm.create_model("tiny_vit_5m_224", pretrained=False, num_classes=0)
         self.trunk.head = nn.Identity()
@@ -166,7 +167,7 @@ def load_segmenter(kind: str) -> SamSegmenter:
 
     Raises:
         ConfigInvalid: another form.
-        ExtraNotInstalled: transformers is not installed.
+        ExtraNotInstalled: transformers or timm is not installed.
         WeightsNotFound: no such file, or it holds something else.
     """
     family, _, place = kind.partition(":")
@@ -174,12 +175,8 @@ def load_segmenter(kind: str) -> SamSegmenter:
         raise ConfigInvalid(
             f"model.options.segmenter is {kind!r}; use 'none', 'sam:FOLDER' or 'mobile_sam:FILE'"
         )
-    try:
+    with extra("train", "a segmenter"):
         from transformers import SamConfig, SamModel
-    except ImportError as error:
-        raise ExtraNotInstalled(
-            "a segmenter needs transformers; install it with: pip install 'rscc[train]'"
-        ) from error
     if family == "mobile_sam":
         return _load_mobile_sam(Path(place), SamConfig, SamModel)
     if not Path(place).is_dir():

@@ -1,10 +1,12 @@
 """Trunks by name."""
 
+import sys
+
 import pytest
 import torch
 from tiny_models import CAPTIONS, fill_retriever, full_batch, random_images, tiny_config, tiny_vocabulary
 
-from rscc.errors import ConfigInvalid
+from rscc.errors import ConfigInvalid, ExtraNotInstalled
 from rscc.models import model_class
 from rscc.models.cheers import Cheers
 from rscc.models.trunks import build_backbone
@@ -103,6 +105,14 @@ def test_published_weights_are_the_named_ones(name, recipe, monkeypatch) -> None
 def test_unknown_trunks_are_refused(name) -> None:
     with pytest.raises(ConfigInvalid):
         build_backbone(name)
+
+
+@pytest.mark.parametrize("library", ["torchvision", "timm"])
+def test_a_trunk_of_a_missing_library_is_told_with_what_brings_it(monkeypatch, library) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
+    message = rf"^backbone '{library}/resnet18' needs {library}: pip install 'rscc\[train\]'$"
+    with pytest.raises(ExtraNotInstalled, match=message):
+        build_backbone(f"{library}/resnet18")
 
 
 def test_unknown_weights_are_refused_with_the_known_ones() -> None:

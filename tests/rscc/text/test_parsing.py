@@ -90,7 +90,7 @@ def test_a_missing_parser_is_named_with_the_remedy(monkeypatch) -> None:
         load_parser(["no_such_parser"])
     monkeypatch.setitem(__import__("sys").modules, "spacy", None)
     assert extract_segments([]) == [], "no caption needs no parser"
-    with pytest.raises(ExtraNotInstalled, match="needs spaCy"):
+    with pytest.raises(ExtraNotInstalled, match="needs spacy"):
         load_parser()
 
 

@@ -12,9 +12,8 @@ from PIL import Image
 from scene_pairs import make_pair, north_up, write_raster
 
 from rscc import config
-from rscc.errors import ExtraNotInstalled, ModelNotFound
+from rscc.errors import ExtraNotInstalled, ModelNotFound, extra
 from workflows.cli.app import main
-from workflows.cli.options import extra
 
 UTM = north_up(500_000.0, 5_600_000.0, 0.5)
 
