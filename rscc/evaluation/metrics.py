@@ -136,7 +136,7 @@ class CaptionScorer:
             DatasetLayoutInvalid: the ids differ, a pair has no reference, or there is no pair.
             ExtraNotInstalled: pycocoevalcap is not installed.
         """
-        bleu, rouge, cider_class = _scorers()
+        bleu, rouge, cider_class = caption_metrics()
         _check_ids(hypotheses, references)
         ids = list(hypotheses)
         self.tokenize([*hypotheses.values(), *(one for i in ids for one in references[i])])  # Java runs once
@@ -213,14 +213,19 @@ def cider_per_pair(
 def _cider(
     hypotheses: Mapping[str, str], references: Mapping[str, Sequence[str]]
 ) -> tuple[float, Iterable[float]]:
-    _, _, cider_class = _scorers()
+    _, _, cider_class = caption_metrics()
     _check_ids(hypotheses, references)
     candidates = {i: [" ".join(tokenize(caption))] for i, caption in hypotheses.items()}
     truth = {i: [" ".join(tokenize(one)) for one in references[i]] for i in candidates}
     return cider_class.Cider().compute_score(truth, candidates)
 
 
-def _scorers() -> tuple[Any, Any, Any]:
+def caption_metrics() -> tuple[Any, Any, Any]:
+    """Return pycocoevalcap's modules of BLEU, ROUGE-L and CIDEr; called early where captions are scored late.
+
+    Raises:
+        ExtraNotInstalled: pycocoevalcap is not installed.
+    """
     with extra("train", "scoring captions"):
         from pycocoevalcap.bleu import bleu
         from pycocoevalcap.cider import cider as cider_module

@@ -19,7 +19,7 @@ from rscc.data.pairs import PairRecord, truly_changed
 from rscc.errors import DatasetLayoutInvalid, ExtraNotInstalled, WeightsNotFound
 from rscc.evaluation.baselines import TEMPLATE_BY_COUNT, baseline_captions, template_caption
 from rscc.evaluation.facts import FactScorer
-from rscc.evaluation.metrics import CaptionScorer
+from rscc.evaluation.metrics import CaptionScorer, caption_metrics
 from rscc.evaluation.papers import paper_tables, search_name
 from rscc.evaluation.predictions import (
     PairCaptioner,
@@ -278,6 +278,7 @@ def evaluate(
     from rscc.data.caches import pooled_features
     from rscc.model_folder import find_model, load_model, open_model_folder
 
+    caption_metrics()
     records = DATASETS[dataset](data, split).records
     try:
         train = DATASETS[dataset](data, "train").records

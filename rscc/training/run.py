@@ -14,6 +14,7 @@ from rscc.data.caches import pooled_features
 from rscc.data.pairs import PairRecord, contradicts_itself
 from rscc.devices import fast_bf16
 from rscc.errors import ConfigInvalid
+from rscc.evaluation.metrics import caption_metrics
 from rscc.freed_memory import keep_freed_memory
 from rscc.model_folder import ModelFolder, find_model, open_model_folder
 from rscc.models import model_class
@@ -84,6 +85,8 @@ def train_model(
         raise ConfigInvalid(f"data.name is {config.data.name!r}; known are {', '.join(DATASETS)}")
     keep_freed_memory()
     check_output(paths, resume=resume, overwrite=overwrite)
+    if not learns_masks_only(config):
+        caption_metrics()
     reader = DATASETS[config.data.name]
     if config.train.objective == "language":
         train = reader(paths.data, "train", trust=config.data.trust).records

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -265,6 +266,14 @@ def test_a_missing_extra_says_what_to_install():
     with pytest.raises(ExtraNotInstalled, match=message) as caught, extra("train"):
         importlib.import_module("no_such_parser.words")
     assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize("command", [["train", "--output", "run"], ["evaluate"]])
+def test_what_scores_captions_is_missed_before_the_work(scenes, rscc_command, monkeypatch, command):
+    monkeypatch.setitem(sys.modules, "pycocoevalcap.bleu", None)
+    code, out, err = rscc_command(*command, "--data", "missing")
+    message = "scoring captions needs pycocoevalcap: pip install 'rscc[train]'"
+    assert (code, out, err) == (2, "", f"rscc: error: {message}\n")
 
 
 def test_a_slip_in_our_own_imports_is_not_taken_for_a_missing_extra():
