@@ -103,6 +103,8 @@ class ServerOptions(Options):
         return replace(self, allow_hosts=self.allow_hosts or ())
 
 
+MADE_BY = ("threshold", "min_area", "group_distance")
+"""Settings that changes can be made anew with from the change probability that was kept."""
 _DATE_HELP = "2019, 2019-08 or 2019-08-31; default: from tags or file name."
 
 

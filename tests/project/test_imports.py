@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from page_reports import made_report, square
 from scene_pairs import make_pair
 
 # What a whole package must not import, anywhere and in any form.
@@ -143,7 +144,11 @@ def graph_of(root: Path) -> dict[str, set[str]]:
 
     graph: dict[str, set[str]] = {}
     for name, path in files.items():
-        targets = {file_of(module) for module, _, _ in imports_of(path.read_text(encoding="utf-8"))}
+        modules = [module for module, _, _ in imports_of(path.read_text(encoding="utf-8"))]
+        if (public := path.with_suffix(".pyi")).is_file():  # what the package brings when it is asked
+            body = ast.parse(public.read_text(encoding="utf-8")).body
+            modules += [f"{path.parent.name}.{one.module}" for one in body if isinstance(one, ast.ImportFrom)]
+        targets = set(map(file_of, modules))
         graph[name] = {target for target in targets if target is not None} - {name}
     return graph
 
@@ -289,6 +294,26 @@ def test_help_loads_no_heavy_module(run_python):
     )
     assert "workflows" in loaded and "typer" in loaded
     assert sorted(HEAVY & set(loaded)) == []
+
+
+def test_commands_that_look_at_no_pixel_load_nothing_that_does(tmp_path, run_python):
+    report, other, project = (tmp_path / name for name in ("o.geojson", "p.geojson", "p.qgz"))
+    made_report(make_pair(tmp_path, []), [square(1, 5, 5, 20)]).write(report)
+    commands = [
+        ["status", str(tmp_path)],
+        ["convert", str(report), str(other)],
+        ["qgis", str(report), "--output", str(project)],
+    ]
+    loaded = run_python(
+        "import contextlib, io, json, sys\n"
+        "from workflows.cli.app import main\n"
+        f"for words in {commands!r}:\n"
+        "    with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):\n"
+        "        main(words)\n"
+        "print(json.dumps(sorted({name.split('.')[0] for name in sys.modules})))\n"
+    )
+    assert other.is_file() and project.is_file()
+    assert sorted({"torch", "scipy", "skimage", "pandas", "pyogrio", "sklearn", "PIL"} & set(loaded)) == []
 
 
 def test_who_leads_the_workers_of_an_archive_loads_no_network(tmp_path, run_python):

@@ -19,7 +19,7 @@ from workflows.cli.options import (
     read_size,
     takes_options,
 )
-from workflows.options import SceneOptions, ServerOptions
+from workflows.options import MADE_BY, SceneOptions, ServerOptions
 
 if TYPE_CHECKING:
     from workflows.report.postgis import Database
@@ -95,10 +95,6 @@ def convert(
     from workflows.cli.terminal import say, say_json, show_warnings, shown_progress
     from workflows.errors import OptionInvalid
     from workflows.inspection.event import ReportedRun, read_report
-    from workflows.inspection.remake import remade
-    from workflows.page.chips import chips_of
-    from workflows.page.folder import write_page_folder
-    from workflows.page.page import write_page
     from workflows.report.change import feature_of
 
     if (before is None) != (after is None):
@@ -113,6 +109,8 @@ def convert(
     _check(target, report, overwrite, size)
     read = read_report(report)
     if settings:
+        from workflows.inspection.remake import remade
+
         read = remade(read, Path(report), settings, probability)
         show_warnings(read.run["remade"]["warnings"], progress)
     shown = target.shown
@@ -126,9 +124,14 @@ def convert(
     elif target.page is None:
         chips = None
         if given is not None and target.path.suffix.lower() == ".gpkg":
+            from workflows.page.chips import chips_of
+
             chips = chips_of(read, Path(report), given, options)
         read.write(target.path, overwrite, chips)
     else:
+        from workflows.page.folder import write_page_folder
+        from workflows.page.page import write_page
+
         scenes = given or ReportedRun(Path(report), read.run).scenes()
         servers = options if given else options.for_others()
         how: dict[str, Any] = {"scenes": scenes, "servers": servers, "overwrite": overwrite}
@@ -158,7 +161,6 @@ class _Target:
 def _settings(options: ConvertOptions, probability: Path | None) -> dict[str, float | None]:
     """Return the settings that make the changes anew; none where none was given."""
     from workflows.errors import OptionInvalid
-    from workflows.inspection.remake import MADE_BY
 
     settings = {name: getattr(options, name) for name in MADE_BY}
     if any(value is not None for value in settings.values()):
@@ -189,17 +191,19 @@ def _target(output: str | None, html_folder: Path | None, options: ServerOptions
 
 def _check(target: _Target, report: str, overwrite: bool, size: int) -> None:
     """Refuse what cannot be written before anything is read."""
-    from workflows.page.folder import check_page_folder
-    from workflows.page.page import check_page
-    from workflows.report.report import check_report
-
     if target.path is None:
         return
     if target.page == "folder":
+        from workflows.page.folder import check_page_folder
+
         check_page_folder(target.path, overwrite, (report,))
     elif target.page == "file":
+        from workflows.page.page import check_page
+
         check_page(target.path, overwrite, (report,), size)
     else:
+        from workflows.report.report import check_report
+
         check_report(target.path, overwrite, (report,))
 
 

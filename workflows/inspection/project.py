@@ -12,9 +12,8 @@ from workflows.errors import FormatUnsupported, OptionInvalid
 from workflows.files import check_free, write_together
 from workflows.inspection.event import ReportedRun, read_report
 from workflows.options import ServerOptions
-from workflows.report.formats import grid_crs
 from workflows.report.qgis_project import MOST_BOOKMARKS, SUFFIXES, RasterLayer, limits_of, project_content
-from workflows.report.record import text_in
+from workflows.report.record import grid_crs, text_in
 from workflows.texts import shown
 
 

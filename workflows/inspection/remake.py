@@ -20,7 +20,7 @@ from rscc.text.facts import ChangeFacts
 from rscc.text.sentences import map_sentences
 from tiling import KeptProbability, open_probability
 from workflows.errors import OptionInvalid, ReportInvalid
-from workflows.options import SceneOptions
+from workflows.options import MADE_BY, SceneOptions
 from workflows.report.change import SCHEMA_VERSION, Change
 from workflows.report.geojson import rounded
 from workflows.report.record import hash_of, text_in
@@ -31,8 +31,6 @@ from workflows.scene.events import Event, Grouping, cut_warning, in_order, large
 from workflows.scene.layout import ground_of
 from workflows.texts import shown
 
-MADE_BY = ("threshold", "min_area", "group_distance")
-"""Settings that changes can be made anew with."""
 _ANOTHER = "give the report of the run that kept it"
 
 

@@ -27,8 +27,8 @@ from workflows.files import guarded_cell
 from workflows.layers.stac import catalog_lines, pair_geometry
 from workflows.progress import Progress, tell
 from workflows.report import geopackage
-from workflows.report.geojson import parts_of
-from workflows.report.parquet import CRS, GROUP, PLAIN_SCHEMA, ChangeTable, change_row, read_groups
+from workflows.report.geojson import CRS, parts_of
+from workflows.report.parquet import GROUP, PLAIN_SCHEMA, ChangeTable, change_row, read_groups
 from workflows.report.qgis import pairs_style, qgis_style
 from workflows.store.folder import REPORT, ArchiveFolder
 from workflows.store.ledger_rows import DONE, LedgerRow

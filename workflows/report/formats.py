@@ -13,21 +13,20 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyogrio
 import shapely
 from shapely.errors import ShapelyError
 from shapely.geometry import MultiPolygon, Polygon, shape
 
-from tiling import ReprojectionFailed, geodesic_area_m2, transformer
+from tiling import geodesic_area_m2, transformer
 from workflows.report import geopackage
 from workflows.report.change import Change, Chips, feature_of
 from workflows.report.expressions import CHIP_FIELDS
-from workflows.report.geojson import json_text, parts_of
-from workflows.report.parquet import CRS, GROUP, PLAIN_SCHEMA, REPORT_SCHEMA, ChangeTable, change_row
+from workflows.report.geojson import CRS, json_text, parts_of
+from workflows.report.parquet import GROUP, PLAIN_SCHEMA, REPORT_SCHEMA, ChangeTable, change_row
 from workflows.report.qgis import qgis_style
-from workflows.report.record import Run, text_in
+from workflows.report.record import Run, grid_crs, text_in
 
 Row = dict[str, Any]
 _GEOMETRY = pa.field(geopackage.GEOMETRY, pa.binary())
@@ -144,17 +143,6 @@ def storable(value: Any) -> Any:
     if isinstance(value, list):
         return [storable(one) for one in value]
     return value.replace("\0", "\ufffd") if isinstance(value, str) else value
-
-
-def grid_crs(changes: Sequence[Change], run: Run) -> str:
-    """Return the CRS of the grid that was worked on; WGS84 where it is not known or has no such places."""
-    crs = text_in(run, "tiling", "crs")
-    try:
-        bounds = np.array([change.geometry.bounds for change in changes]).reshape(-1, 2)
-        placed = crs is not None and np.isfinite(transformer(CRS, crs).transform(*bounds.T)).all()
-    except ReprojectionFailed:
-        return CRS
-    return crs if crs is not None and placed else CRS
 
 
 def _batches(

@@ -10,6 +10,7 @@ import shapely
 from shapely.geometry import MultiPolygon, Polygon, box
 from shapely.geometry.polygon import orient
 
+CRS = "EPSG:4326"
 DECIMALS = 7
 
 

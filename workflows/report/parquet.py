@@ -16,9 +16,8 @@ import shapely
 from shapely.geometry import MultiPolygon, shape
 
 from workflows.report.change import FLAGS, LISTS, PROPERTIES, attributes_of, fits
-from workflows.report.geojson import parts_of
+from workflows.report.geojson import CRS, parts_of
 
-CRS = "EPSG:4326"
 GROUP = 10_000
 GEOMETRY = "geometry"
 _CORNERS = ("xmin", "ymin", "xmax", "ymax")

@@ -17,8 +17,10 @@ import shapely
 from tiling import transformer
 from workflows.errors import OptionInvalid, OutputExists, OutputNotWritable
 from workflows.report.change import Change, feature_of
-from workflows.report.formats import Run, grid_crs, storable
-from workflows.report.parquet import CRS, GEOMETRY, REPORT_SCHEMA, change_row
+from workflows.report.formats import storable
+from workflows.report.geojson import CRS
+from workflows.report.parquet import GEOMETRY, REPORT_SCHEMA, change_row
+from workflows.report.record import Run, grid_crs
 
 TABLE = "changes"
 # Bytes of a name; the server cuts longer ones off.

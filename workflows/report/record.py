@@ -5,20 +5,20 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-import rasterio
+import numpy as np
 import shapely
 from shapely.geometry import box
 
 import rscc
-from tiling import ReprojectionFailed, files_of, locate, on_map, open_scene, pole_in, to_wgs84
+import tiling
 from workflows.addresses import public_path
 from workflows.progress import device_of
-from workflows.report.geojson import geometry_member, rounded
+from workflows.report.geojson import CRS, geometry_member, rounded
 
 if TYPE_CHECKING:
     from rscc.captioner import Captioner
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tiling import SceneInfo, ScenePair, TileGrid
     from workflows.dates import SceneDate
     from workflows.options import SceneOptions
+    from workflows.report.change import Change
 
 Run = Mapping[str, Any]
 
@@ -140,12 +141,15 @@ def ground_record(pair: ScenePair) -> dict[str, Any] | None:
     None around a pole, and where an edge has no longitude and latitude.
     """
     grid = pair.grid
-    ground = box(*on_map(grid.transform, 0, grid.height), *on_map(grid.transform, grid.width, 0))
-    if pole_in(ground, grid.crs):
+    west_south, east_north = (
+        tiling.on_map(grid.transform, *corner) for corner in ((0, grid.height), (grid.width, 0))
+    )
+    ground = box(*west_south, *east_north)
+    if tiling.pole_in(ground, grid.crs):
         return None
     try:
-        shown = to_wgs84(ground, grid.crs)
-    except ReprojectionFailed:
+        shown = tiling.to_wgs84(ground, grid.crs)
+    except tiling.ReprojectionFailed:
         return None
     return geometry_member(rounded(shapely.simplify(shown, _GROUND_TOLERANCE)))
 
@@ -172,10 +176,10 @@ def identity(pair: ScenePair, grid: TileGrid, captioner: Captioner, options: Sce
 
 def _file_identity(info: SceneInfo) -> dict[str, Any]:
     """Return size and time of the files of a scene where they are on this machine, and its header."""
-    with open_scene(info) as file:
+    with tiling.open_scene(info) as file:
         header = [str(file.profile), sorted(file.tags().items())]
-    names = files_of(info)
-    archive = locate(info.source)
+    names = tiling.files_of(info)
+    archive = tiling.locate(info.source)
     if archive.local is not None and archive.member is not None:
         names.add(str(archive.local))
     stats = [(name, os.stat(name)) for name in sorted(names)]
@@ -188,6 +192,8 @@ def _file_identity(info: SceneInfo) -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     """Return the versions of what the pixels went through."""
+    import rasterio
+
     return {
         "rscc": rscc.__version__,
         "torch": version("torch"),
@@ -199,6 +205,17 @@ def versions() -> dict[str, str]:
 def _crs_name(crs: Any) -> str:
     # rasterio and pyproj agree on this: "EPSG:32633" where there is such a code, else the definition.
     return str(crs.to_string())
+
+
+def grid_crs(changes: Sequence[Change], run: Run) -> str:
+    """Return the CRS of the grid that was worked on; WGS84 where it is not known or has no such places."""
+    crs = text_in(run, "tiling", "crs")
+    try:
+        bounds = np.array([change.geometry.bounds for change in changes]).reshape(-1, 2)
+        placed = crs is not None and np.isfinite(tiling.transformer(CRS, crs).transform(*bounds.T)).all()
+    except tiling.ReprojectionFailed:
+        return CRS
+    return crs if crs is not None and placed else CRS
 
 
 def text_in(run: Run, *names: str) -> str | None:
