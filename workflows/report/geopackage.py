@@ -14,8 +14,9 @@ from pyogrio.errors import DataLayerError, DataSourceError
 from pyogrio.util import vsi_path
 
 GEOMETRY = "geometry"
-# GDAL notes when a layer was changed; the same changes are to make the same file.
-_NO_TIME = {"OGR_CURRENT_DATE": "2000-01-01T00:00:00Z"}
+# GDAL notes when a layer was changed; the same changes are to make the same file. SQLite waits for the disk at every
+# step; what is written here is a draft, for which its writer waits once.
+_SETTINGS = {"OGR_CURRENT_DATE": "2000-01-01T00:00:00Z", "OGR_SQLITE_SYNCHRONOUS": "OFF"}
 _STYLE_TEXTS = (
     "f_table_catalog",
     "f_table_schema",
@@ -96,8 +97,8 @@ def write_styles(path: Path, styles: Mapping[str, str]) -> None:
 @contextmanager
 def writing(path: Path) -> Iterator[str]:
     """Yield the name by which pyogrio writes ``path``, and make sure that the file is there afterwards."""
-    before = {name: pyogrio.get_gdal_config_option(name) for name in _NO_TIME}
-    pyogrio.set_gdal_config_options(_NO_TIME)
+    before = {name: pyogrio.get_gdal_config_option(name) for name in _SETTINGS}
+    pyogrio.set_gdal_config_options(_SETTINGS)
     try:
         with _plain(path) as name_of_file:
             yield name_of_file

@@ -43,3 +43,10 @@ def test_what_was_not_written_is_said(tmp_path, monkeypatch):
     monkeypatch.setattr(pyogrio, "write_arrow", lambda *_, **__: None)
     with pytest.raises(OSError, match=r"changes\.gpkg: was not written; give it a path without !"):
         write(tmp_path / "changes.gpkg")
+
+
+def test_sqlite_waits_for_the_disk_at_no_step_of_a_draft_and_as_before_afterwards(tmp_path):
+    with geopackage.writing(tmp_path / "r.gpkg") as name:
+        assert pyogrio.get_gdal_config_option("OGR_SQLITE_SYNCHRONOUS") is False
+        Path(name).touch()
+    assert pyogrio.get_gdal_config_option("OGR_SQLITE_SYNCHRONOUS") is None
