@@ -10,10 +10,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from rscc.sequences import batches
-from workflows.archive.marked import is_marked, refuse_loss
+from workflows.archive.marked import marked, refuse_loss
 from workflows.errors import ReportsDamaged
 from workflows.layers.layers import write_layers
 from workflows.layers.stac import stac_item
@@ -23,10 +24,9 @@ from workflows.store.folder import ITEM, REPORT, STYLE, ArchiveFolder
 from workflows.store.ledger import Ledger
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from workflows.engines.tasks import PairResult
-    from workflows.store.ledger_rows import LedgerRow
+    from workflows.pairs.rows import PairRow
+    from workflows.store.ledger_rows import Found, LedgerRow, Planned
 
 # Threads: the disk takes what several wait for in one go, and on a network every look takes its time.
 THREADS = 16
@@ -85,21 +85,24 @@ class Archive:
             },
         )
 
-    def keep_marks(self, pairs: Sequence[str]) -> None:
-        """Make sure that no report of pairs that are to be done anew has marks of people.
+    def marked(self, pairs: Iterable[str]) -> dict[str, Found]:
+        """Return which of the pairs have reports with marks of people, and what is in these."""
 
-        Raises:
-            OutputExists: some have.
+        def look(pairs: Sequence[str]) -> list[tuple[str, Found]]:
+            looked_at = ((pair, marked(self.folder.pair_folder(pair) / REPORT)) for pair in pairs)
+            return [(pair, found) for pair, found in looked_at if found is not None]
+
+        return dict(chain.from_iterable(self.pool.map(look, batches(pairs, _LOOKED_FOR))))
+
+    def plan(
+        self, keyed: Iterable[tuple[PairRow, str | None]], *, retry_failed: bool, overwrite: bool
+    ) -> Planned:
+        """Bring the ledger in line with a table of pairs and their keys.
+
+        Pairs with marks of people stay done as they are, unless it is to ``overwrite`` them.
         """
-
-        def marked(pairs: Sequence[str]) -> list[Path]:
-            return [path for pair in pairs if is_marked(path := self.folder.pair_folder(pair) / REPORT)]
-
-        parts = self.pool.map(marked, batches(pairs, _LOOKED_FOR))
-        refuse_loss(
-            [path for part in parts for path in part],
-            "keep a copy and add --overwrite, or go on with the table and the options of before",
-        )
+        keep = (lambda pairs: {}) if overwrite else self.marked
+        return self.ledger.plan(keyed, retry_failed=retry_failed, keep=keep)
 
     def drop_parts(self, pair: str) -> None:
         """Forget the parts of a pair, and remove their tiles."""
@@ -137,16 +140,20 @@ class Archive:
 
         return max(self.pool.map(newest, self._done()), default=0)
 
-    def write_layers(self, progress: Progress | None) -> None:
+    def write_layers(self, progress: Progress | None, *, overwrite: bool = False) -> None:
         """Write what describes the whole archive, and remove what is not needed any more.
 
         Raises:
             ReportsDamaged: reports cannot be read; their pairs are to be done anew, and nothing is written.
+            OutputExists: some of these have marks of people, and it is not for ``overwrite``.
             OutputNotWritable: the system refused.
         """
         try:
             write_layers(self.folder, self.ledger.rows, progress, edited=self._edited())
         except ReportsDamaged as damaged:
+            if not overwrite:
+                reports = [self.folder.pair_folder(pair) / REPORT for pair in self.marked(damaged.pairs)]
+                refuse_loss(reports, "it is damaged: mend it, or keep a copy and add --overwrite")
             self.take_up(damaged.pairs)
             raise
         # No pair is left that could resume with its finished tiles; the table may have lost some that had.

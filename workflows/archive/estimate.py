@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rscc.sequences import evenly
 from tiling import TilingError, locate
+from workflows.archive.archive import THREADS, Archive
 from workflows.archive.plan import Shard, archive_of, with_keys
 from workflows.engines.tasks import error_line
 from workflows.errors import WorkflowError
@@ -87,6 +89,7 @@ def estimate_archive(
     workers: int,
     threads: int = 1,
     retry_failed: bool = False,
+    overwrite: bool = False,
     full_hash: bool = False,
     shard: Shard | None = None,
     progress: Progress | None = None,
@@ -94,7 +97,7 @@ def estimate_archive(
     """Say what ``run_archive`` would do with the same arguments, and what that takes.
 
     Args:
-        rows, folder, card, options, retry_failed, full_hash, shard: as there.
+        rows, folder, card, options, retry_failed, overwrite, full_hash, shard: as there.
         workers: that the time is for; ``threads`` are the cores of each, where the speed is a stated one.
         progress: told of the stages ``scenes`` and ``headers``.
 
@@ -103,9 +106,10 @@ def estimate_archive(
         LedgerForeign, LedgerUnusable: its ledger cannot be read.
     """
     archive, options = archive_of(folder, shard), options.for_others()
-    with Ledger.rehearsal(archive.path) as ledger:
+    with Ledger.rehearsal(archive.path) as ledger, ThreadPoolExecutor(THREADS) as pool:
         keyed = with_keys(rows, ledger, options, card, shard=shard, full_hash=full_hash, progress=progress)
-        planned = ledger.plan(keyed, retry_failed=retry_failed)
+        rehearsed = Archive(archive, ledger, pool)
+        planned = rehearsed.plan(keyed, retry_failed=retry_failed, overwrite=overwrite)
         pending = list(ledger.rows("pending"))
         done = evenly(list(ledger.rows("done")), LOOKED_AT) if planned.done >= ENOUGH else []
     by_id = {row.pair: row for row in rows}

@@ -6,7 +6,7 @@ import filecmp
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -16,12 +16,15 @@ from rscc.files import parsed_json
 from rscc.sequences import batches
 from tiling import plain_only
 from workflows.archive.archive import Archive
-from workflows.archive.marked import is_marked, refuse_loss
+from workflows.archive.marked import marked
 from workflows.errors import ArchiveMissing, ReportsDamaged, ShardsDiffer, ShardsUnfinished
 from workflows.files import write_together
+from workflows.pairs.names import is_pair_id
 from workflows.progress import Progress, tell
 from workflows.store.folder import REPORT, ArchiveFolder
 from workflows.store.ledger import Ledger
+from workflows.store.ledger_plan import UNKNOWN
+from workflows.store.ledger_rows import DONE, Found, LedgerRow
 
 _PAIRS_AT_ONCE = 256
 _FILES_AT_ONCE = 10_000
@@ -42,6 +45,7 @@ class MergeSummary:
         pairs: of all shards; ``done`` and ``failed`` say how many of them ended how.
         changes: in all reports together; ``area_m2`` their square metres.
         removed: whether the shards were removed.
+        kept: names of those done that have the report of before, as people marked it, and not their shard's.
     """
 
     shards: int
@@ -51,6 +55,7 @@ class MergeSummary:
     changes: int
     area_m2: float
     removed: bool
+    kept: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values."""
@@ -63,11 +68,11 @@ def merge_shards(
     """Build one archive anew of the shards that lie in it, all of them finished.
 
     The reports are shared with the shards where the file system can do that. What an earlier merge made is
-    replaced, and a merge that was killed is repaired by the next one.
+    replaced, but for reports that people have marked since; a merge that was killed is repaired by the next.
 
     Args:
         path: the archive, with ``shards/1-of-4`` and so on in it.
-        remove: remove the shards afterwards.
+        remove: remove the shards afterwards, unless a report of theirs was not taken over.
         overwrite: also replace reports that have marks of people which those of the shards lack.
         progress: told of the stages ``shards`` and ``layers``, in pairs.
 
@@ -77,7 +82,7 @@ def merge_shards(
         ShardsDiffer: the shards are not of one run: other counts, settings or models, the same pair twice; or
             a run worked on the archive itself.
         ArchiveBusy: a run works on a shard, or on the archive.
-        OutputExists: such marks would be lost, and nothing was touched.
+        OutputExists: a report is damaged that has marks of people.
         ReportsDamaged: reports are missing or cannot be read; their shards do them anew.
         LedgerForeign, LedgerUnusable, OutputNotWritable: as for the archive of one run.
     """
@@ -101,24 +106,20 @@ def merge_shards(
                 f"{folder.path}: a run worked on the archive itself; move {folder.shards} into a new folder "
                 "and merge that"
             )
-        if not overwrite:
-            _keep_marks(archive, shards, places)
-        _take_over(archive, shards, ledgers, progress)
+        marks = {} if overwrite else _marked(archive, shards, places)
+        kept = _take_over(archive, shards, ledgers, marks, progress)
         if record is not None:
             write_together({folder.run: [record]})
         try:
-            archive.write_layers(progress)
+            archive.write_layers(progress, overwrite=overwrite)
         except ReportsDamaged as damaged:
-            copies = [(shard, pair) for pair in damaged.pairs for shard in shards.values()]
-            if not overwrite:
-                reports = (shard.pair_folder(pair) / REPORT for shard, pair in copies)
-                refuse_loss([one for one in reports if is_marked(one)], "keep a copy and add --overwrite")
-            for shard, pair in copies:
-                shard.remove(pair)
+            for shard in shards.values():
+                for pair in damaged.pairs:
+                    shard.remove(pair)
             raise _to_redo(damaged.pairs, shards, ledgers) from damaged
-        if remove:
+        if remove and not kept:
             folder.remove_shards()
-        return _summary(len(shards), archive.ledger, remove)
+        return _summary(len(shards), archive.ledger, remove and not kept, kept)
 
 
 def _shards(folder: ArchiveFolder) -> Shards:
@@ -176,25 +177,20 @@ def _check_pairs(shards: Shards, ledgers: Ledgers) -> dict[str, int]:
     return places
 
 
-def _keep_marks(archive: Archive, shards: Shards, places: Mapping[str, int]) -> None:
-    """Refuse to replace reports that have marks of people by others."""
+def _marked(archive: Archive, shards: Shards, places: Mapping[str, int]) -> dict[str, Found]:
+    """Return which pairs have a report in the archive that people marked, and none like it in a shard."""
 
-    def lost(pairs: Sequence[str]) -> list[Path]:
-        return [report for pair in pairs if not is_kept(pair, report := archived(pair)) and is_marked(report)]
+    def others(pairs: Sequence[str]) -> list[str]:
+        return [pair for pair in pairs if not is_shared(pair)]
 
-    def archived(pair: str) -> Path:
-        return archive.folder.pairs / pair / REPORT
+    def is_shared(pair: str) -> bool:
+        shard = shards.get(places.get(pair, 0))
+        report = archive.folder.pairs / pair / REPORT
+        return shard is not None and _is_same(report, shard.pair_folder(pair) / REPORT)
 
-    def is_kept(pair: str, report: Path) -> bool:
-        number = places.get(pair)
-        return number is not None and _is_same(report, shards[number].pair_folder(pair) / REPORT)
-
-    there = sorted(path.name for path in archive.folder.pairs.iterdir())
-    parts = archive.pool.map(lost, batches(there, _PAIRS_AT_ONCE))
-    refuse_loss(
-        [report for part in parts for report in part],
-        "copy it to its shard, if its changes are the same, or elsewhere, and add --overwrite",
-    )
+    there = sorted(path.name for path in archive.folder.pairs.iterdir() if is_pair_id(path.name))
+    parts = archive.pool.map(others, batches(there, _PAIRS_AT_ONCE))
+    return archive.marked(list(chain.from_iterable(parts)))
 
 
 def _is_same(one: Path, other: Path) -> bool:
@@ -203,13 +199,31 @@ def _is_same(one: Path, other: Path) -> bool:
     return False
 
 
-def _take_over(archive: Archive, shards: Shards, ledgers: Ledgers, progress: Progress | None) -> None:
-    """Make the reports and the rows of the shards those of the archive, and no others."""
+def _take_over(
+    archive: Archive,
+    shards: Shards,
+    ledgers: Ledgers,
+    marks: Mapping[str, Found],
+    progress: Progress | None,
+) -> tuple[str, ...]:
+    """Make the reports and the rows of the shards those of the archive, but for reports with marks.
+
+    Returns the pairs of which the archive keeps a report with marks that has other changes than the shard's.
+    """
     total = sum(ledger.counts().total for ledger in ledgers.values())
-    ended, done, missing = 0, set(), []
+    earlier = {row.pair: row for row in archive.ledger.rows(DONE) if row.pair in marks}
+
+    def is_merely_marked(row: LedgerRow, shard: ArchiveFolder) -> bool:
+        before = earlier.get(row.pair)
+        has_same = before is not None and (before.key, before.state) == (row.key, row.state)
+        return has_same and marked(shard.pair_folder(row.pair) / REPORT) is None
+
+    ended, done, missing, kept = 0, set(marks), [], []
     for number, ledger in ledgers.items():
         for rows in batches(ledger.rows(), _PAIRS_AT_ONCE):
-            pairs = [row.pair for row in rows if row.state == "done"]
+            others = [row for row in rows if row.pair in marks and not is_merely_marked(row, shards[number])]
+            kept += [row.pair for row in others]
+            pairs = [row.pair for row in rows if row.state == DONE and row.pair not in marks]
             there = archive.pool.map(partial(_adopted, archive.folder, shards[number]), pairs)
             missing += [pair for pair, is_there in zip(pairs, there, strict=True) if not is_there]
             done.update(pairs)
@@ -220,9 +234,22 @@ def _take_over(archive: Archive, shards: Shards, ledgers: Ledgers, progress: Pro
     for path in archive.folder.pairs.iterdir():
         if path.name not in done and (path / REPORT).exists():
             archive.folder.remove(path.name)
-    archive.ledger.replace(chain.from_iterable(ledger.rows() for ledger in ledgers.values()))
+    archive.ledger.replace(
+        _as_kept(row, earlier.get(row.pair), marks[row.pair]) if row.pair in marks else row
+        for ledger in ledgers.values()
+        for row in ledger.rows()
+    )
     for files in batches(chain(*(ledger.files().all() for ledger in ledgers.values())), _FILES_AT_ONCE):
         archive.ledger.keep_files(dict(files))
+    return tuple(kept)
+
+
+def _as_kept(row: LedgerRow, earlier: LedgerRow | None, found: Found) -> LedgerRow:
+    """Return the row of a pair that keeps the report of the archive; ``earlier`` is the archive's own."""
+    if earlier is None:
+        of_shard = replace(row, tiles=None, warnings=(), kind=None, error=None, line=None)
+        earlier = replace(of_shard, key=UNKNOWN, state=DONE, changes=found.changes, area_m2=found.area_m2)
+    return replace(earlier, number=row.number, site=row.site, footprint=row.footprint)
 
 
 def _adopted(folder: ArchiveFolder, shard: ArchiveFolder, pair: str) -> bool:
@@ -251,10 +278,10 @@ def named(items: list[str]) -> str:
     return ", ".join(items[:_NAMED]) + (f" and {rest:,} more" if rest > 0 else "")
 
 
-def _summary(count: int, ledger: Ledger, removed: bool) -> MergeSummary:
+def _summary(count: int, ledger: Ledger, removed: bool, kept: tuple[str, ...]) -> MergeSummary:
     counts = ledger.counts()
     changes, area, _ = ledger.totals()
-    return MergeSummary(count, counts.total, counts.done, counts.failed, changes, area, removed)
+    return MergeSummary(count, counts.total, counts.done, counts.failed, changes, area, removed, kept)
 
 
 def common_record(shards: Shards) -> str | None:

@@ -41,6 +41,7 @@ class ArchiveSummary:
         pairs: in the table, or in the shard's part of it.
         done: pairs of these that have a report now.
         failed: pairs of these that have none.
+        kept: names of those done that have the report of other scenes, dates or options, as people marked it.
         skipped_as_done: pairs that were done when the run began.
         changes: in all reports together; ``area_m2`` their square metres.
         seconds: that the run took.
@@ -55,6 +56,7 @@ class ArchiveSummary:
     area_m2: float
     seconds: float
     reasons: tuple[Reason, ...] = ()
+    kept: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values."""
@@ -108,7 +110,7 @@ def run_archive(
     Raises:
         NotAnArchive, OutputFolderMissing, OutputNotWritable: the folder cannot be used.
         ArchiveBusy: another run works on it.
-        OutputExists: pairs are to be done anew whose reports have marks of people, and nothing was touched.
+        OutputExists: a report is damaged that has marks of people.
         LedgerForeign, LedgerUnusable: the ledger is damaged, or the system refused it.
         ScenesUnreachable: storage or server seem to be away.
         ShardsDiffer: there are shards, and this is none of them; or the other way round.
@@ -129,8 +131,7 @@ def run_archive(
             progress=progress,
             missing=without_scenes,
         )
-        approve = (lambda pairs: None) if overwrite else archive.keep_marks
-        planned = archive.ledger.plan(keyed, retry_failed=retry_failed, approve=approve)
+        planned = archive.plan(keyed, retry_failed=retry_failed, overwrite=overwrite)
         if without_scenes and warn is not None:
             warn(_without_scenes_line(without_scenes))
         repeated = archive.take_up_missing()
@@ -150,14 +151,13 @@ def run_archive(
         else:
             _write_record(archive.folder, card, options, rows)
         try:
-            archive.write_layers(progress)
+            archive.write_layers(progress, overwrite=overwrite)
         except ReportsDamaged as damaged:
-            approve(damaged.pairs)
             say(_damaged_line(damaged.pairs))
             repeated += len(damaged.pairs)
             work()
-            archive.write_layers(progress)
-        return _summary(archive.ledger, planned.done - repeated, time.monotonic() - clock)
+            archive.write_layers(progress, overwrite=overwrite)
+        return _summary(archive.ledger, planned, planned.done - repeated, time.monotonic() - clock)
 
 
 def _damaged_line(pairs: Sequence[str]) -> str:
@@ -181,7 +181,8 @@ def _plan_line(planned: Planned, missing: int) -> str:
     done, left = planned.done - missing, planned.left + missing
     pairs = f"{planned.total:,} pair{'' if planned.total == 1 else 's'}"
     failed = f", {planned.failed:,} failed before (--retry-failed takes them up)" if planned.failed else ""
-    return f"{pairs}: {done:,} done already, {left:,} to do" + (f" ({why})" if why else "") + failed
+    kept = f", {len(planned.kept):,} left as people marked them (--overwrite)" if planned.kept else ""
+    return f"{pairs}: {done:,} done already, {left:,} to do" + (f" ({why})" if why else "") + failed + kept
 
 
 def _without_scenes_line(pairs: Sequence[str]) -> str:
@@ -227,7 +228,7 @@ def _write_record(
     write_together({folder.run: [json.dumps(record, ensure_ascii=False, indent=1) + "\n"]})
 
 
-def _summary(ledger: Ledger, skipped: int, seconds: float) -> ArchiveSummary:
+def _summary(ledger: Ledger, planned: Planned, skipped: int, seconds: float) -> ArchiveSummary:
     counts = ledger.counts()
     changes, area, _ = ledger.totals()
     return ArchiveSummary(
@@ -239,4 +240,5 @@ def _summary(ledger: Ledger, skipped: int, seconds: float) -> ArchiveSummary:
         area_m2=area,
         seconds=round(seconds, 2),
         reasons=tuple(grouped(ledger.rows("failed"))),
+        kept=planned.kept,
     )

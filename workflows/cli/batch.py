@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 # Pairs or tiles, and processes of one machine.
 MOST, MOST_WORKERS = 10**9, 4096
-# The run went through, but some pairs failed.
-SOME_FAILED = 3
+# The run went through, but some pairs failed, or have the report of before as people marked it.
+NOT_ALL = 3
 # Reasons of failures that are told; rscc status has them all.
 REASONS = 5
 
@@ -159,6 +159,7 @@ def batch(
                 workers=count,
                 threads=1 if scheduler else threads_each(count),
                 retry_failed=retry_failed,
+                overwrite=overwrite,
                 full_hash=full_hash,
                 shard=share,
                 progress=update,
@@ -186,8 +187,8 @@ def batch(
         )
     facts = {"archive": str(output), **result.as_dict()}
     show_result(archive_summary(result, output), facts, progress, quiet=quiet, as_json=as_json)
-    if result.failed:
-        raise typer.Exit(SOME_FAILED)
+    if result.failed or result.kept:
+        raise typer.Exit(NOT_ALL)
 
 
 def read_shard(text: str | None) -> tuple[int, int] | None:
@@ -274,9 +275,17 @@ def archive_summary(result: ArchiveSummary, output: Path) -> str:
     if result.failed:
         lines.append(f"failed  {result.failed:,} (rscc status {output} --failed lists them)")
         lines += [f"        {reason.count:,}: {reason.line}" for reason in result.reasons[:REASONS]]
+    if result.kept:
+        lines.append(kept_line(result.kept))
     return shown_lines(
         [*lines, f"layers  {output / 'changes.gpkg'} (open it in QGIS), changes.parquet, summary.csv"]
     )
+
+
+def kept_line(pairs: Sequence[str]) -> str:
+    """Say of which pairs the reports were left though they are of other scenes, dates, options or models."""
+    first = pairs[0] if len(pairs) == 1 else f"{pairs[0]} and others"
+    return f"kept    {len(pairs):,} as people marked the report: {first} (--overwrite replaces it)"
 
 
 def estimate_text(result: Estimate) -> str:
@@ -288,6 +297,8 @@ def estimate_text(result: Estimate) -> str:
         f"pairs   {planned.total:,}: {planned.done:,} done, {planned.failed:,} failed, "
         f"{planned.pending:,} to do{new}{changed}"
     ]
+    if planned.kept:
+        lines.append(kept_line(planned.kept))
     unknown = [(result.remote, "on servers, their size not asked"), (result.missing, "missing")]
     lines.append(
         f"scenes  {_size(result.input_bytes)} to read"

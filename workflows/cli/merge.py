@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from workflows.cli.batch import SOME_FAILED
+from workflows.cli.batch import NOT_ALL, kept_line
 from workflows.cli.options import Debug, JsonOption, ProgressForm, ProgressOption, QuietOption
 from workflows.cli.terminal import area_words
 from workflows.texts import shown_lines
@@ -39,12 +39,12 @@ def merge(
     with shown_progress(progress, quiet) as update:
         result = merge_shards(archive, remove=remove_shards, overwrite=overwrite, progress=update)
     facts = {"archive": str(archive), **result.as_dict()}
-    show_result(merge_summary(result, archive), facts, progress, quiet=quiet, as_json=as_json)
-    if result.failed:
-        raise typer.Exit(SOME_FAILED)
+    show_result(merge_summary(result, archive, remove_shards), facts, progress, quiet=quiet, as_json=as_json)
+    if result.failed or result.kept:
+        raise typer.Exit(NOT_ALL)
 
 
-def merge_summary(result: MergeSummary, archive: Path) -> str:
+def merge_summary(result: MergeSummary, archive: Path, remove_shards: bool = False) -> str:
     """Say in a few lines what shards came to."""
     lines = [
         f"{result.shards:,} shards: {result.done:,} of {result.pairs:,} pairs done",
@@ -52,6 +52,10 @@ def merge_summary(result: MergeSummary, archive: Path) -> str:
     ]
     if result.failed:
         lines.append(f"failed  {result.failed:,} (rscc status {archive} --failed says why)")
+    if result.kept:
+        lines.append(kept_line(result.kept))
+    if remove_shards and not result.removed:
+        lines.append("shards  not removed, for these have other reports of them")
     if result.removed:
         lines.append("shards  removed")
     lines.append(f"layers  {archive}/changes.gpkg (open it in QGIS), changes.parquet, summary.csv")

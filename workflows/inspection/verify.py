@@ -97,14 +97,15 @@ class Verifier:
         record = read_record(path)
         inputs: Mapping[str, Any] = record.get("inputs", {})
         findings = [self._scene(path, role, inputs[role]) for role in _ROLES if role in inputs]
-        findings += self._model(record["model"])
-        findings.append(_settings(record))
-        now, then = versions(), record.get("versions", {})
-        other = [
-            f"{name} was {then.get(name)}, is {now[name]}" for name in now if now[name] != then.get(name)
-        ]
-        told = shown("; ".join(other) or ", ".join(f"{name} {number}" for name, number in now.items()))
-        findings.append(Finding(VERSIONS, CHANGED if other else SAME, told))
+        if "model" in record:
+            findings += self._model(record["model"])
+        if "settings" in record:
+            findings.append(_settings(record))
+        if VERSIONS in record or inputs:
+            findings.append(_versions(record))
+        others = {"weights": "model", "card": "model", "settings": "settings", VERSIONS: VERSIONS}
+        missing = [] if inputs else [subject for subject, part in others.items() if part not in record]
+        findings += [Finding(subject, UNCHECKED, _SEVERAL) for subject in missing]
         return Verification(path, tuple(findings))
 
     def _scene(self, report: Path, role: str, recorded: Mapping[str, Any]) -> Finding:
@@ -172,21 +173,31 @@ def read_record(path: Path) -> dict[str, Any]:
     is_layer = kind in LAYER_FORMATS and path.is_file()
     record: Any = layer_record(path) if is_layer else report_content(path).get("rscc")
     parts: list[Any] = [record, *(record.get(n, {}) for n in _PARTS)] if isinstance(record, dict) else [None]
-    if all(isinstance(part, dict) for part in parts) and {"model", "settings"} <= record.keys():
+    if all(isinstance(part, dict) for part in parts):
         inputs = record.get("inputs", {})
-        if all(_names_a_scene(inputs.get(role)) for role in _ROLES) or (is_layer and not inputs):
+        is_whole = set(_DECISIVE) <= record.keys() and all(_names_a_scene(inputs.get(one)) for one in _ROLES)
+        if is_whole or (is_layer and not inputs):
             return dict(record)
     raise ReportInvalid(
         f"{shown(path)}: it has no run record of rscc; give a report or a layer of an archive"
     )
 
 
+_DECISIVE = "model", "settings"
+_SEVERAL = "of several kinds in the pairs of this layer; give the archive, whose reports are all looked at"
 _PARTS = ("model", "settings", "inputs", "versions")
 
 
 def _names_a_scene(recorded: Any) -> bool:
     name = recorded.get("path") if isinstance(recorded, dict) else None
     return isinstance(name, str) and name.isprintable() and name != ""
+
+
+def _versions(record: Mapping[str, Any]) -> Finding:
+    now, then = versions(), record.get("versions", {})
+    other = [f"{name} was {then.get(name)}, is {now[name]}" for name in now if now[name] != then.get(name)]
+    told = shown("; ".join(other) or ", ".join(f"{name} {number}" for name, number in now.items()))
+    return Finding(VERSIONS, CHANGED if other else SAME, told)
 
 
 def _settings(record: Mapping[str, Any]) -> Finding:

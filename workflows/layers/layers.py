@@ -143,7 +143,8 @@ def _tables(
                 damaged.append(row.pair)
                 continue
             table.add(row.pair, row.site, changes)
-            record = record or shared
+            if shared is not None:
+                record = shared if record is None else _common(record, shared)
             waiting.append(pair)
             if len(waiting) == GROUP:
                 stream.write_batch(pa.RecordBatch.from_pylist(waiting, _PAIRS))
@@ -175,6 +176,11 @@ def _shared(record: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the run records of all pairs of an archive have in common."""
     known = {name: record[name] for name in _SHARED}
     return known | ({_HASH: record[_HASH]} if _HASH in record else {})
+
+
+def _common(record: dict[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what two run records have in common: reports that people marked may be of other options."""
+    return {name: value for name, value in record.items() if name in other and other[name] == value}
 
 
 def _pair(row: LedgerRow, report: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -47,7 +47,7 @@ def report_content(path: Path) -> dict[str, Any]:
         with _layer(path) as layer:
             record = _record(layer)
             # What an archive's pairs share names no scenes.
-            if isinstance(record, dict) and "model" in record and "inputs" not in record:
+            if isinstance(record, dict) and "inputs" not in record:
                 raise ReportInvalid(
                     f"{shown(path)}: it is the layer of an archive, not a report; give the report of one of "
                     "its pairs, ARCHIVE/pairs/PAIR/changes.geojson, or convert the layer with ogr2ogr"

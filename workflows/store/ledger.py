@@ -22,7 +22,7 @@ from workflows.addresses import without_secrets
 from workflows.store import ledger_file, ledger_plan
 from workflows.store.identity import Stored
 from workflows.store.ledger_file import damaged, explained
-from workflows.store.ledger_rows import STATES, Counts, LedgerRow, Part, Planned, Session
+from workflows.store.ledger_rows import STATES, Counts, Found, LedgerRow, Part, Planned, Session
 from workflows.store.ledger_values import KINDS, Kind, as_json, checked, texts
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class Ledger:
         rows: Iterable[tuple[PairRow, str | None]],
         *,
         retry_failed: bool,
-        approve: Callable[[list[str]], None] = lambda pairs: None,
+        keep: Callable[[list[str]], Mapping[str, Found]] = lambda pairs: {},
     ) -> Planned:
         """Bring the ledger in line with a table of pairs and their keys; begins a session.
 
@@ -118,8 +118,9 @@ class Ledger:
         ``retry_failed``. Pairs that were running when the last coordinator ended are pending again, that
         attempt does not count. Pairs that the table no longer has are dropped, and come back as they were
         with the same key. ``rows`` are in the order of the table; a key of None leaves the row out but
-        counts it, so that a shard knows the place of its pairs in the whole table. ``approve`` is called with
-        the pairs of before that are to be done; where it raises, the ledger stays as it was.
+        counts it, so that a shard knows the place of its pairs in the whole table. ``keep`` is called with
+        the pairs of before that are to be done anew, and returns those of them that are to stay done as they
+        are, with what is in their reports.
         """
         with self._transaction():
             ledger_plan.begin(self._connection)
@@ -129,11 +130,12 @@ class Ledger:
                 ledger_plan.take_in(self._connection, part)
         with explained(self.path):
             pairs = ledger_plan.anew(self._connection)
-        approve(pairs)
+        kept = keep(pairs)
         with self._transaction():
+            ledger_plan.keep(self._connection, kept)
             reasons = ledger_plan.settle(self._connection, retry_failed)
             ((self._session,),) = self.select("SELECT max(number) FROM sessions")
-        return Planned(**vars(self.counts()), **reasons)
+        return Planned(**vars(self.counts()), **reasons, kept=tuple(kept))
 
     def next(self, limit: int) -> list[LedgerRow]:
         """Return the first ``limit`` pending pairs in the order of the table."""

@@ -6,13 +6,14 @@ import os
 import socket
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from workflows.addresses import public_path
 
 if TYPE_CHECKING:
     from workflows.pairs.rows import PairRow
+    from workflows.store.ledger_rows import Found
 
 # What the table says of a pair; a change of these alone touches no report.
 DESCRIPTION = ("number", "before", "after", "date_before", "date_after", "site", "footprint")
@@ -29,6 +30,9 @@ _DESCRIBED_OTHERWISE = f"""(
     SELECT planned.pair FROM planned JOIN pairs USING (pair)
     WHERE {" OR ".join(f"planned.{name} IS NOT pairs.{name}" for name in DESCRIPTION)}
 )"""
+# Of a pair that is kept: what its report was made of. No pair has the key of one that is not known.
+_MADE_OF = "key, before, after, date_before, date_after"
+UNKNOWN = ""
 _RETRIED = "state = 'failed' AND pair IN (SELECT pair FROM planned)"
 
 
@@ -51,6 +55,22 @@ def anew(connection: sqlite3.Connection) -> list[str]:
         "OR 'pending' IN (state, was) OR 'running' IN (state, was) ORDER BY planned.number"
     )
     return [pair for (pair,) in connection.execute(query)]
+
+
+def keep(connection: sqlite3.Connection, kept: Mapping[str, Found]) -> None:
+    """Let pairs of the table taken in be done as they are, with the reports that they have."""
+    for pair, found in kept.items():
+        connection.execute(
+            # SQLite takes the last of several values for a column.
+            f"UPDATE pairs SET {_AFRESH}, state = 'done', key = ?, changes = ?, area_m2 = ? "
+            "WHERE pair = ? AND 'done' NOT IN (state, coalesce(was, ''))",
+            (UNKNOWN, *found, pair),
+        )
+        connection.execute(
+            f"UPDATE planned SET ({_MADE_OF}) = (SELECT {_MADE_OF} FROM pairs "
+            "WHERE pairs.pair = planned.pair) WHERE pair = ?",
+            (pair,),
+        )
 
 
 def settle(connection: sqlite3.Connection, retry_failed: bool) -> dict[str, int]:

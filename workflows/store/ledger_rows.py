@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 PENDING, RUNNING, DONE, FAILED, DROPPED = STATES = ("pending", "running", "done", "failed", "dropped")
 
@@ -60,6 +61,13 @@ class LedgerRow:
     line: str | None
 
 
+class Found(NamedTuple):
+    """What is in the report of a pair: how many changes, and their square metres."""
+
+    changes: int
+    area_m2: float
+
+
 @dataclass(frozen=True)
 class Counts:
     """How many pairs are in which state."""
@@ -90,12 +98,14 @@ class Planned(Counts):
         changed: their scenes, dates or settings are others than those that they were done with.
         retried: they failed, and were asked for again.
         lost: they were being worked on when the last coordinator ended.
+        kept: names of pairs that are done as they were, though their scenes, dates or settings are others.
     """
 
     new: int = 0
     changed: int = 0
     retried: int = 0
     lost: int = 0
+    kept: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

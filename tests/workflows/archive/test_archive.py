@@ -10,7 +10,7 @@ import geopandas
 import pytest
 import rasterio
 from archive_pairs import contents, write_table
-from archive_runs import begun, mark, run, states
+from archive_runs import begun, run
 from filelock import FileLock
 from inline_engine import InlineEngine
 
@@ -21,7 +21,6 @@ from workflows.errors import (
     ArchiveBusy,
     NotAnArchive,
     OptionInvalid,
-    OutputExists,
     ReportsDamaged,
     ShardsDiffer,
 )
@@ -200,58 +199,6 @@ def test_a_verdict_that_a_gis_wrote_into_a_report_stays(made, out, old):
     times = {path: path.stat().st_mtime_ns for path in out.glob("c*")}
     run(made, out)
     assert {path: path.stat().st_mtime_ns for path in out.glob("c*")} == times
-
-
-def marked_pair(made, out) -> tuple[str, Path]:
-    """Mark a change of the archive; returns the pair and its report."""
-    reports = {pair: out / "pairs" / pair / "changes.geojson" for pair in made.sound}
-    pair = next(pair for pair, one in reports.items() if json.loads(one.read_text())["features"])
-    mark(reports[pair])
-    return pair, reports[pair]
-
-
-def check_refused(made, out, pair) -> None:
-    """A run says that it would lose the marks of a pair, and does not."""
-    with pytest.raises(OutputExists, match=f"{pair}/changes.geojson: would be replaced"):
-        run(made, out)
-    assert "Zoe" in (out / "pairs" / pair / "changes.geojson").read_text()
-
-
-def test_marks_are_not_lost_to_other_options_unless_asked_for(made, out, old):
-    pair, report = marked_pair(made, out)
-    before = contents(out) | {"ledger": states(out)}
-    with pytest.raises(OutputExists, match=rf"{pair}/changes.geojson: would be replaced, .* add --overwrite"):
-        run(made, out, scene=SceneOptions(min_area=100_000.0))
-    assert contents(out) | {"ledger": states(out)} == before
-    run(made, out)
-    assert "Zoe" in report.read_text()
-    run(made, out, InlineEngine(), scene=SceneOptions(min_area=100_000.0), overwrite=True)
-    assert "Zoe" not in report.read_text()
-
-
-def test_marks_are_not_lost_though_a_report_was_damaged_beside_them(made, out, old):
-    pair, report = marked_pair(made, out)
-    content = json.loads(report.read_text())
-    content["features"][0]["properties"]["score"] = "high"
-    report.write_text(json.dumps(content)[:-2] + "\n]\n}\n")
-    for _ in range(2):
-        check_refused(made, out, pair)
-    run(made, out, InlineEngine(), overwrite=True)
-    assert contents(out) == old
-
-
-def test_marks_of_a_pair_are_not_lost_to_a_new_scene_nor_to_the_end_of_a_run_that_was_killed(made, out, old):
-    pair, _ = marked_pair(made, out)
-    right = made.after(pair).rename(made.after(pair).with_suffix(".right"))
-    made.after(pair).write_text("nothing")
-    for _ in range(2):
-        check_refused(made, out, pair)
-    right.rename(made.after(pair))
-    with Ledger.open(out) as ledger:  # as a run that was killed leaves a pair that it had not come to
-        ledger.start(pair, attempt=1)
-    check_refused(made, out, pair)
-    run(made, out, InlineEngine(), overwrite=True)
-    assert contents(out) == old
 
 
 def test_a_tampered_report_is_named_and_made_again(made, out, old):

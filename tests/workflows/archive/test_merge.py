@@ -22,7 +22,6 @@ from workflows.archive.plan import shard_of
 from workflows.errors import (
     ArchiveBusy,
     ArchiveMissing,
-    OutputExists,
     ReportsDamaged,
     ShardsDiffer,
     ShardsUnfinished,
@@ -76,11 +75,11 @@ def work_all(folder: ArchiveFolder, count: int = COUNT) -> None:
 
 
 @contextmanager
-def changed(shard: ArchiveFolder) -> Iterator[Ledger]:
-    """Begin the first pair of a shard anew, with another key."""
+def changed(shard: ArchiveFolder, pair: str = "p00") -> Iterator[Ledger]:
+    """Begin a pair of a shard anew, with another key."""
     with Ledger.open(shard.path) as ledger:
-        ledger.plan([(row, "new" if row.pair == "p00" else "key") for row in PAIRS], retry_failed=False)
-        ledger.start("p00", attempt=1)
+        ledger.plan([(row, "new" if row.pair == pair else "key") for row in PAIRS], retry_failed=False)
+        ledger.start(pair, attempt=1)
         yield ledger
 
 
@@ -221,37 +220,52 @@ def test_a_merged_pair_is_replaced_when_done_anew_and_removed_when_it_fails_or_l
     assert "p00" not in folder.summary.read_text()
 
 
-def test_marks_are_not_lost_to_the_reports_of_shards_unless_asked_for(folder):
+def test_marks_made_since_the_last_merge_stay_over_the_same_report(folder):
     shard = work(folder, (1, 1))
     merge_shards(folder.path)
     report, other = (one.pair_folder("p01") / "changes.geojson" for one in (folder, shard))
-    marked = mark(report)
-    with pytest.raises(
-        OutputExists, match=rf"{report}: would be replaced, .*; copy it to its shard"
-    ) as error:
-        merge_shards(folder.path, remove=True)
-    assert error.value.exit_code == 2
-    assert report.read_bytes() == marked != other.read_bytes()
-    kept = other.read_bytes()
-    other.write_bytes(marked)
-    merge_shards(folder.path)
-    assert report.read_bytes() == marked
-    assert b"Zoe" in folder.parquet.read_bytes()
-    other.unlink()
-    other.write_bytes(kept)
+    before, of_shard, marked = rows(folder), other.read_bytes(), mark(report)
+    found = merge_shards(folder.path)
+    assert (found.kept, found.pairs) == ((), 12) and rows(folder) == before
+    assert report.read_bytes() == marked and b"Zoe" in folder.parquet.read_bytes()
     merge_shards(folder.path, overwrite=True)
-    assert report.read_bytes() == kept
+    assert report.read_bytes() == of_shard
+    mark(report)
+    assert merge_shards(folder.path, remove=True).removed
+
+
+@pytest.mark.parametrize("end", ["done", "failed"])
+def test_a_report_with_marks_stays_though_its_shard_has_another_and_so_do_the_shards(folder, end):
+    shard = work(folder, (1, 1))
+    merge_shards(folder.path)
+    path, before = folder.pair_folder("p01") / "changes.geojson", rows(folder)["p01"]
+    marked = mark(path)
+    with changed(shard, "p01") as ledger:
+        if end == "done":
+            install(shard, pair_of(ledger, "p01"), report(change(1), change(2)))
+            ledger.done("p01", "w", 1.0, changes=2, area_m2=200.5, tiles=4)
+        else:
+            shard.remove("p01")
+            ledger.failed("p01", "w", 1.0, "failed", "OSError", "no")
+    found = merge_shards(folder.path, remove=True)
+    assert (found.kept, found.removed, folder.shards.is_dir()) == (("p01",), False, True)
+    assert (path.read_bytes(), rows(folder)["p01"]) == (marked, before)
+    assert b"Zoe" in folder.parquet.read_bytes()
+    assert merge_shards(folder.path, remove=True, overwrite=True).removed
+    assert rows(folder)["p01"][1:4:2] == (end, 2 if end == "done" else None)
 
 
 def test_marks_of_a_pair_that_no_shard_has_any_more_are_not_removed_unless_asked_for(folder):
     work(folder, (1, 1))
     merge_shards(folder.path)
     mark(folder.pair_folder("p01") / "changes.geojson")
-    mark(folder.pair_folder("p02") / "changes.geojson")
     work(folder, (1, 1), pairs=[pair for pair in PAIRS if pair.pair != "p01"])
-    with pytest.raises(OutputExists, match=r"p01/changes.geojson and 1 more: would be replaced"):
-        merge_shards(folder.path)
-    assert folder.pair_folder("p01").is_dir()
+    assert merge_shards(folder.path).kept == ()
+    assert folder.pair_folder("p01").is_dir() and "p01" not in folder.summary.read_text()
+    work(folder, (1, 1))
+    assert merge_shards(folder.path).kept == ("p01",)
+    assert rows(folder)["p01"][1] == "done" and b"Zoe" in folder.parquet.read_bytes()
+    work(folder, (1, 1), pairs=[pair for pair in PAIRS if pair.pair != "p01"])
     merge_shards(folder.path, overwrite=True)
     assert not folder.pair_folder("p01").exists()
 

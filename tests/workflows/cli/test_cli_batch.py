@@ -112,11 +112,19 @@ def test_the_options_reach_the_pairs(made, out, command, asked):
     settings = json.loads((out / "pairs" / made.sound[0] / "changes.geojson").read_text())["rscc"]["settings"]
     assert (settings["min_area"], settings["beams"], settings["focus_captions"]) == (50, 2, "zoom")
     # Another setting: everything again.
-    mark(next(path for path in out.glob("pairs/*/*.geojson") if b'"Feature"' in path.read_bytes()))
-    code, said, err = command("--min-area", "20", "--json")
-    assert (code, said) == (2, "") and "add --overwrite" in err and err.count("\n") == 1
+    report = next(path for path in out.glob("pairs/*/*.geojson") if b'"Feature"' in path.read_bytes())
+    mark(report)
+    kept = f"kept    1 as people marked the report: {report.parent.name} (--overwrite replaces it)"
+    code, said, _ = command("--min-area", "20", "--dry-run")
+    assert (code, said.splitlines()[1]) == (0, kept)
+    code, said, _ = command("--min-area", "20", "--json")
+    assert (code, json.loads(said)["kept"]) == (3, [report.parent.name])
+    code, said, _ = command("--min-area", "20", "--dry-run", "--overwrite")
+    assert kept not in said
+    code, said, _ = command("--min-area", "20")
+    assert code == 3 and kept in said.splitlines()
     _, said, _ = command("--min-area", "20", "--json", "--overwrite")
-    assert json.loads(said)["skipped_as_done"] == 0
+    assert json.loads(said)["kept"] == []
 
 
 @pytest.mark.parametrize(

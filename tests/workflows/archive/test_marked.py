@@ -1,0 +1,109 @@
+"""Reports of an archive that people have marked, when their pairs are to be done anew."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from archive_fakes import fake_card
+from archive_pairs import contents
+from archive_runs import begun, mark, run, states
+from inline_engine import InlineEngine
+
+from workflows import SceneOptions
+from workflows.archive.estimate import estimate_archive
+from workflows.errors import OutputExists
+from workflows.inspection.verify import Verifier
+from workflows.pairs.table import read_pairs
+from workflows.store.ledger import Ledger
+
+OTHER = SceneOptions(min_area=25.0)
+
+
+def marked_pair(made, out) -> tuple[str, Path, bytes]:
+    """Mark a change of the archive; returns the pair, its report and the new bytes of that."""
+    reports = {pair: out / "pairs" / pair / "changes.geojson" for pair in made.sound}
+    pair = next(pair for pair, one in reports.items() if json.loads(one.read_text())["features"])
+    return pair, reports[pair], mark(reports[pair])
+
+
+def shared_record(out) -> dict:
+    return json.loads(pq.read_metadata(out / "changes.parquet").metadata[b"rscc"])
+
+
+def test_other_options_leave_the_pair_with_marks_and_do_the_others(made, out, old):
+    pair, report, marked = marked_pair(made, out)
+    engine, lines = InlineEngine(), []
+    found = run(made, out, engine, scene=OTHER, notice=lines.append)
+    assert set(begun(engine)) == set(made.pairs) - {pair}
+    assert (found.kept, found.done, found.failed, found.skipped_as_done) == ((pair,), 7, 2, 1)
+    assert lines[0].endswith(", 1 left as people marked them (--overwrite)")
+    assert report.read_bytes() == marked and b"Zoe" in (out / "changes.parquet").read_bytes()
+    # The layers say of all only what is true of all.
+    assert shared_record(out).keys() == {"model", "versions"}
+    (verified,) = Verifier().verify(out / "changes.gpkg")
+    assert {one.subject for one in verified.findings if one.state == "unchecked"} >= {"settings"}
+    # So it stays until somebody decides; with the options of before the pair is as it should be.
+    assert run(made, out, scene=OTHER).kept == (pair,)
+    again = run(made, out, InlineEngine())
+    assert again.kept == () and report.read_bytes() == marked
+    assert shared_record(out).keys() >= {"settings", "settings_sha256"}
+    assert run(made, out, InlineEngine(), scene=OTHER, overwrite=True).kept == ()
+    assert "Zoe" not in report.read_text()
+
+
+def test_a_new_scene_leaves_the_pair_with_marks_and_tells_of_the_scene_it_was_made_of(made, out, old):
+    pair, report, marked = marked_pair(made, out)
+    scene = str(made.after(pair))
+    other = made.after(pair).rename(made.after(pair).with_suffix(".other.tif"))
+    made.table.write_text(made.table.read_text().replace(Path(scene).name, other.name))
+    assert run(made, out).kept == (pair,)
+    assert report.read_bytes() == marked
+    with Ledger.reader(out) as ledger:
+        assert next(row.after for row in ledger.rows() if row.pair == pair) == scene
+
+
+def test_a_pair_with_marks_that_a_killed_run_had_not_come_to_is_done_as_it_is(made, out, old):
+    pair, report, marked = marked_pair(made, out)
+    with Ledger.reader(out) as ledger:
+        before = next(row for row in ledger.rows() if row.pair == pair)
+    with Ledger.open(out) as ledger:
+        ledger.start(pair, attempt=1)
+    found = run(made, out)
+    assert (found.kept, found.done, report.read_bytes()) == ((pair,), 7, marked)
+    with Ledger.reader(out) as ledger:
+        row = next(row for row in ledger.rows() if row.pair == pair)
+    assert (row.state, row.changes) == ("done", before.changes)
+    assert row.area_m2 == pytest.approx(before.area_m2, abs=0.1)
+    assert run(made, out).kept == (pair,), "what it was made with is not known any more"
+    run(made, out, InlineEngine(), overwrite=True)
+    assert contents(out) == old
+
+
+@pytest.mark.parametrize(("overwrite", "pending"), [(False, 8), (True, 9)])
+def test_a_dry_run_tells_which_reports_will_be_left(made, out, old, overwrite, pending):
+    pair, _, _ = marked_pair(made, out)
+    before = contents(out) | {"ledger": states(out)}
+    rows = read_pairs(made.table)
+    expected = estimate_archive(rows, out, fake_card("fake"), OTHER, workers=1, overwrite=overwrite)
+    assert expected.planned.kept == (() if overwrite else (pair,))
+    assert expected.planned.pending == pending
+    assert contents(out) | {"ledger": states(out)} == before
+
+
+def test_marks_are_not_lost_though_a_report_was_damaged_beside_them(made, out, old):
+    pair, report, marked = marked_pair(made, out)
+    content = json.loads(marked)
+    content["features"][0]["properties"]["score"] = "high"
+    report.write_text(json.dumps(content)[:-2] + "\n]\n}\n")
+    for _ in range(2):
+        with pytest.raises(OutputExists, match=f"{pair}/changes.geojson: would be replaced, .*: mend it"):
+            run(made, out)
+        assert "Zoe" in report.read_text()
+    report.write_bytes(marked)
+    assert run(made, out).kept == ()
+    report.write_text(json.dumps(content)[:-2] + "\n]\n}\n")
+    run(made, out, InlineEngine(), overwrite=True)
+    assert contents(out) == old
