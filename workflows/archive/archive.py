@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from rscc.files import parsed_json
 from rscc.sequences import batches
 from workflows.archive.marked import marked, refuse_loss
 from workflows.errors import ReportsDamaged
@@ -165,8 +166,12 @@ def _is_whole(path: str) -> bool:
     try:
         with open(path, "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
-            return bool(_END.search(file.read()))
-    except (FileNotFoundError, NotADirectoryError):
+            if _END.search(file.read()):
+                return True
+            # Programs that put members in the order of their names end it otherwise.
+            file.seek(0)
+            return "features" in parsed_json(file.read())
+    except (FileNotFoundError, NotADirectoryError, ValueError, TypeError):
         return False
     except OSError:
         # It is there, and whoever reads it says what is wrong.

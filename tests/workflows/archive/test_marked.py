@@ -54,6 +54,14 @@ def test_other_options_leave_the_pair_with_marks_and_do_the_others(made, out, ol
     assert "Zoe" not in report.read_text()
 
 
+def test_marks_stay_in_a_report_whose_members_a_program_put_in_another_order(made, out, old):
+    _, report, marked = marked_pair(made, out)
+    ordered = json.dumps(json.loads(marked), sort_keys=True, indent=2)
+    report.write_text(ordered)
+    run(made, out)
+    assert report.read_text() == ordered and b"Zoe" in (out / "changes.parquet").read_bytes()
+
+
 def test_a_new_scene_leaves_the_pair_with_marks_and_tells_of_the_scene_it_was_made_of(made, out, old):
     pair, report, marked = marked_pair(made, out)
     scene = str(made.after(pair))
