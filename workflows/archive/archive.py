@@ -117,14 +117,20 @@ class Archive:
             self.ledger.start(pair, attempt=1)
             self.ledger.give_back(pair)
 
-    def take_up_missing(self) -> int:
-        """Take up what is done and has no report, as somebody removed it or cut it off; return how many."""
+    def take_up_missing(self, *, overwrite: bool = False) -> int:
+        """Take up what is done and has no report, as somebody removed it or cut it off; return how many.
+
+        One that is cut off and has marks of people is left, unless it is to ``overwrite`` them.
+        """
 
         def lacking(pairs: Sequence[str]) -> list[str]:
             return [pair for pair in pairs if not _is_whole(f"{self.folder.pairs}/{pair}/{REPORT}")]
 
         parts = self.pool.map(lacking, self._done())
         missing = [pair for part in parts for pair in part]
+        if not overwrite:
+            said = self.marked(missing)
+            missing = [pair for pair in missing if pair not in said]
         self.take_up(missing)
         return len(missing)
 

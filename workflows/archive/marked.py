@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tiling import plain_only
 from workflows.errors import OutputExists, ReportInvalid
 from workflows.inspection.review import SAID
 from workflows.report.reading import report_content
 from workflows.store.ledger_rows import Found
 
+_SAID = re.compile(rf'"({"|".join(SAID)})"\s*:\s*"[^"]'.encode())
+
 
 def marked(report: Path) -> Found | None:
-    """Return what is in a report of which somebody said something; None of others and of damaged ones."""
+    """Return what is in a report with marks of people, nothing if it is damaged; None without marks."""
     try:
         changes = [feature["properties"] for feature in report_content(report)["features"]]
         if any(change.get(name) for change in changes for name in SAID):
             return found_in(changes)
     except (ReportInvalid, LookupError, TypeError, AttributeError):
-        pass
+        if _is_said(report):
+            return Found(0, 0.0)
     return None
+
+
+def _is_said(report: Path) -> bool:
+    """Return whether marks stand in what cannot be read as a report, as after a slip in an editor."""
+    try:
+        with open(report, "rb", opener=plain_only) as file:
+            return bool(_SAID.search(file.read()))
+    except OSError:
+        return False
 
 
 def found_in(changes: Sequence[dict[str, Any]]) -> Found:

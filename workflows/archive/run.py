@@ -134,7 +134,7 @@ def run_archive(
         planned = archive.plan(keyed, retry_failed=retry_failed, overwrite=overwrite)
         if without_scenes and warn is not None:
             warn(_without_scenes_line(without_scenes))
-        repeated = archive.take_up_missing()
+        repeated = archive.take_up_missing(overwrite=overwrite)
 
         def work() -> None:
             with engine_factory(source) as engine, patient_interrupts() as interrupted:

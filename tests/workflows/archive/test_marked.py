@@ -110,6 +110,11 @@ def test_marks_are_not_lost_though_a_report_was_damaged_beside_them(made, out, o
         with pytest.raises(OutputExists, match=f"{pair}/changes.geojson: would be replaced, .*: mend it"):
             run(made, out)
         assert "Zoe" in report.read_text()
+    for slip in (marked.replace(b"{", b"{,", 1), marked[:-4]):
+        report.write_bytes(slip)
+        with pytest.raises(OutputExists, match="mend it"):
+            run(made, out)
+        assert report.read_bytes() == slip
     report.write_bytes(marked)
     assert run(made, out).kept == ()
     report.write_text(json.dumps(content)[:-2] + "\n]\n}\n")
