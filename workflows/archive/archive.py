@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -98,12 +98,16 @@ class Archive:
     def plan(
         self, keyed: Iterable[tuple[PairRow, str | None]], *, retry_failed: bool, overwrite: bool
     ) -> Planned:
-        """Bring the ledger in line with a table of pairs and their keys.
+        """Bring the ledger in line with a table of pairs and their keys, and take up what has no report.
 
         Pairs with marks of people stay done as they are, unless it is to ``overwrite`` them.
         """
         keep = (lambda pairs: {}) if overwrite else self.marked
-        return self.ledger.plan(keyed, retry_failed=retry_failed, keep=keep)
+        planned = self.ledger.plan(keyed, retry_failed=retry_failed, keep=keep)
+        removed = self.take_up_missing(overwrite=overwrite)
+        return replace(
+            planned, done=planned.done - removed, pending=planned.pending + removed, removed=removed
+        )
 
     def drop_parts(self, pair: str) -> None:
         """Forget the parts of a pair, and remove their tiles."""

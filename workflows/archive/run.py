@@ -134,7 +134,6 @@ def run_archive(
         planned = archive.plan(keyed, retry_failed=retry_failed, overwrite=overwrite)
         if without_scenes and warn is not None:
             warn(_without_scenes_line(without_scenes))
-        repeated = archive.take_up_missing(overwrite=overwrite)
 
         def work() -> None:
             with engine_factory(source) as engine, patient_interrupts() as interrupted:
@@ -145,19 +144,20 @@ def run_archive(
             if interrupted():
                 raise KeyboardInterrupt
 
-        if planned.left + repeated:
-            say(_plan_line(planned, repeated))
+        if planned.left:
+            say(_plan_line(planned))
             work()
         else:
             _write_record(archive.folder, card, options, rows)
+        skipped = planned.done
         try:
             archive.write_layers(progress, overwrite=overwrite)
         except ReportsDamaged as damaged:
             say(_damaged_line(damaged.pairs))
-            repeated += len(damaged.pairs)
+            skipped -= len(damaged.pairs)
             work()
             archive.write_layers(progress, overwrite=overwrite)
-        return _summary(archive.ledger, planned, planned.done - repeated, time.monotonic() - clock)
+        return _summary(archive.ledger, planned, skipped, time.monotonic() - clock)
 
 
 def _damaged_line(pairs: Sequence[str]) -> str:
@@ -169,20 +169,24 @@ def _first(pairs: Sequence[str]) -> str:
     return pairs[0] if len(pairs) == 1 else f"the first: {pairs[0]}"
 
 
-def _plan_line(planned: Planned, missing: int) -> str:
+def _plan_line(planned: Planned) -> str:
     """Say in one line what a run begins with."""
     reasons = {
         "changed inputs or settings": planned.changed,
         "failed before": planned.retried,
         "were running when an earlier run ended": planned.lost,
-        "report removed or cut off": missing,
+        "report removed or cut off": planned.removed,
     }
     why = ", ".join(f"{count:,} {reason}" for reason, count in reasons.items() if count)
-    done, left = planned.done - missing, planned.left + missing
     pairs = f"{planned.total:,} pair{'' if planned.total == 1 else 's'}"
     failed = f", {planned.failed:,} failed before (--retry-failed takes them up)" if planned.failed else ""
     kept = f", {len(planned.kept):,} left as people marked them (--overwrite)" if planned.kept else ""
-    return f"{pairs}: {done:,} done already, {left:,} to do" + (f" ({why})" if why else "") + failed + kept
+    return (
+        f"{pairs}: {planned.done:,} done already, {planned.left:,} to do"
+        + (f" ({why})" if why else "")
+        + failed
+        + kept
+    )
 
 
 def _without_scenes_line(pairs: Sequence[str]) -> str:

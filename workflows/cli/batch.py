@@ -293,9 +293,10 @@ def estimate_text(result: Estimate) -> str:
     planned = result.planned
     new = f", {planned.new:,} new" if planned.new else ""
     changed = f", {planned.changed:,} with changed inputs or settings" if planned.changed else ""
+    removed = f", {planned.removed:,} with a report removed or cut off" if planned.removed else ""
     lines = [
         f"pairs   {planned.total:,}: {planned.done:,} done, {planned.failed:,} failed, "
-        f"{planned.pending:,} to do{new}{changed}"
+        f"{planned.pending:,} to do{new}{changed}{removed}"
     ]
     if planned.kept:
         lines.append(kept_line(planned.kept))

@@ -98,6 +98,7 @@ class Planned(Counts):
         changed: their scenes, dates or settings are others than those that they were done with.
         retried: they failed, and were asked for again.
         lost: they were being worked on when the last coordinator ended.
+        removed: they were done, and somebody removed their reports or cut them off.
         kept: names of pairs that are done as they were, though their scenes, dates or settings are others.
     """
 
@@ -105,6 +106,7 @@ class Planned(Counts):
     changed: int = 0
     retried: int = 0
     lost: int = 0
+    removed: int = 0
     kept: tuple[str, ...] = ()
 
 

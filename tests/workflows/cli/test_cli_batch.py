@@ -225,6 +225,11 @@ def test_a_dry_run_foretells_the_tiles_and_the_pairs(made, out, command, asked):
     old = contents(out)
     _, said, _ = command("--dry-run")
     assert said.splitlines()[0] == "pairs   8: 6 done, 2 failed, 0 to do"
+    (out / "pairs" / made.sound[0] / "changes.geojson").rename(out / "pairs" / "aside")
+    _, said, _ = command("--dry-run")
+    told = "pairs   8: 5 done, 2 failed, 1 to do, 1 with a report removed or cut off"
+    assert said.splitlines()[0] == told and "tiles   0" not in said
+    (out / "pairs" / "aside").rename(out / "pairs" / made.sound[0] / "changes.geojson")
     _, said, _ = command("--dry-run", "--retry-failed", "--json")
     assert json.loads(said)["planned"]["retried"] == 2
     assert contents(out) == old
