@@ -148,10 +148,12 @@ class ReportsDamaged(RunFailed):
     """Reports of pairs that are done are missing or cannot be read; ``pairs`` has the ids of these pairs."""
 
     def __init__(
-        self, first: Path, pairs: Sequence[str], remedy: str = "run the same command again to make it anew"
+        self,
+        first: Path,
+        pairs: Sequence[str],
+        remedy: str = "run the same command again to make it anew",
+        what: str = "is missing or damaged though its pair was done",
     ) -> None:
         others = f" and {len(pairs) - 1} more" if len(pairs) > 1 else ""
-        super().__init__(
-            f"{first}{others}: the report is missing or damaged though its pair was done; {remedy}"
-        )
+        super().__init__(f"{first}{others}: the report {what}; {remedy}")
         self.pairs = list(pairs)

@@ -6,25 +6,29 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rscc.files import parsed_json
 from rscc.sequences import batches
-from workflows.archive.marked import marked, refuse_loss
+from workflows.archive.marked import found_in, marked, refuse_loss
 from workflows.errors import ReportsDamaged
+from workflows.files import write_together
 from workflows.layers.layers import write_layers
 from workflows.layers.stac import stac_item
 from workflows.progress import Progress
 from workflows.report.qgis import qgis_style
+from workflows.report.reading import report_content
 from workflows.store.folder import ITEM, REPORT, STYLE, ArchiveFolder
 from workflows.store.ledger import Ledger
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from workflows.engines.tasks import PairResult
     from workflows.pairs.rows import PairRow
     from workflows.store.ledger_rows import Found, LedgerRow, Planned
@@ -76,14 +80,9 @@ class Archive:
         Raises:
             OutputNotWritable: the system refused.
         """
-        item = stac_item(row, json.loads(result.report))
+        item = _item(row, json.loads(result.report))
         self.folder.install(
-            row.pair,
-            {
-                REPORT: result.report,
-                STYLE: qgis_style().encode(),
-                ITEM: f"{json.dumps(item, ensure_ascii=False, indent=1)}\n".encode(),
-            },
+            row.pair, {REPORT: result.report, STYLE: qgis_style().encode(), ITEM: item.encode()}
         )
 
     def marked(self, pairs: Iterable[str]) -> dict[str, Found]:
@@ -151,6 +150,41 @@ class Archive:
 
         return max(self.pool.map(newest, self._done()), default=0)
 
+    def count_edited(self, since: int = 0) -> None:
+        """Count anew what is in reports that somebody edited after their pairs were done.
+
+        Args:
+            since: in ns since 1970; what was written before this was counted.
+
+        Raises:
+            OutputNotWritable: the system refused.
+        """
+
+        def edited(rows: Sequence[LedgerRow]) -> list[LedgerRow]:
+            done = {row.pair: int((row.finished or 0.0) * 1e9) for row in rows}
+            path = f"{self.folder.pairs}/{{}}/{REPORT}"
+            return [row for row in rows if _written(path.format(row.pair)) > max(since, done[row.pair])]
+
+        parts = self.pool.map(edited, batches(self.ledger.rows("done"), _LOOKED_FOR))
+        for row in list(chain.from_iterable(parts)):
+            self._count(row)
+
+    def _count(self, row: LedgerRow) -> None:
+        folder = self.folder.pair_folder(row.pair)
+        try:
+            report = report_content(folder / REPORT)
+            found = found_in([feature["properties"] for feature in report["features"]])
+            item = _item(row, report)
+        except Exception:  # who reads it for the layers says what is wrong
+            return
+        # The report has areas rounded.
+        if (
+            found.changes != row.changes
+            or abs(found.area_m2 - (row.area_m2 or 0.0)) > 0.1 + 0.01 * found.changes
+        ):
+            write_together({folder / ITEM: [item]})
+            self.ledger.recount(row.pair, found)
+
     def write_layers(self, progress: Progress | None, *, overwrite: bool = False) -> None:
         """Write what describes the whole archive, and remove what is not needed any more.
 
@@ -159,6 +193,7 @@ class Archive:
             OutputExists: some of these have marks of people, and it is not for ``overwrite``.
             OutputNotWritable: the system refused.
         """
+        self.count_edited(since=_written(self.folder.catalog))
         try:
             write_layers(self.folder, self.ledger.rows, progress, edited=self._edited())
         except ReportsDamaged as damaged:
@@ -169,6 +204,10 @@ class Archive:
             raise
         # No pair is left that could resume with its finished tiles; the table may have lost some that had.
         shutil.rmtree(self.folder.work / "tiles", ignore_errors=True)
+
+
+def _item(row: LedgerRow, report: Mapping[str, Any]) -> str:
+    return f"{json.dumps(stac_item(row, report), ensure_ascii=False, indent=1)}\n"
 
 
 def _is_whole(path: str) -> bool:
@@ -188,7 +227,7 @@ def _is_whole(path: str) -> bool:
         return True
 
 
-def _written(path: str) -> int:
+def _written(path: str | Path) -> int:
     try:
         return os.stat(path).st_mtime_ns
     except OSError:

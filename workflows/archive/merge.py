@@ -111,6 +111,8 @@ def merge_shards(
         if record is not None:
             write_together({folder.run: [record]})
         try:
+            # The rows are those of the shards, whatever an earlier merge counted.
+            archive.count_edited()
             archive.write_layers(progress, overwrite=overwrite)
         except ReportsDamaged as damaged:
             for shard in shards.values():

@@ -34,7 +34,11 @@ def done_report(path: Path, changes: int | None) -> ChangeReport:
     except ReportInvalid as error:
         raise _damaged(path) from error
     if len(report.changes) != changes:
-        raise _damaged(path)
+        remedy, what = (
+            "run the same rscc batch command again to count it anew",
+            "was edited since its pair was done",
+        )
+        raise ReportsDamaged(path, [path.parent.name], remedy, what)
     return report
 
 

@@ -219,6 +219,10 @@ class Ledger:
         ((changes, area, tiles),) = self.select(query, kinds=(float, float, float))
         return int(changes), round(area, 2), int(tiles)
 
+    def recount(self, pair: str, found: Found) -> None:
+        """Say what is in the report of a pair since somebody edited it."""
+        self._update(pair, **found._asdict())
+
     def split(self, pair: str, rows: Sequence[tuple[int, int]]) -> None:
         """Say that a pair is done in parts of these rows of tiles; parts that are done stay so if they are
         the same as before, and no rows make it whole again.

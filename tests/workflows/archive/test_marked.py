@@ -1,10 +1,12 @@
-"""Reports of an archive that people have marked, when their pairs are to be done anew."""
+"""Reports of an archive that people have marked or edited, when their pairs are to be done anew or not."""
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
+import geopandas
 import pyarrow.parquet as pq
 import pytest
 from archive_fakes import fake_card
@@ -14,7 +16,8 @@ from inline_engine import InlineEngine
 
 from workflows import SceneOptions
 from workflows.archive.estimate import estimate_archive
-from workflows.errors import OutputExists
+from workflows.archive.overview import archive_overview
+from workflows.errors import OutputExists, ReportsDamaged
 from workflows.inspection.verify import Verifier
 from workflows.pairs.table import read_pairs
 from workflows.store.ledger import Ledger
@@ -120,3 +123,25 @@ def test_marks_are_not_lost_though_a_report_was_damaged_beside_them(made, out, o
     report.write_text(json.dumps(content)[:-2] + "\n]\n}\n")
     run(made, out, InlineEngine(), overwrite=True)
     assert contents(out) == old
+
+
+def test_a_change_that_somebody_took_out_of_a_report_is_counted_no_more(made, out, old):
+    pair, report, _ = marked_pair(made, out)
+    before = run(made, out)
+    content = json.loads(report.read_text())
+    taken = content["features"].pop(0)
+    report.write_text(json.dumps(content))
+    with pytest.raises(ReportsDamaged, match=r"was edited since its pair was done; .* to count it anew"):
+        archive_overview(out, out.parent / "archive.html")
+    found = run(made, out)
+    assert found.changes == before.changes - 1
+    assert found.area_m2 == pytest.approx(before.area_m2 - taken["properties"]["area_m2"], abs=0.1)
+    assert len(geopandas.read_parquet(out / "changes.parquet")) == found.changes
+    with (out / "summary.csv").open() as file:
+        assert sum(int(row["changes"] or 0) for row in csv.DictReader(file)) == found.changes
+    item = json.loads((out / "pairs" / pair / "item.json").read_text())
+    assert item["properties"]["rscc:changes"] == len(content["features"])
+    archive_overview(out, out.parent / "archive.html")
+    times = {path: path.stat().st_mtime_ns for path in out.glob("c*")}
+    run(made, out)
+    assert {path: path.stat().st_mtime_ns for path in out.glob("c*")} == times
