@@ -7,6 +7,7 @@ it to an end: a pair has its old report or its new one, and the layers are all o
 
 from __future__ import annotations
 
+import filecmp
 import os
 import re
 import shutil
@@ -26,6 +27,8 @@ from workflows.store.ledger_file import host_file
 from workflows.store.lock import LOCK
 
 REPORT, STYLE, ITEM = "changes.geojson", "changes.qml", "item.json"
+# The page that somebody may make of the report, under the name that the page of an archive looks for.
+PAGE = "changes.html"
 # Seconds that the lock is waited for: who looks whether a run is at work holds it for a moment.
 PATIENCE = 0.2
 _SHARD = re.compile(r"(\d+)-of-(\d+)")
@@ -184,7 +187,8 @@ class ArchiveFolder:
     def install(self, pair: str, files: Mapping[str, bytes]) -> None:
         """Make ``files``, contents by name, the folder of a pair; one that is there is replaced.
 
-        A kill at any moment leaves the old folder or the new one, after :meth:`recover`.
+        What people put beside the report stays, but for the page of another one. A kill at any moment leaves
+        the old folder or the new one, after :meth:`recover`.
 
         Raises:
             OutputNotWritable: the system refused; the old folder, if there was one, is there still.
@@ -205,12 +209,19 @@ class ArchiveFolder:
         self._replace(pair, partial(self._share_folder, source=folder))
 
     def remove(self, pair: str) -> None:
-        """Remove the folder of a pair, if it is there: at once, as others see it.
+        """Remove the folder of a pair, if it is there: at once, or but for what people put into it.
 
         Raises:
             OutputNotWritable: the system refused.
         """
-        self._take_away(self.pair_folder(pair))
+        folder = self.pair_folder(pair)
+        with self._writing(folder):
+            ours = [folder / name for name in (REPORT, STYLE, ITEM, PAGE)]
+            if not folder.is_dir() or {*folder.iterdir()} <= {*ours}:
+                self._take_away(folder)
+                return
+            for path in ours:
+                path.unlink(missing_ok=True)
 
     def remove_shards(self) -> None:
         """Remove the archives of the shards: all at once, as others see it.
@@ -260,7 +271,7 @@ class ArchiveFolder:
                 if not final.exists():
                     # The old folder was put aside when the new one was complete.
                     self._move(new if new.exists() else old, final)
-                _remove(old)
+                self._drop_old(old, final)
             for leftover in (self._new, self._removed, self._draft):
                 _remove(leftover)
             # Whoever holds the lock knows that the process it names is gone.
@@ -321,7 +332,16 @@ class ArchiveFolder:
                     old.rename(final)
                 shutil.rmtree(new, ignore_errors=True)
                 raise
-            _remove(old)
+            self._drop_old(old, final)
+
+    def _drop_old(self, old: Path, new: Path) -> None:
+        """Remove the folder of a pair that a new one replaced; what people put into it goes over."""
+        for path in sorted(old.iterdir()) if old.exists() else ():
+            is_stale = path.name == PAGE and not _is_same(old / REPORT, new / REPORT)
+            if path.name not in (REPORT, STYLE, ITEM) and not is_stale and not (new / path.name).exists():
+                path.rename(new / path.name)
+                self._sync(new)
+        _remove(old)
 
     def _take_away(self, folder: Path) -> None:
         gone = self._removed / folder.name
@@ -365,6 +385,12 @@ def _checked(pair: str) -> str:
     if not is_pair_id(pair):
         raise ValueError(f"{pair!r} is no id of a pair")
     return pair
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    with suppress(OSError):
+        return filecmp.cmp(one, other, shallow=False)
+    return False
 
 
 def _remove(folder: Path) -> None:

@@ -150,6 +150,38 @@ def test_a_folder_is_installed_and_replaced(tmp_path):
     assert everything(folder) == {"pairs"}
 
 
+@pytest.mark.parametrize("report", [b"old", b"new"])
+def test_what_people_put_beside_a_report_outlives_it_but_for_its_page(tmp_path, report):
+    folder = made(tmp_path)
+    place = folder.pair_folder("a")
+    folder.install("a", {"changes.geojson": b"old", "item.json": b"{}"})
+    (place / "zoe_marks.json").write_text("{}")
+    (place / "changes.html").write_text("a page")
+    (place / "notes").mkdir()
+    (place / "notes" / "1.txt").write_text("see there")
+    folder.install("a", {"changes.geojson": report})
+    theirs = {"zoe_marks.json": b"{}", "notes/1.txt": b"see there"}
+    page = {"changes.html": b"a page"} if report == b"old" else {}
+    assert files(place) == {"changes.geojson": report, **theirs, **page}
+    folder.remove("a")
+    assert files(place) == theirs
+    folder.install("a", {"changes.geojson": report})
+    assert files(place) == {"changes.geojson": report, **theirs}
+
+
+def test_a_kill_while_installing_takes_nothing_that_people_put_beside_a_report(tmp_path):
+    def prepared(name: str) -> ArchiveFolder:
+        folder = made(tmp_path, name, pair=OLD)
+        (folder.pair_folder("a") / "notes.txt").write_text("mine")
+        return folder
+
+    undisturbed, notes = prepared("whole"), {"notes.txt": b"mine"}
+    for last in range(1, 1 + steps_of(lambda: undisturbed.install("a", NEW))):
+        folder = prepared(str(last))
+        assert kill(last, lambda: folder.install("a", NEW))  # noqa: B023
+        check_recovered(folder, OLD | notes, NEW | notes)
+
+
 def test_several_threads_install_at_once(tmp_path):
     folder = made(tmp_path)
     pairs = [f"p{number}" for number in range(60)]
