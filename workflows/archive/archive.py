@@ -74,16 +74,22 @@ class Archive:
             finally:
                 folder.tidy()
 
-    def install(self, row: LedgerRow, result: PairResult) -> None:
+    def install(self, row: LedgerRow, result: PairResult, *, overwrite: bool = True) -> Found | None:
         """Give the report of a pair its name in the archive; several threads may do so at once.
+
+        Returns what is in the report of before, where that has marks of people and is not to be overwritten:
+        it stays.
 
         Raises:
             OutputNotWritable: the system refused.
         """
+        if not overwrite and (found := marked(self.folder.pair_folder(row.pair) / REPORT)) is not None:
+            return found
         item = _item(row, json.loads(result.report))
         self.folder.install(
             row.pair, {REPORT: result.report, STYLE: qgis_style().encode(), ITEM: item.encode()}
         )
+        return None
 
     def marked(self, pairs: Iterable[str]) -> dict[str, Found]:
         """Return which of the pairs have reports with marks of people, and what is in these."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from workflows.archive.archive import Archive
     from workflows.engines.engine import Engine
     from workflows.pairs.rows import PairRow
-    from workflows.store.ledger_rows import LedgerRow
+    from workflows.store.ledger_rows import Found, LedgerRow
 
 # Seconds that the engine may wait for a result before it is asked whether to stop.
 PATIENCE = 0.5
@@ -39,11 +39,13 @@ class DispatchOptions:
         split_above: a pair with more tiles than this is cut into parts, where all workers see the archive;
             None cuts nothing.
         give_up_after: so many pairs in a row whose scenes cannot be had end the run; 0: never.
+        overwrite: replace also reports that people have marked since the run began.
     """
 
     retries: int = 1
     split_above: int | None = None
     give_up_after: int = 25
+    overwrite: bool = True
 
 
 @dataclass
@@ -68,6 +70,9 @@ class Dispatch:
         options: how failures are met.
         progress: told of the stage ``pairs``.
         notice: called with lines for a person.
+
+    Attributes:
+        kept: pairs whose reports people have marked since the run began; they have these still.
     """
 
     def __init__(
@@ -98,6 +103,7 @@ class Dispatch:
         # What came in and has not its name in the archive yet.
         self._ready: list[tuple[_Active, Outcome]] = []
         self._stopped = False
+        self.kept: list[str] = []
 
     def run(self, stopping: Callable[[], bool] = lambda: False) -> None:
         """Work until nothing is pending, or until ``stopping`` is true and what runs is finished.
@@ -234,13 +240,17 @@ class Dispatch:
         """Give the reports that came their names; several at once, as most of it is waiting for the disk."""
         ready, self._ready = self._ready, []
         written = [
-            self._archive.pool.submit(self._archive.install, active.row, outcome.result)
+            self._archive.pool.submit(
+                self._archive.install, active.row, outcome.result, overwrite=self._options.overwrite
+            )
             for active, outcome in ready
             if outcome.result is not None
         ]
         for (active, outcome), one in zip(ready, written, strict=True):
-            one.result()
-            self._finish(active, outcome)
+            if (found := one.result()) is None:
+                self._finish(active, outcome)
+            else:
+                self._keep(active, outcome, found)
             tell(self._progress, "pairs", self._done, self._total)
 
     def _finish(self, active: _Active, outcome: Outcome) -> None:
@@ -257,6 +267,15 @@ class Dispatch:
         )
         if active.parts:
             self._archive.drop_parts(pair)
+        self._ended(pair)
+
+    def _keep(self, active: _Active, outcome: Outcome, found: Found) -> None:
+        """Leave the report of before, which people have marked since the run began."""
+        pair = active.row.pair
+        self._archive.drop_parts(pair)
+        self._ledger.kept(pair, outcome.worker, active.seconds, found)
+        self._forget(active)
+        self.kept.append(pair)
         self._ended(pair)
 
     def _failed(self, active: _Active, outcome: Outcome) -> None:
@@ -297,6 +316,9 @@ class Dispatch:
 
     def _fail(self, active: _Active, outcome: Outcome) -> None:
         pair = active.row.pair
+        if not self._options.overwrite and (marks := self._archive.marked([pair])):
+            self._keep(active, outcome, marks[pair])
+            return
         self._archive.drop_parts(pair)
         # A report of other settings or scenes must not be taken for this pair's.
         self._archive.folder.remove(pair)

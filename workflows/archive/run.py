@@ -135,12 +135,15 @@ def run_archive(
         if without_scenes and warn is not None:
             warn(_without_scenes_line(without_scenes))
 
+        kept = [*planned.kept]
+
         def work() -> None:
             with engine_factory(source) as engine, patient_interrupts() as interrupted:
                 _write_record(archive.folder, card, options, rows, engine.name)
-                failing = DispatchOptions(retries, split_above, give_up_after)
+                failing = DispatchOptions(retries, split_above, give_up_after, overwrite)
                 dispatch = Dispatch(archive, rows, engine, options, failing, progress, say)
                 dispatch.run(interrupted)
+            kept.extend(dispatch.kept)
             if interrupted():
                 raise KeyboardInterrupt
 
@@ -157,7 +160,7 @@ def run_archive(
             skipped -= len(damaged.pairs)
             work()
             archive.write_layers(progress, overwrite=overwrite)
-        return _summary(archive.ledger, planned, skipped, time.monotonic() - clock)
+        return _summary(archive.ledger, kept, skipped, time.monotonic() - clock)
 
 
 def _damaged_line(pairs: Sequence[str]) -> str:
@@ -232,7 +235,7 @@ def _write_record(
     write_together({folder.run: [json.dumps(record, ensure_ascii=False, indent=1) + "\n"]})
 
 
-def _summary(ledger: Ledger, planned: Planned, skipped: int, seconds: float) -> ArchiveSummary:
+def _summary(ledger: Ledger, kept: Sequence[str], skipped: int, seconds: float) -> ArchiveSummary:
     counts = ledger.counts()
     changes, area, _ = ledger.totals()
     return ArchiveSummary(
@@ -244,5 +247,5 @@ def _summary(ledger: Ledger, planned: Planned, skipped: int, seconds: float) -> 
         area_m2=area,
         seconds=round(seconds, 2),
         reasons=tuple(grouped(ledger.rows("failed"))),
-        kept=planned.kept,
+        kept=tuple(kept),
     )

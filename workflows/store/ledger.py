@@ -160,6 +160,10 @@ class Ledger:
         result = {"changes": changes, "area_m2": area_m2, "tiles": tiles, "warnings": kept}
         self._end(pair, "done", worker, seconds, **result)
 
+    def kept(self, pair: str, worker: str, seconds: float, found: Found) -> None:
+        """Say that a pair keeps the report it has, whatever that was made with."""
+        self._end(pair, "done", worker, seconds, key=ledger_plan.UNKNOWN, **found._asdict())
+
     def failed(self, pair: str, worker: str, seconds: float, kind: str, error: str, line: str) -> None:
         """Say that a pair failed for good; ``kind``, ``error`` and ``line`` as in :class:`LedgerRow`."""
         self._end(pair, "failed", worker, seconds, kind=kind, error=error, line=without_secrets(line))

@@ -93,6 +93,25 @@ def test_a_pair_with_marks_that_a_killed_run_had_not_come_to_is_done_as_it_is(ma
     assert contents(out) == old
 
 
+@pytest.mark.parametrize("end", ["done", "failed"])
+def test_marks_made_while_a_run_is_at_work_stay(made, out, old, end):
+    reports = {pair: out / "pairs" / pair / "changes.geojson" for pair in made.sound}
+    pair = next(pair for pair, one in reports.items() if json.loads(one.read_text())["features"])
+
+    class Reviewed(InlineEngine):
+        def submit(self, task):
+            if task.pair == pair:
+                mark(reports[pair])
+            super().submit(task)
+
+    if end == "failed":
+        made.after(pair).write_text("nothing")
+    found = run(made, out, Reviewed(), scene=OTHER)
+    assert (found.kept, found.done, found.failed) == ((pair,), 7, 2)
+    assert "Zoe" in reports[pair].read_text() and b"Zoe" in (out / "changes.parquet").read_bytes()
+    assert run(made, out, scene=OTHER).kept == (pair,)
+
+
 @pytest.mark.parametrize(("overwrite", "pending"), [(False, 8), (True, 9)])
 def test_a_dry_run_tells_which_reports_will_be_left(made, out, old, overwrite, pending):
     pair, _, _ = marked_pair(made, out)
