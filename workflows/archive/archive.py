@@ -8,7 +8,7 @@ import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 # Threads: the disk takes what several wait for in one go, and on a network every look takes its time.
 THREADS = 16
+# The name of a report that cannot be read, once its pair is to be done anew.
+DAMAGED = "changes.damaged.geojson"
 # Reports that one thread looks for each time.
 _LOOKED_FOR = 1000
 # The end of a report, and how much is read to find it.
@@ -196,6 +198,7 @@ class Archive:
 
         Raises:
             ReportsDamaged: reports cannot be read; their pairs are to be done anew, and nothing is written.
+                What was there lies beside it under the name :data:`DAMAGED`.
             OutputExists: some of these have marks of people, and it is not for ``overwrite``.
             OutputNotWritable: the system refused.
         """
@@ -207,6 +210,11 @@ class Archive:
                 reports = [self.folder.pair_folder(pair) / REPORT for pair in self.marked(damaged.pairs)]
                 refuse_loss(reports, "it is damaged: mend it, or keep a copy and add --overwrite")
             self.take_up(damaged.pairs)
+            for pair in damaged.pairs:
+                folder = self.folder.pair_folder(pair)
+                # It may hold what somebody drew or wrote.
+                with suppress(OSError):
+                    (folder / REPORT).replace(folder / DAMAGED)
             raise
         # No pair is left that could resume with its finished tiles; the table may have lost some that had.
         shutil.rmtree(self.folder.work / "tiles", ignore_errors=True)

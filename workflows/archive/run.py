@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rscc.files import parsed_json
 from tiling import plain_only
-from workflows.archive.archive import Archive
+from workflows.archive.archive import DAMAGED, Archive
 from workflows.archive.dispatch import Dispatch, DispatchOptions
 from workflows.archive.interrupts import patient_interrupts
 from workflows.archive.plan import Shard, archive_of, with_keys
@@ -156,7 +156,7 @@ def run_archive(
         try:
             archive.write_layers(progress, overwrite=overwrite)
         except ReportsDamaged as damaged:
-            say(_damaged_line(damaged.pairs))
+            (warn or say)(_damaged_line(damaged.pairs))
             skipped -= len(damaged.pairs)
             work()
             archive.write_layers(progress, overwrite=overwrite)
@@ -165,7 +165,7 @@ def run_archive(
 
 def _damaged_line(pairs: Sequence[str]) -> str:
     reports = "1 report is" if len(pairs) == 1 else f"{len(pairs):,} reports are"
-    return f"{reports} missing or damaged ({_first(pairs)}); made again"
+    return f"{reports} damaged ({_first(pairs)}) and made again; what was there is beside it as {DAMAGED}"
 
 
 def _first(pairs: Sequence[str]) -> str:

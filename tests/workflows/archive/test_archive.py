@@ -166,9 +166,9 @@ def test_a_report_that_somebody_damaged_is_said_and_made_again(made, out, old):
     (out / "pairs" / damaged / "changes.geojson").write_text("{\n]}\n")
     (out / "summary.csv").unlink()
     engine, lines = InlineEngine(), []
-    found = run(made, out, engine, notice=lines.append)
-    assert begun(engine) == [damaged]
-    assert lines == [f"1 report is missing or damaged ({damaged}); made again"]
+    found = run(made, out, engine, warn=lines.append)
+    assert begun(engine) == [damaged] and f"1 report is damaged ({damaged}) and made again" in lines[0]
+    (out / "pairs" / damaged / "changes.damaged.geojson").unlink()
     assert (found.done, found.skipped_as_done) == (7, 6)
     assert contents(out) == old
 
@@ -209,8 +209,13 @@ def test_a_tampered_report_is_named_and_made_again(made, out, old):
     report.write_text(json.dumps(whole)[:-2] + "\n]}\n")
     (out / "summary.csv").unlink()
     engine, lines = InlineEngine(), []
-    run(made, out, engine, notice=lines.append)
-    assert lines == [f"1 report is missing or damaged ({tampered}); made again"]
+    run(made, out, engine, warn=lines.append)
+    aside = report.with_name("changes.damaged.geojson")
+    assert lines == [
+        f"1 report is damaged ({tampered}) and made again; what was there is beside it as {aside.name}"
+    ]
+    assert json.loads(aside.read_text()) == whole
+    aside.unlink()
     assert begun(engine) == [tampered]
     assert contents(out) == old
 

@@ -141,6 +141,7 @@ def test_marks_are_not_lost_though_a_report_was_damaged_beside_them(made, out, o
     assert run(made, out).kept == ()
     report.write_text(json.dumps(content)[:-2] + "\n]\n}\n")
     run(made, out, InlineEngine(), overwrite=True)
+    report.with_name("changes.damaged.geojson").unlink()
     assert contents(out) == old
 
 
