@@ -46,13 +46,13 @@ def archive_overview(folder: str | Path, page: Path) -> dict[str, Any]:
         page: where this is to be shown; reports are named relative to it.
 
     Returns:
-        ``name``, ``finished`` (when the last pair ended, UTC), ``model`` and ``rscc`` (None before one is
-        done), ``summary`` (see :meth:`SceneSummary.as_dict`), ``reasons`` of failures, ``map`` (see
-        :func:`_map`), and ``pairs``: dictionaries with ``id``, ``site``, ``state`` (one of the four above),
-        ``before``, ``after`` (dates), ``changes``, ``area_m2``, ``directions`` (changes by direction),
-        ``reason`` (of a failure), ``report``, ``page`` (addresses, None where there are none), ``at``
-        (longitude and latitude of its middle) and ``rings`` (x and y of the corners of its ground in units
-        of the map).
+        ``name``, ``finished`` (when the last pair ended, UTC), ``model`` and ``rscc`` (all that reports were
+        made by, None before one is done), ``summary`` (see :meth:`SceneSummary.as_dict`), ``reasons`` of
+        failures, ``map`` (see :func:`_map`), and ``pairs``: dictionaries with ``id``, ``site``, ``state``
+        (one of the four above), ``before``, ``after`` (dates), ``changes``, ``area_m2``, ``directions``
+        (changes by direction), ``reason`` (of a failure), ``report``, ``page`` (addresses, None where there
+        are none), ``at`` (longitude and latitude of its middle) and ``rings`` (x and y of the corners of its
+        ground in units of the map).
 
     Raises:
         ArchiveMissing, LedgerForeign, LedgerUnusable: see :func:`workflows.archive.status.archive_status`.
@@ -61,7 +61,8 @@ def archive_overview(folder: str | Path, page: Path) -> dict[str, Any]:
     pairs: list[dict[str, Any]] = []
     grounds: list[Ground | None] = []
     scenes: list[SceneSummary] = []
-    made: dict[str, Any] = {"model": None, "rscc": None}
+    # Reports that people marked may be of another model than those that were done anew.
+    made: dict[str, set[str]] = {"model": set(), "rscc": set()}
     finished = 0.0
     for archive in archives_in(folder):
         for row, path, report in _rows(archive):
@@ -69,10 +70,8 @@ def archive_overview(folder: str | Path, page: Path) -> dict[str, Any]:
             if report is not None and scene is not None:
                 scenes.append(scene)
                 names = (text_in(report.run, "model", name) for name in ("name", "version"))
-                made = {
-                    "model": " ".join(filter(None, names)),
-                    "rscc": text_in(report.run, "versions", "rscc"),
-                }
+                made["model"].add(" ".join(filter(None, names)))
+                made["rscc"].add(text_in(report.run, "versions", "rscc") or "")
             finished = min(max(finished, row.finished or 0.0), _LATEST)
             grounds.append(_ground(row, report))
             pairs.append(_pair(row, path, report, scene, page))
@@ -84,7 +83,7 @@ def archive_overview(folder: str | Path, page: Path) -> dict[str, Any]:
     return {
         "name": Path(folder).resolve().name,
         "finished": datetime.fromtimestamp(finished, UTC).isoformat(timespec="minutes") if finished else None,
-        **made,
+        **{name: ", ".join(sorted(filter(None, told))) or None for name, told in made.items()},
         "summary": summary.as_dict(),
         "reasons": [asdict(reason) | {"pairs": list(reason.pairs)} for reason in failure_reasons(folder)],
         "map": plane,

@@ -43,6 +43,13 @@ def test_sums_are_those_of_the_reports(archive, tmp_path):
     assert told["finished"][:2] == "20"
 
 
+def test_all_models_are_named_where_a_report_that_was_kept_is_of_another(archive, tmp_path):
+    last = archive / "pairs" / "p3" / "changes.geojson"
+    last.write_text(last.read_text().replace('"version": "1.2.3"', '"version": "1.1.0"'))
+    told = archive_overview(archive, tmp_path / "page.html")
+    assert (told["model"], told["rscc"]) == ("brightness 1.1.0, brightness 1.2.3", "0.1.0")
+
+
 def test_reports_and_their_pages_are_named_from_where_the_page_lies(archive, tmp_path):
     (archive / "pairs" / "p2" / "changes.html").write_text("a page")
     beside = {one["id"]: one for one in archive_overview(archive, tmp_path / "page.html")["pairs"]}
