@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate, groupby
 from pathlib import Path
@@ -14,13 +14,14 @@ from workflows.archive.reports import done_report, report_path
 from workflows.archive.status import archives_in
 from workflows.errors import NothingToSample
 from workflows.report.change import SCHEMA_VERSION, Change
+from workflows.report.record import hash_of
 from workflows.report.report import ChangeReport
 from workflows.store.ledger import Ledger
 from workflows.texts import shown
 
 _DONE = "SELECT pair, changes FROM pairs WHERE state = 'done' AND changes > 0 ORDER BY number"
 # What all reports of an archive have in common.
-_SHARED = ("model", "settings", "settings_sha256", "versions")
+_SHARED, _HASH = ("model", "settings", "versions"), "settings_sha256"
 
 
 def draw_sample(folder: str | Path, count: int, seed: int = 0) -> ChangeReport:
@@ -81,4 +82,14 @@ def _record(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
     first, schema = records[0], {"schema": SCHEMA_VERSION}
     if len(records) == 1:
         return {**{name: value for name, value in first.items() if name != "summary"}, **schema}
-    return {**schema, "inputs": {}, "tiling": {}, **{name: first[name] for name in _SHARED if name in first}}
+    # Reports that people marked may be of other options, and another model, than those that were done anew.
+    shared = {name: _common([record.get(name, {}) for record in records]) for name in _SHARED}
+    return {**schema, "inputs": {}, "tiling": {}, **shared, _HASH: hash_of(shared["settings"])}
+
+
+def _common(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    return {
+        name: value
+        for name, value in parts[0].items()
+        if all(name in part and part[name] == value for part in parts[1:])
+    }
