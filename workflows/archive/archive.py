@@ -168,13 +168,14 @@ class Archive:
             OutputNotWritable: the system refused.
         """
 
-        def edited(rows: Sequence[LedgerRow]) -> list[LedgerRow]:
-            done = {row.pair: int((row.finished or 0.0) * 1e9) for row in rows}
-            path = f"{self.folder.pairs}/{{}}/{REPORT}"
-            return [row for row in rows if _written(path.format(row.pair)) > max(since, done[row.pair])]
+        def edited(ended: Sequence[tuple[str, float | None]]) -> list[str]:
+            times = ((pair, _written(f"{self.folder.pairs}/{pair}/{REPORT}"), end) for pair, end in ended)
+            return [pair for pair, written, end in times if written > max(since, (end or 0.0) * 1e9)]
 
-        parts = self.pool.map(edited, batches(self.ledger.rows("done"), _LOOKED_FOR))
-        for row in list(chain.from_iterable(parts)):
+        query = "SELECT pair, finished FROM pairs WHERE state = 'done'"
+        ended = self.ledger.select(query, kinds=(str, (float, int, type(None))))
+        pairs = set(chain.from_iterable(self.pool.map(edited, batches(ended, _LOOKED_FOR))))
+        for row in [row for row in self.ledger.rows("done") if row.pair in pairs] if pairs else ():
             self._count(row)
 
     def _count(self, row: LedgerRow) -> None:
@@ -202,9 +203,11 @@ class Archive:
             OutputExists: some of these have marks of people, and it is not for ``overwrite``.
             OutputNotWritable: the system refused.
         """
-        self.count_edited(since=_written(self.folder.catalog))
+        edited, since = self._edited(), _written(self.folder.catalog)
+        if edited > since:
+            self.count_edited(since)
         try:
-            write_layers(self.folder, self.ledger.rows, progress, edited=self._edited())
+            write_layers(self.folder, self.ledger.rows, progress, edited=edited)
         except ReportsDamaged as damaged:
             if not overwrite:
                 reports = [self.folder.pair_folder(pair) / REPORT for pair in self.marked(damaged.pairs)]

@@ -20,7 +20,7 @@ class LedgerRow:
         date_before, date_after: dates that the table gives; None where it gives none.
         site: the site that the table gives, or None.
         footprint: the common ground in WGS84 as well-known binary, if the table gives it.
-        key: hash of everything that has an influence on the report.
+        key: hash of everything that has an influence on the report; empty where that is not known.
         state: one of :data:`STATES`.
         attempts: how many times it was begun since it last became pending for good; an attempt that ended
             with the coordinator does not count.

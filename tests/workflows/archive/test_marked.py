@@ -36,7 +36,7 @@ def shared_record(out) -> dict:
     return json.loads(pq.read_metadata(out / "changes.parquet").metadata[b"rscc"])
 
 
-def test_other_options_leave_the_pair_with_marks_and_do_the_others(made, out, old):
+def test_marks_are_not_lost_to_other_options_unless_asked_for(made, out, old):
     pair, report, marked = marked_pair(made, out)
     engine, lines = InlineEngine(), []
     found = run(made, out, engine, scene=OTHER, notice=lines.append)
