@@ -66,12 +66,14 @@ def remade(
             )
         events, warnings = _events(kept, options)
         ground = ground_of(kept.frame)
+        # With a box, what directions parted from a change and lies outside is not in the report.
+        first = [] if run["settings"].get("bounds") is None else _events(kept, _options(run, source, {}))[0]
     before = [one for one in report.changes if one.outline_of == "change"]
     blank = {**_wordless(), **_about(run, source)}
     # New roads and clearings are no matter of the change probability.
     changes = large((one for one in report.changes if one.outline_of != "change"), options)
     regrouped = options.group_distance != run["settings"].get("group_distance")
-    earlier = _Earlier(before, parted=not regrouped)
+    earlier = _Earlier(before, first, parted=not regrouped)
     for event in events:
         changes += earlier.of(event) or [Change(id=0, **blank, **event.measured(ground))]
     kept_words = sum(one.id > 0 for one in changes)
@@ -139,17 +141,22 @@ def _events(kept: KeptProbability, options: SceneOptions) -> tuple[list[Event], 
 
 
 class _Earlier:
-    """Finds the changes of a report by their outlines: several, where directions ``parted`` what is near."""
+    """Finds the changes of a report by their outlines: several, where directions ``parted`` what is near.
 
-    def __init__(self, changes: Sequence[Change], *, parted: bool) -> None:
+    ``events`` are those of the report's own settings, as far as some of their outlines were left out of it.
+    """
+
+    def __init__(self, changes: Sequence[Change], events: Sequence[Event], *, parted: bool) -> None:
         self._parted = parted
         self._left = dict(enumerate(changes, 1))
         self._keys = {number: _keys(change.geometry) for number, change in self._left.items()}
         self._owner = {key: number for number, keys in self._keys.items() for key in keys}
+        all_keys = [_keys(event.geometry) for event in events if parted]
+        self._left_out = set().union(*all_keys) - self._owner.keys()
 
     def of(self, event: Event) -> list[Change]:
         """Return the changes whose outlines together are those of an event; none where there are none."""
-        keys = _keys(event.geometry)
+        keys = _keys(event.geometry) - self._left_out
         numbers = {self._owner.get(key, 0) for key in keys}
         alike = 0 not in numbers and keys == set().union(*(self._keys[number] for number in numbers))
         if not alike or (len(numbers) > 1 and not self._parted):

@@ -75,11 +75,16 @@ def test_the_smallest_area_is_that_of_a_change_with_both(pair, tmp_path):
     assert remade(report, source, {"min_area": 400.0}).changes == report.changes
 
 
-def test_a_part_outside_of_what_was_asked_for_is_left_out(pair):
+def test_a_part_outside_of_what_was_asked_for_is_left_out(pair, tmp_path):
     came, gone = captioned(pair, captioner := Sides("came", "came", "gone", "gone")).changes
     west, south, east, north = came.geometry.bounds
-    (asked,) = captioned(pair, captioner, bounds=(west, south, west + 0.3 * (east - west), north)).changes
+    options = SceneOptions(bounds=(west, south, west + 0.3 * (east - west), north))
+    made = caption_scene(pair.before, pair.after, captioner, options, probability=tmp_path / "change.tif")
+    (asked,) = made.changes
     assert (asked.direction, asked.count, gone.count) == ("appeared", 2, 2)
+    source = made.write(tmp_path / "r.geojson")
+    report = read_report(source)
+    assert remade(report, source, {"min_area": 25.0}).changes == report.changes
 
 
 def test_parted_changes_are_explained_and_made_anew_as_they_are(pair, tmp_path):
