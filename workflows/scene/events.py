@@ -28,7 +28,7 @@ from tiling import (
 )
 from workflows.options import SceneOptions
 from workflows.report.change import Change
-from workflows.report.geojson import bbox_of, joined, parts_of, rounded
+from workflows.report.geojson import bbox_of, joined, parts_of, polygons_in, rounded
 from workflows.scene.carrier import OpenRun
 from workflows.scene.crops import burnt
 from workflows.scene.detection import Detection, find_regions, outline_of, touching
@@ -295,12 +295,33 @@ def right_angled(pair: ScenePair | Frame, events: Iterable[Event], min_area: flo
         outline = regularized(place.region.pixel_polygon, REGULAR_TOLERANCE)
         if outline is place.region.pixel_polygon:
             return place
-        to_map = pair.grid.transform
-        matrix = [to_map.a, to_map.b, to_map.d, to_map.e, to_map.c, to_map.f]
-        region = replace(place.region, pixel_polygon=outline, polygon=affine_transform(outline, matrix))
-        return place.redrawn(region, pair, min_area)
+        return place.redrawn(_with_outline(place.region, outline, pair), pair, min_area)
 
     return [Event(tuple(straightened(place) for place in event.places)) for event in events]
+
+
+def cut_out(
+    pair: ScenePair | Frame, event: Event, others: MultiPolygon | Polygon, min_area: float
+) -> Event | None:
+    """Return an event without ground, in pixels, that others have; None where no outline is left.
+
+    An outline that is parted by it is several, of at least ``min_area`` square metres each.
+    """
+    regions = [
+        _with_outline(replace(region, area_px=max(1, round(part.area))), part, pair)
+        for region in event.regions
+        for part in polygons_in(region.pixel_polygon.difference(others))
+    ]
+    places = places_of(regions, pair, min_area, event.kind)
+    return Event(tuple(places)) if places else None
+
+
+def _with_outline(
+    region: ChangeRegion, outline: Polygon | MultiPolygon, pair: ScenePair | Frame
+) -> ChangeRegion:
+    """Return a region with another outline in pixels."""
+    polygon = affine_transform(outline, pair.grid.transform.to_shapely())
+    return replace(region, pixel_polygon=outline, polygon=polygon)
 
 
 def places_of(

@@ -7,7 +7,7 @@ outline is that of those positions. What lies beside a building that changed is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import compress
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from shapely.geometry import MultiPolygon
 
 from tiling import Band, ChangeMosaic, ChangeRegion, Polygonizer, TileGrid
 from workflows.scene.carrier import OpenRun
-from workflows.scene.events import Event, Grouping, large
+from workflows.scene.events import Event, Grouping, cut_out, large
 from workflows.scene.facts import ROAD_REACH, fact_answers
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def lone_changes(run: OpenRun, others: Sequence[Event]) -> list[Event]:
     """Return the new roads and clearings of a run that keeps fact maps, no part of the changes ``others``.
 
     Those are left out that lie outside of what was asked for, and those that the fact heads doubt. What
-    leaves the area that was searched ends there.
+    leaves the area that was searched ends there, and ground of other changes is not theirs: areas add up.
     """
     from rscc.inference.lone_changes import KINDS
 
@@ -52,7 +52,8 @@ def _of_kind(run: OpenRun, kind: LoneKind, others: Sequence[Event]) -> list[Even
     events = _apart(events, others, max(grouping.reach, ROAD_REACH))  # roads so near are told of there
     answers = fact_answers(run, [event.outline for event in events], [event.outline for event in others])
     rules = run.captioner.facts.rules.on_maps()  # type: ignore[union-attr]
-    return list(compress(events, (rules.is_sure(kind.answer, logits[kind.answer]) for logits, _ in answers)))
+    sure = (rules.is_sure(kind.answer, logits[kind.answer]) for logits, _ in answers)
+    return large(_beside(run, compress(events, sure), others), run.options)
 
 
 def _regions(run: OpenRun, kind: LoneKind) -> list[ChangeRegion]:
@@ -75,6 +76,18 @@ def _apart(events: Sequence[Event], others: Sequence[Event], reach: float) -> li
         return float(outline.intersection(around).area / outline.area)
 
     return [event for event in events if share(event.outline) < TOLD_BY_OTHERS]
+
+
+def _beside(run: OpenRun, events: Iterable[Event], others: Sequence[Event]) -> Iterator[Event]:
+    """Yield the events without the ground of others."""
+    outlines = np.array([event.outline for event in others], dtype=object)
+    tree = shapely.STRtree(outlines)
+    least = run.options.least_outline_for(run.pair.grid.gsd)
+    for event in events:
+        near = outlines[tree.query(event.outline, predicate="intersects")]
+        left = cut_out(run.pair, event, shapely.union_all(near), least) if len(near) else event
+        if left is not None:
+            yield left
 
 
 def _bands(run: OpenRun, grid: TileGrid, kind: LoneKind) -> Iterator[Band]:

@@ -10,7 +10,7 @@ from scene_pairs import make_pair
 
 from rscc.inference.fact_heads import ANSWERS, FactRules
 from rscc.inference.lone_changes import CLEARING
-from tiling import to_wgs84
+from tiling import geodesic_area_m2, to_wgs84
 from workflows import SceneOptions, caption_scene
 from workflows.inspection.event import read_event, read_report
 from workflows.inspection.evidence import explain_event
@@ -69,20 +69,24 @@ def test_a_road_through_woods_is_one_change(tmp_path):
 
 def test_a_road_beside_a_clearing_is_told_once(tmp_path):
     class Apart(ClearingCaptioner):
-        """The darker of both is a road, the brighter a clearing; the heads say "road" of either."""
+        """The darker of both is a road, trees are gone in both; the heads say "road" of either."""
 
         def survey(self, before, after):
             found, logits = super().survey(before, after)
             cells = logits.shape[2:]
             light = after.mean(1).reshape(len(after), cells[0], CELL, cells[1], CELL).mean((2, 4))
             logits[:, -1] = np.where((light > 125) & (light < 138), 5.0, -5.0)
-            logits[:, ANSWERS.index("gone trees")] = np.where(light > 138, 3.0, -5.0)
+            logits[:, ANSWERS.index("gone trees")] = np.where(light > 125, 3.0, -5.0)
             return found, logits
 
-    pair = make_pair(tmp_path, [(128, 48, 16, 320, 130), (160, 96, 96, 192, 145)], size=SIZE)
-    road, clearing = captioned(pair, Apart()).changes
+    pair = make_pair(tmp_path, [(128, 80, 16, 224, 130), (144, 96, 144, 192, 145)], size=SIZE)
+    report = captioned(pair, Apart())
+    road, clearing = report.changes
     assert (road.outline_of, road.came) == ("road", ("road",))
     assert (clearing.outline_of, clearing.came, clearing.gone) == ("clearing", (), ("trees",))
+    # Ground of both is the road's alone: the areas add up.
+    together = geodesic_area_m2(road.geometry.union(clearing.geometry))
+    assert road.area_m2 + clearing.area_m2 == pytest.approx(together, abs=1.0)
 
 
 @pytest.mark.parametrize(
