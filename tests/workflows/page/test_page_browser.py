@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from itertools import combinations
 
 import pytest
 from page_checks import CONTRAST, NAMELESS, PHONE
@@ -50,6 +51,15 @@ def address(page, words):
         name: value
         for name, _, value in (one.partition("=") for one in page.url.partition("#")[2].split("&"))
     }
+
+
+SHARES = """() => {
+  const box = (name) => document.querySelector(name).getBoundingClientRect();
+  const [map, line, scale, ground] = ["#map", "#line", "#scale", "#ground"].map(box);
+  const shares = [(line.x - map.x) / map.width, scale.width / map.width];
+  return [...shares, ground.width / map.width, ground.height / map.height, ground.width / ground.height];
+}"""
+"""Where divider and scale are as shares of the map, how much of it the picture takes, and its form."""
 
 
 def test_swipe_shows_one_date_on_each_side_and_keys_show_one_alone(opened, made):
@@ -297,6 +307,35 @@ def test_a_phone_shows_map_and_list_and_a_finger_moves_the_map(opened, made):
         touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": at})
     page.wait_for_function("before => !location.hash.includes(before)", arg=before)
     assert float(address(page, "at=")["at"].split(",")[2]) > 1.5 * float(before.split(",")[2])
+
+
+@pytest.mark.parametrize("width", [1280, 1024, 820, 390])
+def test_the_dates_are_not_under_the_tools(opened, made, width):
+    page = opened(made, viewport={"width": width, "height": 800})
+    page.locator(".date span").evaluate_all(
+        "all => all.forEach((one) => { one.textContent = 'scene_of_a_long_name_2.tif'; })"
+    )
+    places = page.locator(".date, .tools .group").evaluate_all(
+        "all => all.map((one) => one.getBoundingClientRect()).map((b) => [b.x, b.y, b.right, b.bottom])"
+    )
+    for (west, north, east, south), (left, top, right, bottom) in combinations(places, 2):
+        assert west >= right or left >= east or north >= bottom or top >= south, places
+
+
+def test_a_printed_map_is_the_one_that_was_seen(opened, made):
+    page = opened(made)
+    # A printer lays out anew, and draws nothing anew.
+    page.context.add_init_script("window.ResizeObserver = class { observe() {} };")
+    page.reload()
+    page.wait_for_selector("html[data-ready]", state="attached")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Escape")
+    page.locator("#divider").fill("300")
+    page.wait_for_timeout(700)
+    seen = page.evaluate(SHARES)
+    page.emulate_media(media="print")
+    assert page.evaluate(SHARES) == pytest.approx(seen, abs=0.01)
+    assert page.locator("#list li").last.is_visible() and page.locator("#controls").is_hidden()
 
 
 def test_two_thousand_changes_are_there_at_once_and_stay_in_bytes(opened, tmp_path):

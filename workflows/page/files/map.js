@@ -46,7 +46,7 @@ function draw() {
     if (state.hovered && state.hovered !== state.selected) stroke(context, pathOf(state.hovered), "#fff", 4.5, 2.2);
     if (state.selected) stroke(context, pathOf(state.selected), "#fff", 5.5, 2.6);
   }
-  $("#line").style.transform = `translateX(${x}px)`;
+  $("#line").style.left = `${(100 * x) / width}%`;
   $("#line").hidden = state.split <= 0 || state.split >= 1;
   $("#date-before").classList.toggle("away", x < 90);
   $("#date-after").classList.toggle("away", x > width - 90);

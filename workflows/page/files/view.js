@@ -125,12 +125,13 @@ function drawLabels(target, seen) {
   }
 }
 
+// Lengths are shares of the map, which a printer has at another size.
 function drawScale() {
   const metres = report.gsd / view.zoom;
   const power = 10 ** Math.floor(Math.log10(metres * 120));
   const length = [5, 2, 1].map((step) => step * power).find((one) => one <= metres * 120);
   const bar = $("#scale");
-  bar.style.width = `${length / metres}px`;
+  bar.style.width = `${(100 * length) / metres / width}%`;
   $("span", bar).textContent = length >= 1000 ? `${length / 1000} km` : `${length} m`;
 }
 
