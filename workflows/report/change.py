@@ -178,6 +178,15 @@ def fits(name: str, value: Any) -> bool:
     return type(value) in kinds
 
 
+def number_types() -> dict[str, str]:
+    """Return the types of the columns of a table that are numbers or flags, whatever stands in them."""
+    kinds = {name: get_args(hint) or (hint,) for name, hint in _hints().items()}
+    by_kind = {(bool,): "bool", (int,): "int64", (float,): "float64"}
+    # There None is NaN.
+    by_kind |= {(kind, NoneType): "float64" for kind in (int, float)}
+    return {name: by_kind[kinds[name]] for name in PROPERTIES if kinds[name] in by_kind}
+
+
 @cache
 def _hints() -> dict[str, Any]:
     return get_type_hints(Change)

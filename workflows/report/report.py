@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workflows.files import check_output, style_path, write_together
-from workflows.report.change import PROPERTIES, Change, Chips, feature_of
+from workflows.report.change import PROPERTIES, Change, Chips, feature_of, number_types
 from workflows.report.geojson import collection_bbox, json_text
 from workflows.report.qgis import qgis_style
 from workflows.report.record import text_in
@@ -43,12 +43,16 @@ class ChangeReport:
         return {**self._head(), "features": [feature_of(change) for change in self.changes]}
 
     def to_geodataframe(self) -> GeoDataFrame:
-        """Return a row for each change: the attributes of the report, geometry in WGS84."""
+        """Return a row for each change: the attributes of the report, geometry in WGS84.
+
+        Columns have the same types in all reports, so that tables of several can be put together.
+        """
         from geopandas import GeoDataFrame
 
         rows = [change.properties() for change in self.changes]
         geometry = [change.geometry for change in self.changes]
-        return GeoDataFrame(rows, columns=PROPERTIES, geometry=geometry, crs="EPSG:4326")
+        frame = GeoDataFrame(rows, columns=PROPERTIES, geometry=geometry, crs="EPSG:4326")
+        return frame.astype(number_types())
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the summary, and the changes with the largest areas."""

@@ -105,9 +105,15 @@ def test_a_report_is_a_table_of_geopandas_with_the_attributes_of_the_file(tmp_pa
     frame = ChangeReport(changes).to_geodataframe()
     features = load_valid(ChangeReport(changes).write(tmp_path / "r.geojson"))["features"]
     assert frame.crs.to_epsg() == 4326
-    assert frame.drop(columns="geometry").to_dict("records") == [one["properties"] for one in features]
+    table = frame.drop(columns="geometry").astype(object)
+    assert table.where(table.notna(), None).to_dict("records") == [one["properties"] for one in features]
     assert list(frame.geometry) == [change.geometry for change in changes]
     empty = ChangeReport([]).to_geodataframe()
+    both = frame.dtypes.to_dict(), empty.dtypes.to_dict()
+    numbers = ("id", "score", "area_m2", "count", "count_sure", "changed_m2", "caption_confident")
+    assert [[str(types[name]) for name in numbers] for types in both] == 2 * [
+        ["int64", "float64", "float64", "int64", "float64", "float64", "bool"]
+    ], "tables of several reports keep their numbers when they are put together"
     assert (len(empty), list(empty.columns)) == (0, list(frame.columns))
 
 
