@@ -6,7 +6,7 @@ another the model would have to look at the scenes, so it says no more than that
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePath
@@ -76,6 +76,7 @@ def remade(
     earlier = _Earlier(before, first, parted=not regrouped)
     for event in events:
         changes += earlier.of(event) or [Change(id=0, **blank, **event.measured(ground))]
+    kept = {one.id for one in changes} - {0}
     kept_words = sum(one.id > 0 for one in changes)
     changes = [replace(one, id=number) for number, one in enumerate(in_order(changes), 1)]
     if kept_words < len(changes):
@@ -83,8 +84,9 @@ def remade(
             f"{len(changes) - kept_words} of {len(changes)} changes have other outlines than before and "
             "say only that something changed; caption the scenes anew for their words"
         )
-    if lost := sum(one.review_status is not None for one in earlier.left()):
-        warnings.append(f"what reviewers said of {lost} changes was of other outlines and is left out")
+    if lost := sum(one.review_status is not None and one.id not in kept for one in report.changes):
+        are = "change is" if lost == 1 else "changes are"
+        warnings.append(f"{lost} reviewed {are} not there as before; what reviewers said of such is left out")
     return ChangeReport(changes, _record(run, options, changes, warnings, kept_words))
 
 
@@ -162,10 +164,6 @@ class _Earlier:
         if not alike or (len(numbers) > 1 and not self._parted):
             return []
         return [self._left.pop(number) for number in sorted(numbers)]
-
-    def left(self) -> Iterable[Change]:
-        """Return the changes that were not asked for."""
-        return self._left.values()
 
 
 def _keys(geometry: Polygon | MultiPolygon) -> set[bytes]:

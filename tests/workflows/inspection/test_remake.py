@@ -104,7 +104,9 @@ def test_words_stay_with_their_outlines_and_nowhere_else(pair, tmp_path):
     assert len(kept_words) == len(made.changes) == 3 < len(report.changes)
     for change in kept_words:
         assert change == replace(was[change.geometry.wkb], id=change.id)
-    assert made.run["warnings"] == ["what reviewers said of 1 changes was of other outlines and is left out"]
+    assert made.run["warnings"] == [
+        "1 reviewed change is not there as before; what reviewers said of such is left out"
+    ]
     lower = remade(report, tmp_path / "r.geojson", {"threshold": 0.05})
     other = [change for change in lower.changes if change.geometry.wkb not in was]
     assert all(change.caption == "something changed" and not change.caption_confident for change in other)

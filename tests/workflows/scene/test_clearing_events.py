@@ -1,5 +1,7 @@
 """Where trees are gone and nothing was built, the clearing is a change of its own."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import shapely
@@ -15,6 +17,7 @@ from workflows import SceneOptions, caption_scene
 from workflows.inspection.event import read_event, read_report
 from workflows.inspection.evidence import explain_event
 from workflows.inspection.remake import remade
+from workflows.report.report import ChangeReport
 from workflows.report.summary import summary_of
 
 # Row, column, height, width, brightness after: a house in the north-west, a clearing of 96 x 32 m.
@@ -129,6 +132,9 @@ def test_changes_made_anew_keep_their_clearings(pair, tmp_path):
     source = made.write(tmp_path / "r.geojson")
     report = read_report(source)
     assert clearings_of(remade(report, source, {"threshold": 0.95})) == clearings_of(report) != []
+    marked = [replace(change, review_status="confirmed") for change in report.changes]
+    few = remade(ChangeReport(marked, report.run), source, {"min_area": 5000.0})
+    assert few.changes == [] and few.run["warnings"][-1].startswith("2 reviewed changes are not there")
 
 
 def test_a_clearing_is_explained_and_summed_up(pair, tmp_path):
