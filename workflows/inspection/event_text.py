@@ -17,6 +17,12 @@ _KINDS = {
     "near": "is near",
     "new near": "is new near",
 }
+_SAID = {
+    "review": "review_status",
+    "reviewer": "reviewer",
+    "right words": "reviewer_caption",
+    "note": "reviewer_note",
+}
 
 
 def event_text(facts: Mapping[str, Any]) -> str:
@@ -56,6 +62,9 @@ def _facts(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "scenes", " -> ".join(facts["scenes"])
     yield "model", f"{facts['model']} {facts['model_version']}"
     yield "report", f"{facts['report']}, change {facts['id']}"
+    for title, name in _SAID.items():
+        if facts[name]:
+            yield title, facts[name]
 
 
 def _evidence(facts: Mapping[str, Any]) -> Iterator[str]:

@@ -363,6 +363,7 @@ def test_the_text_says_the_sentence_of_the_report_first_and_every_fact(report):
         count=2,
         before_cover=["trees"],
         area_m2=12345.0,
+        reviewer_caption="a barn is built",
     )
     lines = event_text(explain_event(read_event(report, 1), FactCaptioner()).as_dict()).splitlines()
     assert lines[0] == "two houses are built"
@@ -376,6 +377,7 @@ def test_the_text_says_the_sentence_of_the_report_first_and_every_fact(report):
         "dates         2016 to 2019",
         "scenes        a_2016.tif -> b_2019.tif",
         "report        changes.geojson, change 1",
+        "right words   a barn is built",
     ):
         assert line in lines
     (building,) = [line for line in lines if line.startswith("came          building ")]
