@@ -34,8 +34,8 @@ def check_output(
     Raises:
         FormatUnsupported: another suffix than the supported ones.
         OutputFolderMissing: the folder does not exist.
-        OutputExists: the report or its style exists and ``overwrite`` is False, is one of the inputs, or a
-            folder has that name.
+        OutputExists: the report or its style exists and ``overwrite`` is False, is one of the inputs, a
+            folder has that name, or a GeoPackage is being edited.
         OutputNotWritable: no file can be made in the folder.
     """
     path = Path(path)
@@ -44,10 +44,22 @@ def check_output(
             f"{path}: reports are written as {', '.join(SUPPORTED_SUFFIXES)}; give the output such a name"
             + (", and the page with --html" if path.suffix.lower() == ".html" else "")
         )
+    if path.suffix.lower() == ".gpkg":
+        _check_closed(path)
     beside = style_path(path)
     is_there = beside is not None and beside.is_file() and beside.read_bytes() == style.encode()
     check_free((path,) if beside is None or is_there else (path, beside), overwrite, inputs)
     return path
+
+
+def _check_closed(path: Path) -> None:
+    """Refuse a GeoPackage with a log of changes beside it: SQLite would take it for that of the new file."""
+    for log in (path.with_name(f"{path.name}{end}") for end in ("-wal", "-journal")):
+        if log.exists():
+            raise OutputExists(
+                f"{path}: a program such as QGIS has it open for editing ({log.name} lies beside it); save "
+                "and close it there, or choose another output name"
+            )
 
 
 def check_raster(path: Path, overwrite: bool, inputs: Iterable[str | Path]) -> None:

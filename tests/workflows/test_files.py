@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import errno
+import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -27,6 +29,21 @@ def test_nothing_is_replaced_unless_asked_for(tmp_path, existing):
         check_output(tmp_path / "r.geojson")
     check_output(tmp_path / "r.geojson", overwrite=True)
     assert (tmp_path / existing).read_text() == "mine"
+
+
+def test_a_geopackage_that_is_being_edited_is_not_replaced(tmp_path):
+    report = ChangeReport([])
+    path = report.write(tmp_path / "r.gpkg")
+    with closing(sqlite3.connect(path)) as editor:
+        editor.execute("PRAGMA journal_mode = WAL")
+        editor.execute("UPDATE gpkg_contents SET description = 'mine'")
+        editor.commit()
+        with pytest.raises(OutputExists, match=r"open for editing \(r\.gpkg-wal"):
+            report.write(path, overwrite=True)
+        assert report.write(tmp_path / "r.fgb").is_file()
+    assert report.write(path, overwrite=True) == path
+    with closing(sqlite3.connect(path)) as reader:
+        assert reader.execute("SELECT * FROM gpkg_contents WHERE description = 'mine'").fetchall() == []
 
 
 def test_the_style_of_another_format_is_in_nobodys_way(tmp_path):
