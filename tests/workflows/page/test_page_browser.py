@@ -309,8 +309,8 @@ def test_a_phone_shows_map_and_list_and_a_finger_moves_the_map(opened, made):
     assert float(address(page, "at=")["at"].split(",")[2]) > 1.5 * float(before.split(",")[2])
 
 
-@pytest.mark.parametrize("width", [1280, 1024, 820, 390])
-def test_the_dates_are_not_under_the_tools(opened, made, width):
+@pytest.mark.parametrize("width", [1280, 1024, 900, 820, 390])
+def test_the_dates_are_not_under_the_tools_and_no_tool_is_cut(opened, made, width):
     page = opened(made, viewport={"width": width, "height": 800})
     page.locator(".date span").evaluate_all(
         "all => all.forEach((one) => { one.textContent = 'scene_of_a_long_name_2.tif'; })"
@@ -318,6 +318,8 @@ def test_the_dates_are_not_under_the_tools(opened, made, width):
     places = page.locator(".date, .tools .group").evaluate_all(
         "all => all.map((one) => one.getBoundingClientRect()).map((b) => [b.x, b.y, b.right, b.bottom])"
     )
+    cut = "all => all.filter((one) => one.scrollWidth > one.clientWidth).length"
+    assert page.locator(".tools .group").evaluate_all(cut) == 0
     for (west, north, east, south), (left, top, right, bottom) in combinations(places, 2):
         assert west >= right or left >= east or north >= bottom or top >= south, places
 
