@@ -76,7 +76,7 @@ def remade(
     earlier = _Earlier(before, first, parted=not regrouped)
     for event in events:
         changes += earlier.of(event) or [Change(id=0, **blank, **event.measured(ground))]
-    kept = {one.id for one in changes} - {0}
+    still_there = {one.id for one in changes}
     kept_words = sum(one.id > 0 for one in changes)
     changes = [replace(one, id=number) for number, one in enumerate(in_order(changes), 1)]
     if kept_words < len(changes):
@@ -84,7 +84,7 @@ def remade(
             f"{len(changes) - kept_words} of {len(changes)} changes have other outlines than before and "
             "say only that something changed; caption the scenes anew for their words"
         )
-    if lost := sum(one.review_status is not None and one.id not in kept for one in report.changes):
+    if lost := sum(one.review_status is not None and one.id not in still_there for one in report.changes):
         are = "change is" if lost == 1 else "changes are"
         warnings.append(f"{lost} reviewed {are} not there as before; what reviewers said of such is left out")
     return ChangeReport(changes, _record(run, options, changes, warnings, kept_words))

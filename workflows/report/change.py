@@ -180,11 +180,14 @@ def fits(name: str, value: Any) -> bool:
 
 def number_types() -> dict[str, str]:
     """Return the types of the columns of a table that are numbers or flags, whatever stands in them."""
-    kinds = {name: get_args(hint) or (hint,) for name, hint in _hints().items()}
-    by_kind = {(bool,): "bool", (int,): "int64", (float,): "float64"}
-    # There None is NaN.
-    by_kind |= {(kind, NoneType): "float64" for kind in (int, float)}
-    return {name: by_kind[kinds[name]] for name in PROPERTIES if kinds[name] in by_kind}
+    types = {}
+    for name in PROPERTIES:
+        kinds = set(get_args(_hints()[name]) or (_hints()[name],))
+        if kinds == {bool}:
+            types[name] = "bool"
+        elif kinds & {int, float}:
+            types[name] = "int64" if kinds == {int} else "float64"  # which has NaN for None
+    return types
 
 
 @cache
