@@ -16,6 +16,7 @@ from workflows.options import FRAMES, MOST_METRES, SceneOptions, ServerOptions
 from workflows.report.change import Change, attributes_of, fits, id_of
 from workflows.report.geojson import joined, polygons_in
 from workflows.report.reading import ANOTHER, report_content
+from workflows.report.record import text_in
 from workflows.report.report import ChangeReport
 from workflows.scene.opening import FINEST, Scene, open_at, read_headers
 from workflows.scene.pixels import in_pixels
@@ -23,6 +24,7 @@ from workflows.texts import shown
 
 _LARGEST_NUMBER = 1e15
 _RECORD = ("inputs", "model", "settings", "tiling")
+_ROLES = ("before", "after")
 
 
 @dataclass(frozen=True)
@@ -45,8 +47,7 @@ class ReportedRun:
             SceneNotFound: one is in neither place.
             TilingError: its name is none that is read, or its archive is damaged.
         """
-        names = self._scene("before"), self._scene("after")
-        before, after = (_find(self.report, name) for name in names)
+        before, after = (_find(self.report, name) for name in map(self._scene, _ROLES))
         return before, after
 
     def _scene(self, role: str) -> str:
@@ -78,6 +79,19 @@ class ReportedRun:
         except OptionInvalid as error:
             raise ReportInvalid(f"{shown(self.report)}: a setting is damaged ({error}); {ANOTHER}") from error
 
+    def check_order(self, scenes: Sequence[str]) -> None:
+        """Refuse scenes before and after that have each other's names in the report.
+
+        Raises:
+            OptionInvalid: they have.
+        """
+        told = [PurePath(text_in(self.record, "inputs", role, "path") or "").name for role in _ROLES]
+        if [PurePath(name).name for name in scenes] == told[::-1] != told:
+            raise OptionInvalid(
+                f"{shown(self.report)}: its scene before is {shown(told[0])} and its scene after "
+                f"{shown(told[1])}, and they were given the other way round; swap them"
+            )
+
     def opened(self, scenes: tuple[Scene, Scene], servers: ServerOptions) -> ScenePair:
         """Open scenes as they were searched: on the same pixel grid.
 
@@ -88,9 +102,11 @@ class ReportedRun:
         Raises:
             TilingError: a scene cannot be read.
             ReportInvalid: the record says in values that no run has how it was read.
+            OptionInvalid: the scenes are swapped.
         """
         options = replace(self.options(), offline=servers.offline, allow_hosts=servers.allow_hosts)
         infos = read_headers(*scenes, options)
+        self.check_order([info.path for info in infos])
         gsd = self.record["tiling"].get("gsd")
         if not isinstance(gsd, int | float) or not infos[0].gsd / FINEST <= gsd <= MOST_METRES:
             raise ReportInvalid(

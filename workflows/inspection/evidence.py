@@ -108,8 +108,10 @@ def explain_event(
         TilingError: a scene cannot be read, or the change does not lie on the ground that both show.
         TooCoarse: a scene is coarser than the model is meant for, and the report was not forced.
         ReportInvalid: the report is damaged where it says which scenes were read, and how.
+        OptionInvalid: the scenes are swapped.
     """
     before, after = scenes or event.scenes()
+    event.check_order((before, after))
     if servers is None:
         servers = ServerOptions(allow_hosts=() if scenes is None else None)
     names = (locate(before).shown, locate(after).shown)

@@ -59,7 +59,9 @@ def write_project(
     if not os.path.abspath(report).isprintable():
         raise OptionInvalid(f"{shown(report)}: no project can hold such a name; rename it")
     read = read_report(report)
-    named = scenes or ReportedRun(report, read.run).scenes()
+    run = ReportedRun(report, read.run)
+    named = scenes or run.scenes()
+    run.check_order([str(name) for name in named])
     if scenes is None:
         for name in filter(is_address, named):
             raise OptionInvalid(

@@ -70,6 +70,15 @@ def test_scenes_that_moved_are_named(rscc_command, pair, tmp_path):
     places = ("--before", pair.before, "--after", pair.after)
     assert rscc_command("convert", report, tmp_path / "p.html", *places, "--quiet") == (0, "", "")
     assert (tmp_path / "p.html").stat().st_size > 20_000
+    for path in old:
+        shutil.copy(pair.before, path)
+    for words in (
+        ["convert", report, tmp_path / "q.html", "--before", old[1], "--after", old[0]],
+        ["qgis", report, old[1], old[0]],
+        ["explain", "--report", report, "--id", 1, old[1], old[0]],
+    ):
+        code, _, err = rscc_command(*words)
+        assert code == 2 and "b.tif and its scene after a.tif, and they were given the other way round" in err
 
 
 def test_what_cannot_be_written_is_refused_before_the_work(rscc_command, pair, tmp_path):
