@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import reduce
 from itertools import accumulate, groupby
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 from workflows.archive.reports import done_report, report_path
 from workflows.archive.status import archives_in
 from workflows.errors import NothingToSample
+from workflows.layers.layers import in_common
 from workflows.report.change import SCHEMA_VERSION, Change
 from workflows.report.record import hash_of
 from workflows.report.report import ChangeReport
@@ -83,13 +85,5 @@ def _record(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
     if len(records) == 1:
         return {**{name: value for name, value in first.items() if name != "summary"}, **schema}
     # Reports that people marked may be of other options, and another model, than those that were done anew.
-    shared = {name: _common([record.get(name, {}) for record in records]) for name in _SHARED}
+    shared = {name: reduce(in_common, (record.get(name, {}) for record in records)) for name in _SHARED}
     return {**schema, "inputs": {}, "tiling": {}, **shared, _HASH: hash_of(shared["settings"])}
-
-
-def _common(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    return {
-        name: value
-        for name, value in parts[0].items()
-        if all(name in part and part[name] == value for part in parts[1:])
-    }

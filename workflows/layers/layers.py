@@ -144,7 +144,7 @@ def _tables(
                 continue
             table.add(row.pair, row.site, changes)
             if shared is not None:
-                record = shared if record is None else _common(record, shared)
+                record = shared if record is None else in_common(record, shared)
             waiting.append(pair)
             if len(waiting) == GROUP:
                 stream.write_batch(pa.RecordBatch.from_pylist(waiting, _PAIRS))
@@ -178,8 +178,8 @@ def _shared(record: Mapping[str, Any]) -> dict[str, Any]:
     return known | ({_HASH: record[_HASH]} if _HASH in record else {})
 
 
-def _common(record: dict[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what two run records have in common: reports that people marked may be of other options."""
+def in_common(record: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what two run records say alike: reports that people marked may be of other options."""
     return {name: value for name, value in record.items() if name in other and other[name] == value}
 
 
