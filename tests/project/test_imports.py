@@ -322,13 +322,16 @@ def test_who_leads_the_workers_of_an_archive_loads_no_network(tmp_path, run_pyth
     table = tmp_path / "pairs.csv"
     table.write_text(f"before,after\n{pair.before},{pair.after}\n")
     words = ["batch", str(table), "--out", str(tmp_path / "out"), "--workers", "1", "--quiet"]
-    loaded = run_python(
+    code = (
         "import contextlib, json, sys\n"
         "from workflows.cli.app import main\n"
         "with contextlib.suppress(SystemExit):\n"
         f"    main({[*words, '--model', 'rscc-small']!r})\n"
         "print(json.dumps(sorted(sys.modules)))\n"
     )
+    loaded = run_python(code)
     assert (tmp_path / "out" / "changes.gpkg").is_file()
     assert "workflows.archive.run" in loaded
-    assert sorted({"torch", "rscc.captioner"} & set(loaded)) == []
+    assert sorted({"torch", "rscc.captioner", "scipy", "skimage"} & set(loaded)) == []
+    # Where there is nothing to do no layer is written either.
+    assert sorted({"torch", "scipy", "pandas", "pyogrio"} & set(run_python(code))) == []

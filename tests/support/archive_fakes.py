@@ -42,14 +42,14 @@ BIG = 20_000_000
 
 def load_fake(model: str, device: str) -> BrightnessCaptioner:
     """The captioner of :mod:`fakes`; ``missing`` cannot be loaded, ``dies`` ends the process that tries."""
-    from workflows.engines import tasks
+    from workflows.scene import run
 
     if model == "missing":
         raise ModelNotFound("missing: no model has this name; see rscc models")
     if model == "dies":
         os.kill(os.getpid(), signal.SIGKILL)
-    if not hasattr(tasks.caption_scene, "behaves"):
-        tasks.caption_scene = _behaving(tasks.caption_scene)
+    if not hasattr(run.caption_scene, "behaves"):
+        run.caption_scene = _behaving(run.caption_scene)
     captioner = BrightnessCaptioner()
     captioner.device = device
     return captioner

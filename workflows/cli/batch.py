@@ -130,7 +130,6 @@ def batch(
     The same command resumes it, whatever ended it, and repeats nothing.
     """
     from rscc.model_folder import check_whole
-    from workflows.archive.estimate import estimate_archive
     from workflows.archive.run import run_archive
     from workflows.cli.terminal import show_notice, show_result, show_warnings, shown_progress
     from workflows.engines.processes import local_devices, threads_each
@@ -151,6 +150,8 @@ def batch(
     with shown_progress(progress, quiet) as update:
         if dry_run:
             count = 1 if scheduler else len(local_devices(device, workers))
+            from workflows.archive.estimate import estimate_archive
+
             expected = estimate_archive(
                 rows,
                 output,

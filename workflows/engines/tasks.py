@@ -17,13 +17,11 @@ from typing import TYPE_CHECKING, Literal
 from workflows.addresses import without_secrets
 from workflows.errors import WorkersUnable
 from workflows.options import SceneOptions
-from workflows.scene.opening import Scene, read_headers
-from workflows.scene.parts import find_part, join_parts, split_of
-from workflows.scene.run import caption_scene
 
 if TYPE_CHECKING:
     from rscc.captioner import Captioner
     from workflows.report.report import ChangeReport
+    from workflows.scene.opening import Scene
 
 Kind = Literal["pair", "part", "finish", "report"]
 State = Literal["done", "refused", "failed", "crashed", "split"]
@@ -199,6 +197,11 @@ def error_line(error: BaseException) -> str:
 
 
 def _run(task: Task, captioner: Captioner) -> Outcome:
+    # Whoever leads the workers knows their tasks, and none of this.
+    from workflows.scene.opening import read_headers
+    from workflows.scene.parts import find_part, join_parts, split_of
+    from workflows.scene.run import caption_scene
+
     scenes: tuple[Scene, Scene] = (task.before, task.after)
     if task.kind == "part":
         assert task.rows is not None

@@ -26,9 +26,8 @@ from workflows.errors import ReportsDamaged
 from workflows.files import guarded_cell
 from workflows.layers.stac import catalog_lines, pair_geometry
 from workflows.progress import Progress, tell
-from workflows.report import geopackage
 from workflows.report.geojson import CRS, parts_of
-from workflows.report.parquet import GROUP, PLAIN_SCHEMA, ChangeTable, change_row, read_groups
+from workflows.report.parquet import GEOMETRY, GROUP, PLAIN_SCHEMA, ChangeTable, change_row, read_groups
 from workflows.report.qgis import pairs_style, qgis_style
 from workflows.store.folder import REPORT, ArchiveFolder
 from workflows.store.ledger_rows import DONE, LedgerRow
@@ -51,7 +50,7 @@ _PAIRS = pa.schema(
         **dict.fromkeys(_PLACE, pa.string()),
         **_COUNTS,
         **dict.fromkeys(_FAILURE, pa.string()),
-        geopackage.GEOMETRY: pa.binary(),
+        GEOMETRY: pa.binary(),
     }
 )
 _FILES = {
@@ -104,6 +103,9 @@ def _gather(rows: Iterable[LedgerRow], summary: Path) -> tuple[str, int]:
 
 def _write(folder: ArchiveFolder, draft: Path, rows: Rows, digest: str, done: Callable[[int], None]) -> None:
     """Make all layers but the summary in ``draft``."""
+    # pyogrio brings pandas, which takes longer than a run that finds nothing to do.
+    from workflows.report import geopackage
+
     parquet, pairs = draft / folder.parquet.name, draft / "pairs.arrow"
     record = _tables(folder, rows, parquet, pairs, done)
     about = {"rscc": json.dumps(record)}  # as a report's
@@ -191,7 +193,7 @@ def _pair(row: LedgerRow, report: Mapping[str, Any] | None) -> dict[str, Any]:
         dates = {f"date_{role}": inputs[role]["date"] for role in ("before", "after")}
         shown |= {name: date and parse_date(date) for name, date in dates.items()}
     wkb = None if geometry is None else shapely.to_wkb(MultiPolygon(parts_of(geometry)))
-    return shown | {geopackage.GEOMETRY: wkb}
+    return shown | {GEOMETRY: wkb}
 
 
 def _shown(row: LedgerRow) -> dict[str, Any]:

@@ -24,12 +24,12 @@ from workflows.report import geopackage
 from workflows.report.change import Change, Chips, feature_of
 from workflows.report.expressions import CHIP_FIELDS
 from workflows.report.geojson import CRS, json_text, parts_of
-from workflows.report.parquet import GROUP, PLAIN_SCHEMA, REPORT_SCHEMA, ChangeTable, change_row
+from workflows.report.parquet import GEOMETRY, GROUP, PLAIN_SCHEMA, REPORT_SCHEMA, ChangeTable, change_row
 from workflows.report.qgis import qgis_style
 from workflows.report.record import Run, grid_crs, text_in
 
 Row = dict[str, Any]
-_GEOMETRY = pa.field(geopackage.GEOMETRY, pa.binary())
+_GEOMETRY = pa.field(GEOMETRY, pa.binary())
 _CHANGES = pa.schema([PLAIN_SCHEMA.field(name) for name in PLAIN_SCHEMA.names if name in REPORT_SCHEMA.names])
 _WITH_CHIPS = pa.schema([*((name, pa.binary()) for name in CHIP_FIELDS), *_CHANGES])
 _OUTLINES = pa.schema([("change", pa.int64()), ("outline", pa.int64()), ("area_m2", pa.float64()), _GEOMETRY])
@@ -68,7 +68,7 @@ def _write_flatgeobuf(changes: Sequence[Change], path: Path) -> None:
             name,
             layer="changes",
             driver="FlatGeobuf",
-            geometry_name=geopackage.GEOMETRY,
+            geometry_name=GEOMETRY,
             geometry_type="MultiPolygon",
             crs=CRS,
         )
@@ -107,7 +107,7 @@ def _row(change: Change) -> Row:
         name: json_text(value) if isinstance(value, list) else value
         for name, value in feature["properties"].items()
     }
-    return {**values, geopackage.GEOMETRY: shape(feature["geometry"])}
+    return {**values, GEOMETRY: shape(feature["geometry"])}
 
 
 def _row_with_chips(chips: Chips, change: Change) -> Row:
@@ -119,7 +119,7 @@ def _outlines(changes: Iterable[Change]) -> Iterator[Row]:
         outlines = parts_of(shape(feature_of(change)["geometry"]))
         for number, outline in enumerate(outlines, start=1):
             area = round(geodesic_area_m2(outline), 2)
-            yield {"change": change.id, "outline": number, "area_m2": area, geopackage.GEOMETRY: outline}
+            yield {"change": change.id, "outline": number, "area_m2": area, GEOMETRY: outline}
 
 
 def _footprint(run: Run) -> list[Row]:
@@ -135,7 +135,7 @@ def _footprint(run: Run) -> list[Row]:
     scenes = {role: text_in(run, "inputs", role, "path") for role in ("before", "after")}
     dates = {f"date_{role}": text_in(run, "inputs", role, "date") for role in ("before", "after")}
     model = {"model": text_in(run, "model", "name"), "model_version": text_in(run, "model", "version")}
-    return [{**scenes, **dates, **model, geopackage.GEOMETRY: ground}]
+    return [{**scenes, **dates, **model, GEOMETRY: ground}]
 
 
 def storable(value: Any) -> Any:
@@ -151,11 +151,11 @@ def _batches(
     """Yield rows by groups, their geometries as multipolygons; ``project`` moves the coordinates."""
     waiting: list[Row] = []
     for row in rows:
-        geometry = MultiPolygon(parts_of(row[geopackage.GEOMETRY]))
+        geometry = MultiPolygon(parts_of(row[GEOMETRY]))
         if project is not None:
             geometry = shapely.transform(geometry, project, interleaved=False)
         values = {name: storable(value) for name, value in row.items()}
-        waiting.append({**values, geopackage.GEOMETRY: shapely.to_wkb(geometry)})
+        waiting.append({**values, GEOMETRY: shapely.to_wkb(geometry)})
         if len(waiting) == GROUP:
             yield pa.RecordBatch.from_pylist(waiting, schema)
             waiting.clear()

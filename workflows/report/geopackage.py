@@ -13,9 +13,10 @@ import pyogrio
 from pyogrio.errors import DataLayerError, DataSourceError
 from pyogrio.util import vsi_path
 
-GEOMETRY = "geometry"
-# GDAL notes when a layer was changed; the same changes are to make the same file. SQLite waits for the disk at
-# every step; what is written here is a draft, for which its writer waits once.
+from workflows.report.parquet import GEOMETRY
+
+# GDAL notes when a layer was changed; the same changes are to make the same file. SQLite waits for the disk
+# at every step; what is written here is a draft, for which its writer waits once.
 _SETTINGS = {"OGR_CURRENT_DATE": "2000-01-01T00:00:00Z", "OGR_SQLITE_SYNCHRONOUS": "OFF"}
 _STYLE_TEXTS = (
     "f_table_catalog",

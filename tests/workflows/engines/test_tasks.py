@@ -16,12 +16,13 @@ from rscc.errors import ModelNotFound
 from workflows import SceneOptions, WorkflowError, caption_scene
 from workflows.engines import tasks
 from workflows.engines.tasks import ModelSource, Task, error_line, run_task
+from workflows.scene import run
 
 
 @pytest.fixture(autouse=True)
 def as_it_was(monkeypatch):
     """The fake puts itself before the run of a pair: only for the length of a test."""
-    monkeypatch.setattr(tasks, "caption_scene", tasks.caption_scene)
+    monkeypatch.setattr(run, "caption_scene", run.caption_scene)
     monkeypatch.setattr(tasks, "_LOADED", {})
 
 
@@ -82,7 +83,7 @@ def test_every_other_error_fails_the_attempt(pair, monkeypatch, error, line):
     def failing(*arguments):
         raise error
 
-    monkeypatch.setattr(tasks, "caption_scene", failing)
+    monkeypatch.setattr(run, "caption_scene", failing)
     outcome = run_task(task(pair), BrightnessCaptioner(), "w")
     assert (outcome.state, outcome.error, outcome.line) == ("failed", type(error).__name__, line)
     assert pickle.loads(pickle.dumps(outcome)) == outcome
