@@ -1,6 +1,5 @@
 """The promises of docs/faults.md and SECURITY.md are held by tests that are there."""
 
-import ast
 import re
 
 import pytest
@@ -11,8 +10,8 @@ ENOUGH = 80
 @pytest.fixture(scope="module")
 def tests(repository):
     """The names of all test functions."""
-    trees = [ast.parse(path.read_bytes()) for path in (repository / "tests").rglob("test_*.py")]
-    return {node.name for tree in trees for node in tree.body if isinstance(node, ast.FunctionDef)}
+    texts = (path.read_text(encoding="utf-8") for path in (repository / "tests").rglob("test_*.py"))
+    return {name for text in texts for name in re.findall(r"^def (test_\w+)\(", text, re.M)}
 
 
 @pytest.mark.parametrize(("page", "cells"), [("docs/faults.md", 4), ("SECURITY.md", 2)])

@@ -1,6 +1,5 @@
 """The tables of the papers in the docs: one form for all five, and every test that they name is there."""
 
-import ast
 import re
 from collections import Counter
 
@@ -18,11 +17,7 @@ def tests_by_file(repository) -> dict[str, set[str]]:
     files = list((repository / "tests").rglob("test_*.py"))
     assert [name for name, count in Counter(file.name for file in files).items() if count > 1] == []
     return {
-        file.name: {
-            node.name
-            for node in ast.parse(file.read_text(encoding="utf-8")).body
-            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
-        }
+        file.name: set(re.findall(r"^def (test_\w+)\(", file.read_text(encoding="utf-8"), re.M))
         for file in files
     }
 
