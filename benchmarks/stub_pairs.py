@@ -137,7 +137,7 @@ def write_scenes(folder: Path, pairs: int) -> list[PairRow]:
 
 def install() -> None:
     """Let `workflows.engines.tasks` of this process do pairs as the plan in the environment says."""
-    import workflows.engines.tasks
+    import workflows.scene.run
 
     values = json.loads(os.environ[PLAN])
     plan = StubPlan(**{**values, "poisoned": tuple(values["poisoned"])})
@@ -157,7 +157,7 @@ def install() -> None:
             )
         return report
 
-    workflows.engines.tasks.caption_scene = wait_for  # type: ignore[assignment]
+    workflows.scene.run.caption_scene = wait_for  # type: ignore[assignment]
 
 
 class _CannedReport:

@@ -43,13 +43,14 @@ BIG = 20_000_000
 def load_fake(model: str, device: str) -> BrightnessCaptioner:
     """The captioner of :mod:`fakes`; ``missing`` cannot be loaded, ``dies`` ends the process that tries."""
     from workflows.scene import run
+    from workflows.scene.parts import caption_scene  # what joins the parts of a pair keeps this one
 
     if model == "missing":
         raise ModelNotFound("missing: no model has this name; see rscc models")
     if model == "dies":
         os.kill(os.getpid(), signal.SIGKILL)
     if not hasattr(run.caption_scene, "behaves"):
-        run.caption_scene = _behaving(run.caption_scene)
+        run.caption_scene = _behaving(caption_scene)
     captioner = BrightnessCaptioner()
     captioner.device = device
     return captioner
