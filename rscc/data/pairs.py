@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -98,32 +99,55 @@ def read_rgb(path: Path) -> np.ndarray:
     """Read an image file as (3, H, W) uint8 RGB.
 
     Raises:
-        DatasetLayoutInvalid: the file is missing or no image.
+        DatasetLayoutInvalid: the file is missing, no image, or one of more than 8 bits, of which nobody knows
+            how bright they are to be shown.
     """
-    return np.ascontiguousarray(_read_image(path, "RGB", "an image").transpose(2, 0, 1))
+    with _opened(path, "an image") as image:
+        if _is_wide(image):
+            raise DatasetLayoutInvalid(
+                f"{path}: has more than 8 bits a value; write images of 8 bits, both dates stretched alike"
+            )
+        return np.ascontiguousarray(np.asarray(image.convert("RGB")).transpose(2, 0, 1))
 
 
 def read_mask(path: Path) -> np.ndarray:
     """Read a mask file as (H, W) bool, True where the value is above half of its range.
 
-    Values below 16 are numbers of classes: True above 0. A coloured palette counts by its indices.
+    Values below 16 are numbers of classes, and so is one grey beside 0: True above 0. Of colours the
+    brightest band counts, and of a coloured palette its indices.
 
     Raises:
         DatasetLayoutInvalid: the file is missing or no image.
     """
-    values = _read_image(path, "L", "a mask")
-    return values > (127 if values.max(initial=0) >= 16 else 0)
+    with _opened(path, "a mask") as image:
+        if image.mode == "P" and _is_coloured(image):
+            values = np.asarray(image)
+        elif image.mode in ("1", "L", "LA") or _is_wide(image):
+            values = np.asarray(image.convert("L"))
+        else:
+            values = np.asarray(image.convert("RGB")).max(axis=-1)
+    top = values.max(initial=0)
+    numbers = top < 16 or (top <= 127 and set(np.unique(values)) == {0, top})
+    return values > (0 if numbers else 127)
 
 
-def _read_image(path: Path, mode: str, what: str) -> np.ndarray:
+@contextmanager
+def _opened(path: Path, what: str) -> Iterator[Image.Image]:
+    """Give an open image; whatever is wrong with the file is told as a fault of the data set."""
     try:
         with Image.open(path) as image:
-            numbered = mode == "L" and image.mode == "P" and _is_coloured(image)
-            return np.asarray(image if numbered else image.convert(mode))
+            yield image
+    except FileNotFoundError as error:
+        raise DatasetLayoutInvalid(f"{path}: is not there; check that the data set is complete") from error
     except (OSError, ValueError, Image.DecompressionBombError) as error:
         raise DatasetLayoutInvalid(
-            f"{path}: cannot be read as {what}; check that the data set is complete"
+            f"{path}: cannot be read as {what}; check that it is whole, and has 8 bits and at most 4 bands"
         ) from error
+
+
+def _is_wide(image: Image.Image) -> bool:
+    """Return whether the values of an image have 16 or 32 bits, whole or not."""
+    return image.mode in ("I", "F") or image.mode.startswith("I;")
 
 
 def _is_coloured(image: Image.Image) -> bool:

@@ -26,7 +26,7 @@ from rscc.images import resize
 from rscc.text.vocabulary import Vocabulary
 
 
-@pytest.mark.parametrize("values", [(0, 255), (0, 1), (0, 2), (0, 15), (4, 250), (0, 0)])
+@pytest.mark.parametrize("values", [(0, 255), (0, 1), (0, 2), (0, 15), (0, 100), (4, 250), (0, 0)])
 def test_masks_of_either_range_are_read(tmp_path, values) -> None:
     array = np.full((4, 6), values[0], np.uint8)
     array[1:3, 2:5] = values[1]
@@ -47,6 +47,35 @@ def test_masks_with_a_palette_are_read_by_class_if_coloured_and_by_brightness_if
     image.save(tmp_path / "mask.png")
     expected = array > 0 if len(colours) == 3 else array == 0
     np.testing.assert_array_equal(read_mask(tmp_path / "mask.png"), expected)
+
+
+@pytest.mark.parametrize("colour", [(255, 0, 0), (0, 0, 255), (255, 255, 0)])
+def test_masks_in_colour_mark_what_is_bright_in_a_band(tmp_path, colour) -> None:
+    array = np.zeros((4, 6, 3), np.uint8)
+    array[1:3, 2:5] = colour
+    array[0, 0] = 60  # the soft edge of something
+    write_image(tmp_path / "mask.png", array)
+    np.testing.assert_array_equal(read_mask(tmp_path / "mask.png"), array.max(axis=-1) == 255)
+
+
+@pytest.mark.parametrize("top", [1, 255, 65535])
+def test_masks_may_have_16_bits(tmp_path, top) -> None:
+    array = np.zeros((4, 6), np.uint16)
+    array[1:3, 2:5] = top
+    Image.fromarray(array).save(tmp_path / "mask.tif")
+    np.testing.assert_array_equal(read_mask(tmp_path / "mask.tif"), array > 0)
+
+
+@pytest.mark.parametrize(("name", "kind"), [("a.png", np.uint16), ("a.tif", np.int32), ("b.tif", np.float32)])
+def test_images_of_more_than_8_bits_are_refused_not_whitened(tmp_path, name, kind) -> None:
+    Image.fromarray(np.arange(24, dtype=kind).reshape(4, 6) * 100).save(tmp_path / name)
+    with pytest.raises(DatasetLayoutInvalid, match=rf"{name}: has more than 8 bits a value; write"):
+        read_rgb(tmp_path / name)
+
+
+def test_an_image_that_is_not_there_is_told_as_that(tmp_path) -> None:
+    with pytest.raises(DatasetLayoutInvalid, match=r"gone\.png: is not there"):
+        read_rgb(tmp_path / "gone.png")
 
 
 def test_grey_and_transparent_images_are_read_as_rgb(tmp_path) -> None:

@@ -63,7 +63,5 @@ def test_a_folder_without_roads_is_refused(tmp_path):
         list(road_crops(tmp_path / "houses", 64, 0.5))
     single_dates(tmp_path / "torn", names=("a.png",))
     (tmp_path / "torn" / "mask" / "a.png").write_bytes(b"no image")
-    with pytest.raises(
-        DatasetLayoutInvalid, match=r"a\.png: cannot be read as a mask; check that the data set is complete"
-    ):
+    with pytest.raises(DatasetLayoutInvalid, match=r"a\.png: cannot be read as a mask; check"):
         list(road_crops(tmp_path / "torn", 64, 0.5))
