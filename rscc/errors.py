@@ -30,6 +30,10 @@ class DatasetLayoutInvalid(RsccError):
     """A data set folder does not follow its benchmark's official layout."""
 
 
+class SplitMissing(DatasetLayoutInvalid):
+    """A data set has no pairs of a split, or no file that lists them."""
+
+
 class WeightsNotFound(RsccError):
     """A file of pretrained weights (backbone, text encoder, parser) is missing."""
 

@@ -13,7 +13,7 @@ import numpy as np
 from rscc.config import Config
 from rscc.data.benchmarks.annotations import PairDataset
 from rscc.data.pairs import PairRecord, truly_changed
-from rscc.errors import DatasetLayoutInvalid
+from rscc.errors import DatasetLayoutInvalid, SplitMissing
 from rscc.evaluation.bootstrap import Interval, Resamples, percentile_interval
 from rscc.evaluation.rows import EvaluationRow
 from rscc.evaluation.run import score_model
@@ -47,12 +47,12 @@ def read_splits(
         Training pairs, validation pairs, and whether those were held out.
 
     Raises:
-        DatasetLayoutInvalid: not in that layout, or too few pairs.
+        DatasetLayoutInvalid: either split is not in that layout, or too few pairs.
     """
     train = [record for record in reader(data, "train", trust=trust).records if record.captions]
     try:
         val = [record for record in reader(data, "val").records if record.captions]
-    except DatasetLayoutInvalid:  # the training split was read, so it is the validation split that is absent
+    except SplitMissing:
         val = []
     held_out = not val
     needed = LEAST_TRAINING_PAIRS + (LEAST_HELD_OUT if held_out else 0)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from rscc.data.pairs import PairList, PairRecord
-from rscc.errors import DatasetLayoutInvalid
+from rscc.errors import DatasetLayoutInvalid, SplitMissing
 from rscc.files import parsed_json
 from rscc.text.no_change import is_no_change
 
@@ -35,16 +35,17 @@ class PairDataset(PairList, ABC):
             trust: keep only pairs whose ``trust`` field is one of these; pairs without it always stay.
 
         Raises:
-            DatasetLayoutInvalid: a file of annotations is missing or another one, the split is unknown
-                or empty, or two pairs have one name.
+            SplitMissing: a file of annotations is missing, or no pair is of the split.
+            DatasetLayoutInvalid: a file is another one, the split is unknown, or two pairs have one name.
         """
         self.root, self.split = Path(root), split
         if split not in SPLITS:
             raise DatasetLayoutInvalid(f"{self.title} has no split {split!r}; use one of {', '.join(SPLITS)}")
         self.records = self.read_records(trust)
         if not self.records:
-            raise DatasetLayoutInvalid(
-                f"{self.root}: no pair of split {split!r}; check that {self.title} is complete"
+            kept = f" whose trust is {' or '.join(trust)}" if trust else ""
+            raise SplitMissing(
+                f"{self.root}: no pair of split {split!r}{kept}; check that {self.title} is complete"
             )
         name, times = Counter(record.id for record in self.records).most_common(1)[0]
         if times > 1:
@@ -66,14 +67,15 @@ def read_annotations(path: Path, title: str) -> Iterator[Any]:
         title: name of the data set.
 
     Raises:
-        DatasetLayoutInvalid: the file is missing, no JSON, or lacks what the block looks for.
+        SplitMissing: the file is missing.
+        DatasetLayoutInvalid: it is no JSON in UTF-8, or lacks what the block looks for.
     """
     if not path.is_file():
-        raise DatasetLayoutInvalid(
-            f"{path.parent}: no {path.name} there; give the folder of {title} that holds it"
-        )
+        raise SplitMissing(f"{path.parent}: no {path.name} there; give the folder of {title} that holds it")
     try:
-        yield parsed_json(path.read_text(encoding="utf-8"))
+        yield parsed_json(path.read_text(encoding="utf-8-sig"))
+    except UnicodeDecodeError as error:  # which would tell the whole file
+        raise DatasetLayoutInvalid(f"{path}: not a text in UTF-8; save it as UTF-8") from error
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise DatasetLayoutInvalid(
             f"{path}: not a {title} captions file ({error!r}); take the one of the official release"

@@ -90,6 +90,18 @@ def test_other_files_are_refused(copied, name, file, text) -> None:
     assert "\n" not in str(caught.value)
 
 
+@each_file
+def test_texts_are_utf_8_with_or_without_a_byte_order_mark(copied, name, file) -> None:
+    root = copied(name)
+    text = (root / file).read_text(encoding="utf-8")
+    (root / file).write_text(text, encoding="utf-8-sig")
+    assert len(DATASETS[name](root))
+    (root / file).write_text(text, encoding="utf-16")
+    with pytest.raises(DatasetLayoutInvalid) as caught:
+        DATASETS[name](root)
+    assert str(caught.value) == f"{root / file}: not a text in UTF-8; save it as UTF-8"
+
+
 @pytest.mark.parametrize("name", DATASETS)
 def test_a_missing_image_is_found_out_on_access(copied, name) -> None:
     root = copied(name)

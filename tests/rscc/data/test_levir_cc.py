@@ -13,7 +13,7 @@ from rscc.data.benchmarks.change_masks import ChangeMasks
 from rscc.data.benchmarks.levir_cc import LevirCC
 from rscc.data.pairs import read_pair
 from rscc.data.single_dates import read_single_date
-from rscc.errors import DatasetLayoutInvalid
+from rscc.errors import DatasetLayoutInvalid, SplitMissing
 
 
 def edit_captions(root, change) -> None:
@@ -75,10 +75,12 @@ def test_pairs_without_labels_or_flags_have_none(copied_root) -> None:
 
 
 def test_an_empty_split_is_refused(copied_root) -> None:
-    edit_captions(copied_root, lambda images: [image.update(split="train") for image in images])
+    edit_captions(copied_root, lambda images: [image.update(split="train", trust="a") for image in images])
     assert len(LevirCC(copied_root)) == 14
-    with pytest.raises(DatasetLayoutInvalid, match="'val'"):
+    with pytest.raises(SplitMissing, match="no pair of split 'val'; check"):
         LevirCC(copied_root, "val")
+    with pytest.raises(SplitMissing, match="no pair of split 'train' whose trust is nmaed or none; check"):
+        LevirCC(copied_root, trust=("nmaed", "none"))
 
 
 def test_flags_and_sentences_may_be_texts(copied_root) -> None:

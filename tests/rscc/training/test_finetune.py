@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from benchmark_fixtures import edit_json
 from levir_cc_fixture import write_levir_cc
 from saved_models import saved, saved_start
 from tiny_facts import tiny_facts, tiny_heads
@@ -85,6 +86,13 @@ def test_a_validation_split_is_taken_as_it_is_and_without_one_training_pairs_are
     train, val, held_out = read_splits(LevirCC, keep_splits(data, "train", "test"))
     assert (len(train), len(val), held_out) == (14, 10, True)
     assert all(one.id.startswith("train") for one in val)
+
+
+def test_a_validation_split_with_a_fault_is_no_absent_one(tmp_path) -> None:
+    data = write_levir_cc(tmp_path, train=24, val=2, test=1, size=16)
+    edit_json(data / "LevirCCcaptions.json", lambda content: content["images"].append(content["images"][24]))
+    with pytest.raises(DatasetLayoutInvalid, match=r"val_000000\.png stands 2 times in split 'val'"):
+        read_splits(LevirCC, data)
 
 
 @pytest.mark.parametrize(("train", "val", "word"), [(9, 2, "needs 10$"), (19, 0, "10 and 10 to hold out")])
