@@ -1,11 +1,12 @@
 """LEVIR-CC in its official layout: ``LevirCCcaptions.json`` and ``images/{train,val,test}/{A,B}``.
 
-LEVIR-MCI's ``images/{split}/label`` masks are read when they are there, and so is an entry's ``kind``, which
-names the type of its change.
+LEVIR-MCI's ``images/{split}/label`` masks are read when they are there, by the name of the pair or its stem
+with a suffix of :data:`MASK_SUFFIXES`, and so is an entry's ``kind``, which names the type of its change.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from rscc.data.benchmarks.annotations import (
@@ -16,6 +17,9 @@ from rscc.data.benchmarks.annotations import (
     read_annotations,
 )
 from rscc.data.pairs import PairRecord
+
+MASK_SUFFIXES = (".png", ".tif", ".tiff")
+"""Of masks in another format than their images, which are often JPEG."""
 
 _FLAGS = {None: None, 0: False, 1: True, "0": False, "1": True}
 
@@ -36,6 +40,7 @@ class LevirCC(PairDataset):
         name = file_name(entry["filename"])
         folder = self.root / "images" / file_name(entry.get("filepath", self.split))
         label = folder / "label" / name
+        masks = (label, *map(label.with_suffix, MASK_SUFFIXES))
         flag = entry.get("changeflag")
         if flag not in _FLAGS:
             raise ValueError(f"{name}: changeflag is {flag!r}; it is 0 or 1")
@@ -43,8 +48,8 @@ class LevirCC(PairDataset):
             id=name,
             before=folder / "A" / name,
             after=folder / "B" / name,
-            mask=label if label.is_file() else None,
-            captions=clean_captions([_sentence(one["tokens"]) for one in entry["sentences"]]),
+            mask=next(filter(Path.is_file, masks), None),
+            captions=clean_captions([_sentence(one) for one in entry["sentences"]]),
             changed=_FLAGS[flag],
             gsd=gsd,
             kind=str(entry.get("kind", "")),
@@ -52,6 +57,7 @@ class LevirCC(PairDataset):
         )
 
 
-def _sentence(tokens: Any) -> str:
-    """Return the sentence of a list of words, or the one that stands in their place."""
-    return tokens if isinstance(tokens, str) else " ".join(list_of(tokens, str))
+def _sentence(one: dict[str, Any]) -> str:
+    """Return a sentence: its ``tokens``, a list of words or one text, or without them what is ``raw``."""
+    words = one["tokens"] if "tokens" in one or "raw" not in one else one["raw"]
+    return words if isinstance(words, str) else " ".join(list_of(words, str))

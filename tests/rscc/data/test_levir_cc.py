@@ -74,6 +74,15 @@ def test_pairs_without_labels_or_flags_have_none(copied_root) -> None:
     assert data[0].mask is None
 
 
+def test_masks_may_have_another_format_than_their_images(copied_root) -> None:
+    masks = [record.mask for record in LevirCC(copied_root).records]
+    for mask, suffix in zip(masks, (".png", ".tif", ".tiff", ".jpg"), strict=False):
+        mask.rename(mask.with_suffix(suffix))
+    read = [record.mask for record in LevirCC(copied_root).records]
+    assert read[:4] == [masks[0], masks[1].with_suffix(".tif"), masks[2].with_suffix(".tiff"), None]
+    assert read[4:] == masks[4:]
+
+
 def test_an_empty_split_is_refused(copied_root) -> None:
     edit_captions(copied_root, lambda images: [image.update(split="train", trust="a") for image in images])
     assert len(LevirCC(copied_root)) == 14
@@ -84,11 +93,15 @@ def test_an_empty_split_is_refused(copied_root) -> None:
 
 
 def test_flags_and_sentences_may_be_texts(copied_root) -> None:
-    texts = [{"tokens": "A house is  built"}]
+    texts = [{"tokens": "A house is  built"}, {"raw": "A road, too"}]
     edit_captions(copied_root, lambda images: images[0].update(changeflag="0", sentences=texts))
     edit_captions(copied_root, lambda images: images[1].update(changeflag="1"))
     first, second = LevirCC(copied_root).records[:2]
-    assert (first.changed, first.captions, second.changed) == (False, ("a house is built",), True)
+    assert (first.changed, first.captions, second.changed) == (
+        False,
+        ("a house is built", "a road, too"),
+        True,
+    )
 
 
 @pytest.mark.parametrize("flag", ["no", "", 2, -1, 0.5])
