@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from rscc.files import atomic_write
@@ -135,6 +137,30 @@ def write_together(contents: Mapping[Path, Iterable[str | bytes] | Callable[[Pat
                     file.writelines(chunk.encode() if isinstance(chunk, str) else chunk for chunk in content)
     except OSError as error:
         raise _not_writable(list(contents)[-1], error) from error
+
+
+@contextmanager
+def told_when_refused(folder: Path) -> Iterator[None]:
+    """Say in one line that the system takes no more files in a folder, in whatever words a library tells it.
+
+    Raises:
+        OutputNotWritable: the disk is full or read only.
+    """
+    try:
+        yield
+    except Exception as error:
+        cause: BaseException | None = error
+        while cause is not None:
+            if reason := next((words for words in _REFUSALS if words in str(cause)), None):
+                raise OutputNotWritable(
+                    f"{folder}: cannot be written ({reason}); choose another folder or free this one"
+                ) from error
+            cause = cause.__cause__ or cause.__context__
+        raise
+
+
+# Copying of folders, safetensors and torch have errors of their own; these words in them tell the reason.
+_REFUSALS = tuple(map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EROFS)))
 
 
 def is_formula(text: str) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -169,10 +170,7 @@ def build_feature_cache(
     with _lock(folder):
         if not all(path.is_file() for path in files):
             with atomic_write(*files, alone=True) as drafts:
-                arrays = [
-                    np.lib.format.open_memmap(draft, mode="w+", dtype=np.float16, shape=shape)
-                    for draft, shape in zip(drafts, files.values(), strict=True)
-                ]
+                arrays = [_new_array(*one) for one in zip(drafts, files.values(), strict=True)]
                 for start in range(0, len(records), batch_size):
                     samples = [read_pair(record) for record in records[start : start + batch_size]]
                     for view, flip in enumerate(flips):
@@ -188,6 +186,19 @@ def build_feature_cache(
                     array.flush()
     maps, *change = (np.load(path, mmap_mode="r") for path in files)
     return FeatureCache(maps, flips, change[0] if change else None)
+
+
+def _new_array(path: Path, shape: tuple[int, ...]) -> np.memmap:
+    """Return a new file as an array, with room for all of it: without, a write would end the process.
+
+    Raises:
+        OSError: the disk has no room for it.
+    """
+    array = np.lib.format.open_memmap(path, mode="w+", dtype=np.float16, shape=shape)
+    if hasattr(os, "posix_fallocate"):
+        with path.open("rb+") as file:
+            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+    return array
 
 
 def _disturbed(sample: PairSample, view: int, strength: float) -> PairSample:

@@ -295,8 +295,8 @@ class Trainer:
         }
         if self.average is not None:
             state["average"] = {"steps": self.average.steps, "shadow": self.average.shadow}
-        with atomic_write(self.folder / "checkpoint.pt", alone=True) as (draft,):
-            torch.save(state, draft)
+        with atomic_write(self.folder / "checkpoint.pt", alone=True) as (draft,), draft.open("wb") as file:
+            torch.save(state, file)  # of a path it would not say why it cannot be written
 
     def _load(self) -> None:
         file = self.folder / "checkpoint.pt"

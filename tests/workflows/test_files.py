@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import errno
+import shutil
 import sqlite3
 from contextlib import closing
 
 import pytest
 
 from workflows.errors import FormatUnsupported, OutputExists, OutputFolderMissing, OutputNotWritable
-from workflows.files import check_free, check_output, style_path, write_together
+from workflows.files import check_free, check_output, style_path, told_when_refused, write_together
 from workflows.report.report import ChangeReport
 
 
@@ -119,3 +120,27 @@ def test_a_link_that_leads_nowhere_is_replaced_only_when_asked_for(tmp_path, nam
         check_output(tmp_path / "r.geojson")
     ChangeReport([]).write(tmp_path / "r.geojson", overwrite=True)
     assert not (tmp_path / "nowhere").exists() and (tmp_path / "r.geojson").is_file()
+
+
+FULL = OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize(
+    ("failure", "expected"),
+    [
+        (FULL, OutputNotWritable),
+        (shutil.Error([("a", "b", str(FULL))]), OutputNotWritable),
+        (RuntimeError("unexpected pos 576"), RuntimeError),
+        (PermissionError(errno.EACCES, "Permission denied", "data/a.png"), PermissionError),
+    ],
+)
+def test_a_full_disk_is_told_in_a_line_whoever_met_it(tmp_path, failure, expected):
+    with pytest.raises(expected) as caught, told_when_refused(tmp_path):
+        raise failure
+    if expected is OutputNotWritable:
+        assert str(caught.value).startswith(f"{tmp_path}: cannot be written (No space left on device); ")
+    with pytest.raises(OutputNotWritable), told_when_refused(tmp_path):
+        try:
+            raise FULL
+        finally:
+            raise failure

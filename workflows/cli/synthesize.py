@@ -13,6 +13,7 @@ from rscc.config import MOST_SEED
 from rscc.errors import extra
 from workflows.cli.options import Debug
 from workflows.cli.terminal import say
+from workflows.files import told_when_refused
 
 if TYPE_CHECKING:
     import numpy as np
@@ -55,7 +56,7 @@ def synthesize(
     debug: Debug = False,
 ) -> None:
     """Make captioned pairs from imagery with masks, to be trained on with ``rscc train --also``."""
-    with extra("train"):
+    with extra("train"), told_when_refused(output):
         from rscc.data.synthesis.folder import write_synthesis
         from rscc.data.synthesis.grammar import Grammar
         from rscc.data.synthesis.sources import Sources
@@ -105,7 +106,7 @@ def synthesize_medium(
     debug: Debug = False,
 ) -> None:
     """Make captioned pairs at 10 to 90 m, with masks, split by place."""
-    with extra("train"):
+    with extra("train"), told_when_refused(output):
         from rscc.data.synthesis.folder import read_cities, write_medium
         from rscc.data.synthesis.medium import medium_pairs
 

@@ -13,6 +13,7 @@ from rscc.config import MOST_EPOCHS, MOST_SEED
 from rscc.errors import extra
 from workflows.cli.options import Dataset, Debug, Paper, ProgressForm, ProgressOption
 from workflows.cli.terminal import show_notice, show_result
+from workflows.files import told_when_refused
 
 
 def train(
@@ -80,7 +81,7 @@ def train(
     debug: Debug = False,
 ) -> None:
     """Train a model and write it as a model folder."""
-    with extra("train"):
+    with extra("train"), told_when_refused(output):
         from dataclasses import replace
         from functools import partial
 

@@ -1,5 +1,7 @@
 """Features of a frozen trunk, computed once and stored."""
 
+import errno
+import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -49,6 +51,21 @@ def test_weighted_means_of_maps_are_sums_over_positions(root, trunk, tmp_path) -
         np.testing.assert_allclose(cache.pooled(given), slow, rtol=1e-3, atol=1e-4)
         again = pooled_features(trunk, records, size=64, batch_size=3, bf16=False, weights=given)
         np.testing.assert_allclose(again, slow, rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="this system reserves no room")
+def test_a_disk_without_room_for_all_features_is_told_before_the_work(
+    root, trunk, tmp_path, monkeypatch
+) -> None:
+    def full(file, offset, size):
+        assert (offset, size) == (0, os.fstat(file).st_size)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    monkeypatch.setattr(features_module, "read_pair", None)
+    with pytest.raises(OSError, match="No space left"):
+        build_feature_cache(trunk, LevirCC(root, "train").records, tmp_path, size=64, bf16=False)
+    assert [path.name for path in tmp_path.iterdir()] == [".lock"]
 
 
 def test_a_cache_is_opened_again_for_the_same_trunk_pairs_and_size_only(
