@@ -19,6 +19,7 @@ from rscc.freed_memory import keep_freed_memory
 from rscc.model_folder import ModelFolder, find_model, open_model_folder
 from rscc.models import model_class
 from rscc.models.shared.captioner import ChangeCaptioner
+from rscc.models.shared.losses import check_loss_weights
 from rscc.models.trunks import build_backbone
 from rscc.structures import TrainingMaterial
 from rscc.text.encoders import TextEncoder, load_text_encoder
@@ -40,9 +41,9 @@ from rscc.training.finetuning import (
 )
 from rscc.training.finish import finish
 from rscc.training.language import train_language
-from rscc.training.loop import Report, Trainer, Validate, load_best
+from rscc.training.loop import Report, Trainer, Validate, freeze, load_best
 from rscc.training.no_change import learns_the_flag, no_change_prefixes
-from rscc.training.objectives import self_critical
+from rscc.training.objectives import REWARD, self_critical
 from rscc.training.start import (
     TRUNK_PARTS,
     RunPaths,
@@ -111,6 +112,10 @@ def train_model(
     vocabulary = learn_words(captions, config.data.min_count)
     torch.manual_seed(config.train.seed)
     model = build_model(config, vocabulary, paths, start=start).to(device)
+    critical = config.train.objective == "self_critical"
+    # What the loop would refuse is refused before the features, which may take hours.
+    check_loss_weights((*model.loss_terms(), *((REWARD,) if critical else ())), config.loss)
+    freeze(model, config.train.frozen)
     folder = paths.cache or paths.output / "features"
     extract = not learns_masks_only(config)
     caches, val_caches = fill_caches(model, config, folder, parts, val, extract=extract, report=report)
@@ -118,7 +123,6 @@ def train_model(
         model.prepare(_material(model, config, train, caches[0]))
     every = [record for part in parts for record in part]
     source = batch_source(config, paths, every, model.vocabulary, Caches.join(caches))
-    critical = config.train.objective == "self_critical"
     trainer = Trainer(
         model,
         source,

@@ -161,6 +161,26 @@ def test_a_run_on_images_reads_the_test_split_never(data, tmp_path) -> None:
     assert "2 training and 2 validation pairs" in folder.card.data
 
 
+@pytest.mark.parametrize(
+    ("train", "loss", "match"),
+    [
+        ({}, {"n20": 0.1}, r"loss\.n20 is no term of this model"),
+        ({"objective": "self_critical"}, {}, r"loss\.reward has no weight"),
+        ({"frozen": ("backbone", "change_hed")}, {}, "names 'change_hed', which is no part"),
+    ],
+)
+def test_what_the_loop_would_refuse_is_refused_before_the_features(
+    data, tmp_path, monkeypatch, train, loss, match
+) -> None:
+    pytest.importorskip("pycocoevalcap")
+    monkeypatch.setattr(runs, "fill_caches", None)
+    cached = settings(**{"cache_features": True, "frozen": ("backbone",), **train})
+    config = whole_config(cached, n2o=0.0, v2a=0.0, **loss)
+    paths = RunPaths(data=data, output=tmp_path / "run")
+    with pytest.raises(ConfigInvalid, match=match):
+        train_model(config, paths, name="x", command="x", report=lambda line: None)
+
+
 def test_freed_memory_is_kept_from_the_beginning(tmp_path, monkeypatch) -> None:
     calls = []
     monkeypatch.setattr(runs, "keep_freed_memory", lambda: calls.append(1))
