@@ -13,7 +13,7 @@ what several people state of the same pair, and, for words of place, against the
 * Objects: the classes that a caption names against those that at least two references name.
 
 A caption that states no direction, or no number, is wrong where the references agree on one. Pairs whose
-references agree on none are left out.
+references agree on none are left out. Of a pair with one reference alone, that one counts.
 """
 
 from __future__ import annotations
@@ -80,7 +80,10 @@ class FactScorer:
         """
         said = [captions[place] for place in self._changed]
         told = self._read(said)
-        counts = [_count(*one) for one in zip(told, self._references, self._places, strict=True)]
+        counts = [
+            _count(one, others, places, least=min(LEAST_AGREEING, len(others)))
+            for one, others, places in zip(told, self._references, self._places, strict=True)
+        ]
         return self._scores(name, counts, len(set(said)), alone=True)
 
     def people(self) -> FactScores:
@@ -127,8 +130,10 @@ class FactScorer:
         )
 
 
-def _count(told: _Told, others: Sequence[_Told], places: frozenset[str] | None) -> np.ndarray:
-    """Hold one caption against other captions of its pair.
+def _count(
+    told: _Told, others: Sequence[_Told], places: frozenset[str] | None, *, least: int = LEAST_AGREEING
+) -> np.ndarray:
+    """Hold one caption against what at least ``least`` other captions of its pair state.
 
     Returns:
         (3 + classes, 3) int64: for direction, number and place whether it is right and whether it counts;
@@ -136,14 +141,14 @@ def _count(told: _Told, others: Sequence[_Told], places: frozenset[str] | None) 
     """
     statement, statements = told.statement, [other.statement for other in others]
     counts = np.zeros((len(SHARES) + len(_CLASSES), 3), np.int64)
-    if directions := stated_directions(statements):
+    if directions := stated_directions(statements, least):
         counts[0, :2] = direction(statement) in directions, 1
-    if numbers := stated_numbers(statements):
+    if numbers := stated_numbers(statements, least):
         counts[1, :2] = statement.number in numbers, 1
     if statement.places and places is not None:
         counts[2, :2] = places_hold(statement.places, places), 1
-    if told.named is not None:
-        true = agreed([_first_classes(other.named) for other in others], LEAST_AGREEING)
+    if told.named is not None and others:
+        true = agreed([_first_classes(other.named) for other in others], least)
         named = named_classes(told.named, true)
         for row, name in enumerate(_CLASSES, start=len(SHARES)):
             counts[row] = name in named & true, name in named - true, name in true - named
@@ -166,17 +171,17 @@ def direction(statement: Statement) -> Direction | None:
     return None
 
 
-def stated_directions(statements: Sequence[Statement]) -> frozenset[str]:
-    """Return the directions that at least :data:`LEAST_AGREEING` captions state."""
+def stated_directions(statements: Sequence[Statement], least: int = LEAST_AGREEING) -> frozenset[str]:
+    """Return the directions that at least ``least`` captions state."""
     found = (direction(statement) for statement in statements)
-    return agreed([frozenset({one}) for one in found if one], LEAST_AGREEING)
+    return agreed([frozenset({one}) for one in found if one], least)
 
 
-def stated_numbers(statements: Sequence[Statement]) -> frozenset[str]:
-    """Return the numbers that most captions state, at least :data:`LEAST_AGREEING` of them."""
+def stated_numbers(statements: Sequence[Statement], least: int = LEAST_AGREEING) -> frozenset[str]:
+    """Return the numbers that most captions state, at least ``least`` of them."""
     counts = Counter(statement.number for statement in statements if statement.number is not None)
     most = max(counts.values(), default=0)
-    return frozenset(number for number, count in counts.items() if count == most >= LEAST_AGREEING)
+    return frozenset(number for number, count in counts.items() if count == most >= least)
 
 
 def true_places(mask: np.ndarray) -> frozenset[str] | None:

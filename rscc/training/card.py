@@ -239,9 +239,9 @@ from others with an AUC of {facts.roads.stored["area"]:g}.
 
 Sentences are made of facts, each stated from a calibrated probability of {rules.sure[0]:g},
 on maps what came or is gone from {SURE_ON_MAPS:g}. The labels are what at least two references of a
-training pair state. Area under the ROC curve (AUC) and F1 are of changed training pairs, each answered by
-heads that did not learn from its place. What has an F1 below {f1}, of what came and what is gone the better
-one, is never stated.
+training pair state, or its only one. Area under the ROC curve (AUC) and F1 are of changed training pairs,
+each answered by heads that did not learn from its place. What has an F1 below {f1}, of what came and what is
+gone the better one, is never stated.
 
 {table(("fact", "changed pairs", "AUC", "F1"), rows)}
 {roads}"""

@@ -1,9 +1,9 @@
 """Learns facts of changes on a frozen trunk: the heads, their calibration, and what people say.
 
-The labels are what at least two references of a pair state (:mod:`rscc.text.statements`). Everything that is
-measured here, the calibration, the scores of the card and the logits that the phrasing learns from, is of
-pairs whose place the heads did not learn from: the places are dealt into folds, and each fold is answered by
-heads that were fitted on the others. The heads that are stored are fitted on all.
+The labels are what at least two references of a pair state (:mod:`rscc.text.statements`), or its only one.
+Everything that is measured here, the calibration, the scores of the card and the logits that the phrasing
+learns from, is of pairs whose place the heads did not learn from: the places are dealt into folds, and each
+fold is answered by heads that were fitted on the others. The heads that are stored are fitted on all.
 
 Where a start on the same trunk tells facts already, its heads, their calibration and its phrasing learn on,
 which takes far fewer pairs.
@@ -163,15 +163,16 @@ def errors(rules: FactRules, logits: np.ndarray, labels: np.ndarray) -> np.ndarr
 
 
 def fact_labels(records: Sequence[PairRecord]) -> np.ndarray:
-    """Return (N, len(ANSWERS)) float32 in {0, 1}: what at least two references of each pair state."""
+    """Return (N, len(ANSWERS)) float32 in {0, 1}: what two references of each pair state, or its only one."""
     names = iter(named_objects(caption for record in records for caption in record.captions))
     labels = np.zeros((len(records), len(ANSWERS)), np.float32)
     for row, record in zip(labels, records, strict=True):
-        named = agreed([next(names).classes for _ in record.captions])
+        least = min(2, len(record.captions))
+        named = agreed([next(names).classes for _ in record.captions], least)
         if not truly_changed(record):
             continue
         statements = [read_statement(caption) for caption in record.captions]
-        came, gone = agreed([one.came for one in statements]), agreed([one.gone for one in statements])
+        came, gone = (agreed([getattr(one, way) for one in statements], least) for way in ("came", "gone"))
         row[:] = [
             *(name in came for name in CHANGING),
             *(name in gone for name in CHANGING),

@@ -91,6 +91,17 @@ def test_people_are_held_against_each_other(records) -> None:
     assert (low, high) == pytest.approx((0, 0.6)), "from draws of the second pair alone to the first alone"
 
 
+def test_the_only_reference_of_a_pair_is_its_truth(records) -> None:
+    pytest.importorskip("spacy")
+    alone = PairRecord("alone", "", "", captions=("two houses are built",), changed=True)
+    scorer = FactScorer([alone, records[3]])
+    scores = scorer.score("model", ["two villas appear beside the road", "a house is built"])
+    assert counts(scores) == {"direction": (1, 1), "number": (1, 1), "place": (0, 0)}
+    assert tallies(scores) == {"building": (1, 1, 0), "road": (0, 1, 0)}
+    assert set(counts(scorer.people()).values()) == {(0, 0)}, "nobody to agree with"
+    assert "building" not in tallies(FactScorer([alone]).people())
+
+
 def test_distinct_sentences_of_people_are_those_of_one_person(records) -> None:
     two = [records[0], PairRecord("more", "", "", captions=(BUILT[0], "a road is built"), changed=True)]
     scorer = FactScorer(two, objects=False)

@@ -175,22 +175,26 @@ def test_nothing_is_learnt_from_too_few_pairs_or_one_place(places, monkeypatch) 
     assert fit_facts(tiny_model(), [*pairs, *others], size=64, threshold=0.5, bf16=False) is None
 
 
-def test_labels_are_what_two_references_state() -> None:
+def test_labels_are_what_two_references_state_or_the_only_one() -> None:
     records = [
         record(0),
         record(1, ("a house is built", "a road appears beside trees", "trees and a road are removed")),
         record(2, ("two villas replace the trees", "the trees are cut down", "a villa and trees appear")),
         record(3, SAME),
         record(4, ("a house is built", "a house appears"), changed=False),
+        record(5, ("a villa replaces the trees",)),
+        record(6, ("a villa replaces the trees", "a road is built")),
     ]
     labels = fact_labels(records)
-    assert labels.shape == (5, len(ANSWERS)) and labels.dtype == np.float32
+    assert labels.shape == (7, len(ANSWERS)) and labels.dtype == np.float32
     stated = [{name for name, value in zip(ANSWERS, row, strict=True) if value} for row in labels]
     assert stated == [
         {"came building", "around building"},
         {"around road", "around trees"},
         {"came building", "gone trees", "around building", "around trees"},
         set(),
+        set(),
+        {"came building", "gone trees", "around building", "around trees"},
         set(),
     ]
 
