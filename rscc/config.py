@@ -378,7 +378,7 @@ def load_config(path: str | Path) -> Config:
         names = ", ".join(sorted(p.stem for p in CONFIG_FOLDER.glob("*.toml")))
         raise ConfigInvalid(f"{path}: no such config file; shipped configs are {names}")
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
+        values = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     # No text, no TOML, a number of thousands of digits, tables in tables without end.
     except (ValueError, RecursionError) as error:
         raise ConfigInvalid(f"{path}: not a TOML file ({error})") from error

@@ -195,7 +195,7 @@ def learn_facts(
     """
     model, known, made = load_model(start).to(device).eval(), load_facts(start), paths.output / "model"
     facts = facts_and_roads(model, train, start.card, config, paths, start=known, report=report)
-    why = "what its facts learn from these pairs is no better; more pairs may tell"
+    why = "its facts learn nothing better from these pairs; more pairs may tell"
     if facts is None or facts is known:
         _put(start, made)
     else:

@@ -46,4 +46,8 @@ class ChangeMasks(PairList):
                 )
             )
         if not self.records:
-            raise DatasetLayoutInvalid(f"{index}: no pair of {', '.join(datasets) or 'any data set'} there")
+            known = ", ".join(sorted({row.get("dataset", "") for row in read_index(self.root)})) or "no rows"
+            raise DatasetLayoutInvalid(
+                f"{index}: no pair of {', '.join(datasets) or 'any data set'} there; its column dataset has "
+                f"{known}; name what is wanted by data.mask_datasets in a config, or by --mask-dataset"
+            )

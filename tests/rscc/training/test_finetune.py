@@ -228,7 +228,7 @@ def test_the_start_gets_the_facts_that_learnt_on_unless_pairs_speak_against_it(
     [
         (True, (-3.0, 9.0), "the start with the facts that it learnt on, CIDEr gains -3.0 to +9.0"),
         (True, (-9.0, -1.0), "the start as it was: the validation pairs speak against what its facts learnt"),
-        (False, (0.0, 0.0), "the start as it was: what its facts learn from these pairs is no better"),
+        (False, (0.0, 0.0), "the start as it was: its facts learn nothing better from these pairs"),
     ],
     ids=["as good", "worse", "no better"],
 )
