@@ -57,10 +57,10 @@ def check_output(
 def _check_closed(path: Path) -> None:
     """Refuse a GeoPackage with a log of changes beside it: SQLite would take it for that of the new file."""
     for log in (path.with_name(f"{path.name}{end}") for end in ("-wal", "-journal")):
-        if log.exists():
+        if log.is_file() and log.stat().st_size:
             raise OutputExists(
-                f"{path}: a program such as QGIS has it open for editing ({log.name} lies beside it); save "
-                "and close it there, or choose another output name"
+                f"{path}: another program, such as QGIS, has changes of it in {log.name}; save and close it "
+                "there, remove that file if no program has it open, or choose another output name"
             )
 
 

@@ -25,8 +25,8 @@ from .base import RsccAlgorithm
 from .command import MISSING, CommandMissing, plain
 
 _WGS84 = "EPSG:4326"
-# Exit codes of rscc inspect where captioning would be refused, of rscc batch where some pairs failed.
-_REFUSED, _SOME_FAILED = 2, 3
+# Exit codes of rscc inspect where captioning would be refused, of rscc batch where not all pairs were done.
+_REFUSED, _NOT_ALL = 2, 3
 
 
 class Caption(RsccAlgorithm):
@@ -151,11 +151,16 @@ class Batch(RsccAlgorithm):
         if self.parameterAsBoolean(parameters, "RETRY_FAILED", context):
             words.append("--retry-failed")
         words += ["--", self.parameterAsFile(parameters, "PAIRS", context)]
-        result = self.execute(words, feedback, accepted=(0, _SOME_FAILED))
+        result = self.execute(words, feedback, accepted=(0, _NOT_ALL))
         done, failed = result.facts.get("done"), result.facts.get("failed")
         if failed:
             feedback.pushWarning(
                 f"Pairs that failed: {failed}; in a terminal, rscc status {folder} --failed says why"
+            )
+        if kept := result.facts.get("kept"):
+            feedback.pushWarning(
+                f"Pairs that keep an older report, as people marked it: {', '.join(kept)}; "
+                "in a terminal, rscc batch --overwrite replaces them"
             )
         # Without a project, as in qgis_process, there is nothing to load them into.
         for name in ("pairs", "changes") if context.project() is not None else ():

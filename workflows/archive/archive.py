@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
 from rscc.files import parsed_json
@@ -199,7 +199,7 @@ class Archive:
 
         Raises:
             ReportsDamaged: reports cannot be read; their pairs are to be done anew, and nothing is written.
-                What was there lies beside it under the name :data:`DAMAGED`.
+                What was there lies beside it as :data:`DAMAGED`, behind a number where that is taken.
             OutputExists: some of these have marks of people, and it is not for ``overwrite``.
             OutputNotWritable: the system refused.
         """
@@ -216,8 +216,9 @@ class Archive:
             for pair in damaged.pairs:
                 folder = self.folder.pair_folder(pair)
                 # It may hold what somebody drew or wrote.
+                aside = (folder / (DAMAGED if n == 1 else f"{n}.{DAMAGED}") for n in count(1))
                 with suppress(OSError):
-                    (folder / REPORT).replace(folder / DAMAGED)
+                    (folder / REPORT).replace(next(path for path in aside if not path.exists()))
             raise
         # No pair is left that could resume with its finished tiles; the table may have lost some that had.
         shutil.rmtree(self.folder.work / "tiles", ignore_errors=True)

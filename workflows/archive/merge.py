@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import filecmp
-import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, replace
@@ -21,7 +19,7 @@ from workflows.errors import ArchiveMissing, ReportsDamaged, ShardsDiffer, Shard
 from workflows.files import write_together
 from workflows.pairs.names import is_pair_id
 from workflows.progress import Progress, tell
-from workflows.store.folder import REPORT, ArchiveFolder
+from workflows.store.folder import REPORT, ArchiveFolder, is_same
 from workflows.store.ledger import Ledger
 from workflows.store.ledger_plan import UNKNOWN
 from workflows.store.ledger_rows import DONE, Found, LedgerRow
@@ -188,17 +186,11 @@ def _marked(archive: Archive, shards: Shards, places: Mapping[str, int]) -> dict
     def is_shared(pair: str) -> bool:
         shard = shards.get(places.get(pair, 0))
         report = archive.folder.pairs / pair / REPORT
-        return shard is not None and _is_same(report, shard.pair_folder(pair) / REPORT)
+        return shard is not None and is_same(report, shard.pair_folder(pair) / REPORT)
 
     there = sorted(path.name for path in archive.folder.pairs.iterdir() if is_pair_id(path.name))
     parts = archive.pool.map(others, batches(there, _PAIRS_AT_ONCE))
     return archive.marked(list(chain.from_iterable(parts)))
-
-
-def _is_same(one: Path, other: Path) -> bool:
-    with suppress(OSError):
-        return os.path.samefile(one, other) or filecmp.cmp(one, other, shallow=False)
-    return False
 
 
 def _take_over(

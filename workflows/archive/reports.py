@@ -35,7 +35,7 @@ def done_report(path: Path, changes: int | None) -> ChangeReport:
         raise _damaged(path) from error
     if len(report.changes) != changes:
         remedy, what = (
-            "run the same rscc batch command again to count it anew",
+            "give it the present time (touch), and run the same rscc batch command again to count it anew",
             "was edited since its pair was done",
         )
         raise ReportsDamaged(path, [path.parent.name], remedy, what)

@@ -84,12 +84,12 @@ class Verifier:
             raise ReportInvalid(f"{shown(path)}: there is no report in this archive; run rscc batch first")
         for one in (*reports, *layers):
             try:
-                yield self._file(one)
+                yield self._file(one, alone=False)
             except ReportInvalid as error:
                 yield Verification(one, (Finding("report", CHANGED, str(error)),))
 
-    def _file(self, path: Path) -> Verification:
-        """Verify one file.
+    def _file(self, path: Path, *, alone: bool = True) -> Verification:
+        """Verify one file, ``alone`` or with all reports that it is of.
 
         Raises:
             ReportInvalid: it is none that rscc wrote, or is damaged.
@@ -104,7 +104,9 @@ class Verifier:
         if VERSIONS in record or inputs:
             findings.append(_versions(record))
         others = {"weights": "model", "card": "model", "settings": "settings", VERSIONS: VERSIONS}
-        missing = [] if inputs else [subject for subject, part in others.items() if part not in record]
+        missing = (
+            [] if inputs or not alone else [subject for subject, part in others.items() if part not in record]
+        )
         findings += [Finding(subject, UNCHECKED, _SEVERAL) for subject in missing]
         return Verification(path, tuple(findings))
 

@@ -337,7 +337,7 @@ class ArchiveFolder:
     def _drop_old(self, old: Path, new: Path) -> None:
         """Remove the folder of a pair that a new one replaced; what people put into it goes over."""
         for path in sorted(old.iterdir()) if old.exists() else ():
-            is_stale = path.name == PAGE and not _is_same(old / REPORT, new / REPORT)
+            is_stale = path.name == PAGE and not is_same(old / REPORT, new / REPORT)
             if path.name not in (REPORT, STYLE, ITEM) and not is_stale and not (new / path.name).exists():
                 path.rename(new / path.name)
                 self._sync(new)
@@ -387,9 +387,10 @@ def _checked(pair: str) -> str:
     return pair
 
 
-def _is_same(one: Path, other: Path) -> bool:
+def is_same(one: Path, other: Path) -> bool:
+    """Return whether two files are there and have the same content."""
     with suppress(OSError):
-        return filecmp.cmp(one, other, shallow=False)
+        return os.path.samefile(one, other) or filecmp.cmp(one, other, shallow=False)
     return False
 
 

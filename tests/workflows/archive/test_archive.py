@@ -215,8 +215,15 @@ def test_a_tampered_report_is_named_and_made_again(made, out, old):
         f"1 report is damaged ({tampered}) and made again; what was there is beside it as {aside.name}"
     ]
     assert json.loads(aside.read_text()) == whole
-    aside.unlink()
     assert begun(engine) == [tampered]
+    # What is put aside next takes nothing's place.
+    report.write_text("{\n]}\n")
+    (out / "summary.csv").unlink()
+    run(made, out, InlineEngine())
+    second = aside.with_name(f"2.{aside.name}")
+    assert (json.loads(aside.read_text()), second.read_text()) == (whole, "{\n]}\n")
+    aside.unlink()
+    second.unlink()
     assert contents(out) == old
 
 

@@ -200,6 +200,19 @@ def test_merging_again_changes_nothing(folder):
     assert {layer: layer.stat().st_mtime_ns for layer in folder.layers} == times
 
 
+def test_what_somebody_took_out_of_the_report_of_a_shard_is_counted_by_no_merge(folder):
+    work_all(folder)
+    first = merge_shards(folder.path)
+    (report,) = (
+        path for path in folder.path.rglob("p01/changes.geojson") if folder.pairs not in path.parents
+    )
+    content = json.loads(report.read_text())
+    taken = len(content["features"])
+    report.unlink()  # it is the archive's, too
+    report.write_text(json.dumps({**content, "features": []}))
+    assert taken and [merge_shards(folder.path).changes for _ in range(2)] == [first.changes - taken] * 2
+
+
 def test_a_merged_pair_is_replaced_when_done_anew_and_removed_when_it_fails_or_leaves_the_table(folder):
     shard = work(folder, (1, 1))
     merge_shards(folder.path)
