@@ -2,7 +2,7 @@
 
 import ast
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -264,74 +264,58 @@ NOT_NEEDED = {
 }
 
 
+def loaded_by(run_python: Callable[..., list[str]], *commands: list[object]) -> set[str]:
+    """Run commands in one fresh interpreter and return the names of all modules that are there then."""
+    words = [[str(word) for word in command] for command in commands]
+    return set(
+        run_python(
+            "import contextlib, io, json, sys\n"
+            "from workflows.cli.app import main\n"
+            f"for words in {words!r}:\n"
+            "    with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):\n"
+            "        main(words)\n"
+            "print(json.dumps(sorted(sys.modules)))\n"
+        )
+    )
+
+
 @pytest.mark.parametrize(
     ("model", "spots"), [("rscc-base", []), ("rscc-base", [(20, 20, 60, 60, 240)]), ("rscc-small", [])]
 )
 def test_a_caption_loads_what_it_needs_and_no_more(model, spots, tmp_path, run_python):
-    pair = make_pair(tmp_path, spots, size=(128, 128))
-    words = ["caption", str(pair.before), str(pair.after), "--output", str(tmp_path / "o.geojson"), "--quiet"]
-    words += ["--model", model]
-    loaded = run_python(
-        "import contextlib, json, sys\n"
-        "from workflows.cli.app import main\n"
-        "with contextlib.suppress(SystemExit):\n"
-        f"    main({words!r})\n"
-        "print(json.dumps(sorted(sys.modules)))\n"
-    )
-    assert bool(json.loads((tmp_path / "o.geojson").read_text())["features"]) == bool(spots)
-    assert sorted(NEEDED - set(loaded)) == []
-    assert sorted(NOT_NEEDED & set(loaded)) == []
+    pair, report = make_pair(tmp_path, spots, size=(128, 128)), tmp_path / "o.geojson"
+    words = ["caption", pair.before, pair.after, "--output", report, "--quiet", "--model", model]
+    loaded = loaded_by(run_python, words)
+    assert bool(json.loads(report.read_text())["features"]) == bool(spots)
+    assert sorted(NEEDED - loaded) == []
+    assert sorted(NOT_NEEDED & loaded) == []
 
 
 def test_help_loads_no_heavy_module(run_python):
-    loaded = run_python(
-        "import contextlib, io, json, sys\n"
-        "sys.argv = ['rscc', '--help']\n"
-        "from workflows.cli.app import main\n"
-        "with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):\n"
-        "    main()\n"
-        "print(json.dumps(sorted({name.split('.')[0] for name in sys.modules})))\n"
-    )
+    loaded = {name.split(".")[0] for name in loaded_by(run_python, ["--help"])}
     assert "workflows" in loaded and "typer" in loaded
-    assert sorted(HEAVY & set(loaded)) == []
+    assert sorted(HEAVY & loaded) == []
 
 
 def test_commands_that_look_at_no_pixel_load_nothing_that_does(tmp_path, run_python):
     report, other, project = (tmp_path / name for name in ("o.geojson", "p.geojson", "p.qgz"))
     made_report(make_pair(tmp_path, []), [square(1, 5, 5, 20)]).write(report)
-    commands = [
-        ["status", str(tmp_path)],
-        ["convert", str(report), str(other)],
-        ["qgis", str(report), "--output", str(project)],
-    ]
-    loaded = run_python(
-        "import contextlib, io, json, sys\n"
-        "from workflows.cli.app import main\n"
-        f"for words in {commands!r}:\n"
-        "    with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):\n"
-        "        main(words)\n"
-        "print(json.dumps(sorted({name.split('.')[0] for name in sys.modules})))\n"
-    )
+    loaded = loaded_by(run_python, ["convert", report, other], ["qgis", report, "--output", project])
     assert other.is_file() and project.is_file()
-    assert sorted({"torch", "scipy", "skimage", "pandas", "pyogrio", "sklearn", "PIL"} & set(loaded)) == []
+    assert sorted({"torch", "scipy", "skimage", "pandas", "pyogrio", "sklearn", "PIL"} & loaded) == []
 
 
 def test_who_leads_the_workers_of_an_archive_loads_no_network(tmp_path, run_python):
     """Its workers load torch, two seconds and 200 MB; it has no use for that itself."""
     pair = make_pair(tmp_path, [(20, 20, 60, 60, 240)], size=(128, 128))
-    table = tmp_path / "pairs.csv"
+    table, out, page = tmp_path / "pairs.csv", tmp_path / "out", tmp_path / "page.html"
     table.write_text(f"before,after\n{pair.before},{pair.after}\n")
-    words = ["batch", str(table), "--out", str(tmp_path / "out"), "--workers", "1", "--quiet"]
-    code = (
-        "import contextlib, json, sys\n"
-        "from workflows.cli.app import main\n"
-        "with contextlib.suppress(SystemExit):\n"
-        f"    main({[*words, '--model', 'rscc-small']!r})\n"
-        "print(json.dumps(sorted(sys.modules)))\n"
-    )
-    loaded = run_python(code)
-    assert (tmp_path / "out" / "changes.gpkg").is_file()
+    words = ["batch", table, "--out", out, "--workers", "1", "--quiet", "--model", "rscc-small"]
+    loaded = loaded_by(run_python, words)
+    assert (out / "changes.gpkg").is_file()
     assert "workflows.archive.run" in loaded
-    assert sorted({"torch", "rscc.captioner", "scipy", "skimage"} & set(loaded)) == []
-    # Where there is nothing to do no layer is written either.
-    assert sorted({"torch", "scipy", "pandas", "pyogrio"} & set(run_python(code))) == []
+    assert sorted({"torch", "rscc.captioner", "scipy", "skimage"} & loaded) == []
+    # Where there is nothing to do no layer is written either, and none is for the state.
+    loaded = loaded_by(run_python, words, ["status", out, "--html", page])
+    assert page.is_file()
+    assert sorted({"torch", "scipy", "pandas", "pyogrio"} & loaded) == []
