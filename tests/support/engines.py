@@ -56,7 +56,10 @@ def lasting(content: bytes) -> dict:
 
 
 def gone(pid: int) -> bool:
-    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 def until(condition: Callable[[], bool], seconds: float = LONG) -> None:
