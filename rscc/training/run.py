@@ -43,7 +43,7 @@ from rscc.training.finish import finish
 from rscc.training.language import train_language
 from rscc.training.loop import Report, Trainer, Validate, freeze, load_best
 from rscc.training.no_change import learns_the_flag, no_change_prefixes
-from rscc.training.objectives import REWARD, self_critical
+from rscc.training.objectives import Likelihood, self_critical
 from rscc.training.start import (
     TRUNK_PARTS,
     RunPaths,
@@ -112,9 +112,13 @@ def train_model(
     vocabulary = learn_words(captions, config.data.min_count)
     torch.manual_seed(config.train.seed)
     model = build_model(config, vocabulary, paths, start=start).to(device)
-    critical = config.train.objective == "self_critical"
+    objective = (
+        self_critical(config, model, train)
+        if config.train.objective == "self_critical"
+        else Likelihood(config.loss, label_smoothing=config.train.label_smoothing)
+    )
     # What the loop would refuse is refused before the features, which may take hours.
-    check_loss_weights((*model.loss_terms(), *((REWARD,) if critical else ())), config.loss)
+    check_loss_weights(objective.loss_terms(model), config.loss)
     freeze(model, config.train.frozen)
     folder = paths.cache or paths.output / "features"
     extract = not learns_masks_only(config)
@@ -130,7 +134,7 @@ def train_model(
         config=config,
         folder=paths.output,
         report=report,
-        objective=self_critical(config, model, train) if critical else None,
+        objective=objective,
     )
     result = trainer.run(resume=resume)
     made = finish(

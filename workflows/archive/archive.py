@@ -150,33 +150,22 @@ class Archive:
         query = "SELECT pair FROM pairs WHERE state = 'done' ORDER BY number"
         return batches((pair for (pair,) in self.ledger.select(query, kinds=(str,))), _LOOKED_FOR)
 
-    def _edited(self) -> int:
-        """Return when the newest report was written, by a run or by somebody, in ns since 1970."""
-
-        def newest(pairs: Sequence[str]) -> int:
-            return max(_written(f"{self.folder.pairs}/{pair}/{REPORT}") for pair in pairs)
-
-        return max(self.pool.map(newest, self._done()), default=0)
-
-    def count_edited(self, since: int = 0) -> None:
-        """Count anew what is in reports that somebody edited after their pairs were done.
+    def _edited(self, since: int) -> tuple[int, set[str]]:
+        """Return when the newest report was written, by a run or by somebody, and which somebody edited.
 
         Args:
-            since: in ns since 1970; what was written before this was counted.
-
-        Raises:
-            OutputNotWritable: the system refused.
+            since: in ns since 1970, as the answer; what was edited before this is left out.
         """
 
-        def edited(ended: Sequence[tuple[str, float | None]]) -> list[str]:
-            times = ((pair, _written(f"{self.folder.pairs}/{pair}/{REPORT}"), end) for pair, end in ended)
-            return [pair for pair, written, end in times if written > max(since, (end or 0.0) * 1e9)]
+        def look(ended: Sequence[tuple[str, float | None]]) -> tuple[int, list[str]]:
+            times = [(pair, _written(f"{self.folder.pairs}/{pair}/{REPORT}"), end) for pair, end in ended]
+            edited = [pair for pair, written, end in times if written > max(since, (end or 0.0) * 1e9)]
+            return max(written for _, written, _ in times), edited
 
         query = "SELECT pair, finished FROM pairs WHERE state = 'done'"
         ended = self.ledger.select(query, kinds=(str, (float, int, type(None))))
-        pairs = set(chain.from_iterable(self.pool.map(edited, batches(ended, _LOOKED_FOR))))
-        for row in [row for row in self.ledger.rows("done") if row.pair in pairs] if pairs else ():
-            self._count(row)
+        parts = list(self.pool.map(look, batches(ended, _LOOKED_FOR)))
+        return max((newest for newest, _ in parts), default=0), {pair for _, part in parts for pair in part}
 
     def _count(self, row: LedgerRow) -> None:
         folder = self.folder.pair_folder(row.pair)
@@ -194,8 +183,13 @@ class Archive:
             write_together({folder / ITEM: [item]})
             self.ledger.recount(row.pair, found)
 
-    def write_layers(self, progress: Progress | None, *, overwrite: bool = False) -> None:
+    def write_layers(
+        self, progress: Progress | None, *, overwrite: bool = False, recount: bool = False
+    ) -> None:
         """Write what describes the whole archive, and remove what is not needed any more.
+
+        What somebody took out of reports or drew into them since the layers were written is counted anew;
+        with ``recount`` since the pairs were done, whatever was counted before.
 
         Raises:
             ReportsDamaged: reports cannot be read; their pairs are to be done anew, and nothing is written.
@@ -203,11 +197,11 @@ class Archive:
             OutputExists: some of these have marks of people, and it is not for ``overwrite``.
             OutputNotWritable: the system refused.
         """
-        edited, since = self._edited(), _written(self.folder.catalog)
-        if edited > since:
-            self.count_edited(since)
+        newest, edited = self._edited(0 if recount else _written(self.folder.catalog))
+        for row in [row for row in self.ledger.rows("done") if row.pair in edited] if edited else ():
+            self._count(row)
         try:
-            write_layers(self.folder, self.ledger.rows, progress, edited=edited)
+            write_layers(self.folder, self.ledger.rows, progress, edited=newest)
         except ReportsDamaged as damaged:
             if not overwrite:
                 reports = [self.folder.pair_folder(pair) / REPORT for pair in self.marked(damaged.pairs)]

@@ -110,8 +110,7 @@ def merge_shards(
             write_together({folder.run: [record]})
         try:
             # The rows are those of the shards, whatever an earlier merge counted.
-            archive.count_edited()
-            archive.write_layers(progress, overwrite=overwrite)
+            archive.write_layers(progress, overwrite=overwrite, recount=True)
         except ReportsDamaged as damaged:
             for shard in shards.values():
                 for pair in damaged.pairs:

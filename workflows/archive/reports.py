@@ -34,11 +34,12 @@ def done_report(path: Path, changes: int | None) -> ChangeReport:
     except ReportInvalid as error:
         raise _damaged(path) from error
     if len(report.changes) != changes:
-        remedy, what = (
+        raise ReportsDamaged(
+            path,
+            [path.parent.name],
             "give it the present time (touch), and run the same rscc batch command again to count it anew",
-            "was edited since its pair was done",
+            what="was edited since its pair was done",
         )
-        raise ReportsDamaged(path, [path.parent.name], remedy, what)
     return report
 
 

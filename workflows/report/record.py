@@ -141,10 +141,9 @@ def ground_record(pair: ScenePair) -> dict[str, Any] | None:
     None around a pole, and where an edge has no longitude and latitude.
     """
     grid = pair.grid
-    west_south, east_north = (
-        tiling.on_map(grid.transform, *corner) for corner in ((0, grid.height), (grid.width, 0))
-    )
-    ground = box(*west_south, *east_north)
+    west, south = tiling.on_map(grid.transform, 0, grid.height)
+    east, north = tiling.on_map(grid.transform, grid.width, 0)
+    ground = box(west, south, east, north)
     if tiling.pole_in(ground, grid.crs):
         return None
     try:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from workflows.files import check_output, style_path, write_together
 from workflows.report.change import PROPERTIES, Change, Chips, feature_of, number_types
-from workflows.report.geojson import collection_bbox, json_text
+from workflows.report.geojson import CRS, collection_bbox, json_text
 from workflows.report.qgis import qgis_style
 from workflows.report.record import text_in
 from workflows.report.summary import area_in_words, summary_of
@@ -51,7 +51,7 @@ class ChangeReport:
 
         rows = [change.properties() for change in self.changes]
         geometry = [change.geometry for change in self.changes]
-        frame = GeoDataFrame(rows, columns=PROPERTIES, geometry=geometry, crs="EPSG:4326")
+        frame = GeoDataFrame(rows, columns=PROPERTIES, geometry=geometry, crs=CRS)
         return frame.astype(number_types())
 
     def _repr_html_(self) -> str:
