@@ -74,7 +74,8 @@ def test_losses_and_gradients_are_the_same(paper) -> None:
         found.append(({name: loss.item() for name, loss in losses.items()}, gradients))
     (here, slopes), (there, others) = found
     assert there == pytest.approx(here, rel=1e-3)
-    assert others == pytest.approx(slopes, rel=0.1)
+    # Biases that a softmax takes away have slopes of rounding errors alone.
+    assert others == pytest.approx(slopes, rel=0.1, abs=1e-6 * max(slopes))
 
 
 def test_training_ends_in_a_model(data, tmp_path) -> None:
