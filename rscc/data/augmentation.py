@@ -34,12 +34,13 @@ def random_crop(sample: PairSample, side: int, size: int, rng: np.random.Generat
 
 def jitter_colour(image: np.ndarray, rng: np.random.Generator, strength: float) -> np.ndarray:
     """Change brightness, contrast, colour balance and gamma of one date at random, as suns and seasons do."""
-    x = image.astype(np.float32) / 255
-    x = np.clip(x, 0, 1) ** float(np.exp(rng.normal(0, 0.6 * strength)))
-    gain = np.exp(rng.normal(0, 0.5 * strength, (3, 1, 1)) * 0.5 + rng.normal(0, 0.5 * strength))
-    mean = x.mean(axis=(1, 2), keepdims=True)
-    x = (x - mean) * float(np.exp(rng.normal(0, 0.6 * strength))) + mean * gain
-    return np.clip(x * 255, 0, 255).astype(np.uint8)
+    curve = (np.arange(256) / 255) ** np.exp(rng.normal(0, 0.6 * strength))  # of the 256 values there are
+    gain = np.exp(rng.normal(0, 0.5 * strength, (3, 1)) * 0.5 + rng.normal(0, 0.5 * strength))
+    shares = np.stack([np.bincount(band.ravel(), minlength=256) for band in image]) / image[0].size
+    mean = shares @ curve[:, None]  # (3, 1)
+    table = (curve - mean) * np.exp(rng.normal(0, 0.6 * strength)) + mean * gain
+    table = np.clip(table * 255, 0, 255).astype(np.uint8)
+    return np.stack([values[band] for values, band in zip(table, image, strict=True)])
 
 
 def shift_image(image: np.ndarray, rng: np.random.Generator, most: int) -> np.ndarray:

@@ -6,7 +6,10 @@ stopped and resumed sees what an undisturbed one sees.
 
 from __future__ import annotations
 
+import multiprocessing
+from collections import deque
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
@@ -99,25 +102,36 @@ class _MaskCrops(Dataset[PairSample]):
         augment: bool,
         seed: int,
         disturbance: float,
+        scales: tuple[float, float],
     ):
         self.entries = [record for record in records for _ in range(record.crops)]
         self.size, self.gsd, self.augment, self.seed = size, gsd, augment, seed
         self.disturbance = disturbance
+        self.scales = scales
         self.epoch = 0
         self._samples: dict[Path, PairSample] = {}  # by file: pairs of two folders may have one id
+
+    def _read(self, record: PairRecord) -> PairSample:
+        if record.before not in self._samples:
+            self._samples[record.before] = read_pair(record)
+        return self._samples[record.before]
+
+    def read_all(self) -> None:
+        """Read every pair that was not read yet, on threads."""
+        records = {record.before: record for record in self.entries}
+        with ThreadPoolExecutor() as threads:
+            deque(threads.map(self._read, records.values()), maxlen=0)
 
     def __len__(self) -> int:
         return len(self.entries)
 
     def __getitem__(self, index: int) -> PairSample:
         record = self.entries[index]
-        if record.before not in self._samples:
-            self._samples[record.before] = read_pair(record)
-        sample = self._samples[record.before]
+        sample = self._read(record)
         rng = np.random.default_rng((self.seed, self.epoch, index))
         scale = self.gsd / (record.gsd or self.gsd)
         if self.augment:
-            scale *= float(rng.uniform(0.8, 1.25))
+            scale *= float(np.exp(rng.uniform(*np.log(self.scales))))
         sample = random_crop(sample, max(32, round(self.size * scale)), self.size, rng)
         return augment_for_masks(sample, rng, self.disturbance) if self.augment else sample
 
@@ -136,9 +150,10 @@ class MaskSource(_Shuffled):
         seed: int,
         workers: int = 0,
         disturbance: float = 0.0,
+        scales: tuple[float, float] = (0.8, 1.25),
     ):
         self.crops = _MaskCrops(
-            records, size=size, gsd=gsd, augment=augment, seed=seed, disturbance=disturbance
+            records, size=size, gsd=gsd, augment=augment, seed=seed, disturbance=disturbance, scales=scales
         )
         super().__init__(len(self.crops), batch_size, seed)
         self.workers = workers
@@ -146,6 +161,8 @@ class MaskSource(_Shuffled):
     def epoch(self, number: int) -> Iterator[PairBatch]:
         """Yield shuffled batches of random crops."""
         self.crops.epoch = number
+        if self.workers and multiprocessing.get_start_method() == "fork":
+            self.crops.read_all()  # once for all workers of all epochs, which share the memory
         yield from DataLoader(
             self.crops,
             batch_sampler=[batch.tolist() for batch in self.batches(number)],

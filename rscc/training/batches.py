@@ -63,6 +63,7 @@ def batch_source(
             seed=settings.seed,
             workers=settings.workers,
             disturbance=data.disturb,
+            scales=data.scales,
         )
     segments = None
     if any(config.loss.get(term, 0) > 0 for term in model_class(config.model.paper).text_terms):

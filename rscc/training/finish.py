@@ -42,7 +42,7 @@ from rscc.training.loop import Report, TrainResult
 from rscc.training.no_change import learns_the_flag, no_change_prefixes, no_change_runs
 from rscc.training.roads import fit_roads
 from rscc.training.start import RunPaths, sees_as_start
-from rscc.training.validation import MaskCurve, image_batches, mask_curve
+from rscc.training.validation import MaskCurve, image_batches, mask_curve, masked_batches
 
 _log = logging.getLogger(__name__)
 
@@ -230,7 +230,8 @@ def _mask_curve(
     if localiser != "change_head":
         flag = None if confidence.calibration is None else confidence.calibration.changed
         untrained = build_localiser(localiser, changed_threshold=confidence.threshold, rules=rules, flag=flag)
-    return mask_curve(model, val, size=config.data.size, bf16=config.train.bf16, localiser=untrained)
+    batches = masked_batches(val, size=config.data.size)
+    return mask_curve(model, batches, bf16=config.train.bf16, localiser=untrained)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby, islice
 
@@ -35,6 +35,11 @@ def image_batches(records: Sequence[PairRecord], *, size: int, batch_size: int =
             yield batch
 
 
+def masked_batches(records: Sequence[PairRecord], *, size: int) -> Iterator[PairBatch]:
+    """Yield the pairs that have a mask, as :func:`image_batches` does."""
+    return image_batches([record for record in records if record.mask is not None], size=size)
+
+
 class MaskCurve:
     """Counts of changed and unchanged pixels by predicted probability: F1 at any threshold."""
 
@@ -62,16 +67,15 @@ class MaskCurve:
 @torch.no_grad()
 def mask_curve(
     model: ChangeCaptioner,
-    records: Sequence[PairRecord],
+    batches: Iterable[PairBatch],
     *,
-    size: int,
     bf16: bool = True,
     localiser: Localiser | None = None,
 ) -> MaskCurve:
-    """Run trunk and change head, or a localiser, over all records that have a mask."""
+    """Run trunk and change head, or a localiser, over batches with masks."""
     curve = MaskCurve()
     device = next(model.parameters()).device
-    for batch in image_batches([r for r in records if r.mask is not None], size=size):
+    for batch in batches:
         assert batch.before is not None and batch.after is not None and batch.mask is not None
         before, after = batch.before.to(device), batch.after.to(device)
         shape = (batch.mask.shape[1], batch.mask.shape[2])
@@ -89,9 +93,10 @@ def mask_validation(
     records: Sequence[PairRecord], *, size: int, bf16: bool = True
 ) -> Callable[[ChangeCaptioner], dict[str, float]]:
     """Make the validation of a change head: pixel F1 at threshold 0.5 and at the best threshold."""
+    batches = list(masked_batches(records, size=size))
 
     def validate(model: ChangeCaptioner) -> dict[str, float]:
-        curve = mask_curve(model, records, size=size, bf16=bf16)
+        curve = mask_curve(model, batches, bf16=bf16)
         f1 = curve.f1()
         return {
             "mask_f1": float(f1.max()),

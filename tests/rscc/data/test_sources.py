@@ -274,3 +274,20 @@ def test_crops_are_taken_at_the_models_resolution(tmp_path) -> None:
         (batch,) = source.epoch(0)
         span = int(batch.before.max()) - int(batch.before.min())
         assert abs(span - expected) <= 1, gsd
+
+
+def test_crops_show_as_much_ground_as_the_scales_say(tmp_path) -> None:
+    """An image of 64 px is a crop of 32 px at scale 2, and a square in it has half of its side there."""
+    mask = np.zeros((64, 64), np.uint8)
+    mask[24:40, 24:40] = 255
+    write_image(tmp_path / "a.png", np.full((64, 64, 3), 90, np.uint8))
+    write_image(tmp_path / "m.png", mask)
+    record = PairRecord("a", tmp_path / "a.png", tmp_path / "a.png", mask=tmp_path / "m.png", gsd=0.5)
+
+    def seen(scale: float) -> set[int]:
+        settings = {"batch_size": 1, "size": 32, "gsd": 0.5, "seed": 0, "scales": (scale, scale)}
+        source = MaskSource([record], augment=True, **settings)
+        return {int(batch.mask.sum()) for number in range(20) for batch in source.epoch(number)}
+
+    assert seen(2.0) == {8 * 8}
+    assert max(seen(1.0)) == 16 * 16

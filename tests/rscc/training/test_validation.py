@@ -12,7 +12,7 @@ from rscc.data.benchmarks.levir_cc import LevirCC
 from rscc.data.pairs import PairRecord, read_pair
 from rscc.evaluation.metrics import cider
 from rscc.training.no_change import no_change_prefixes, no_change_runs
-from rscc.training.validation import MaskCurve, caption_validation, image_batches, mask_curve
+from rscc.training.validation import MaskCurve, caption_validation, image_batches, mask_curve, masked_batches
 
 pytestmark = pytest.mark.usefixtures("tiny_registered")
 
@@ -34,7 +34,7 @@ def test_the_mask_curve_counts_like_the_definition() -> None:
 def test_validation_masks_are_compared_at_their_own_size(data) -> None:
     model = tiny_model()
     records = [*LevirCC(data, "val").records, PairRecord("no mask", Path("x"), Path("y"))]
-    curve = mask_curve(model, records, size=32, bf16=False)
+    curve = mask_curve(model, masked_batches(records, size=32), bf16=False)
     truth = np.stack([read_pair(r).mask for r in records[:4]])
     assert (curve.changed.sum(), curve.unchanged.sum()) == (truth.sum(), (~truth).sum())
     batches = list(image_batches(records[:4], size=32, batch_size=3))
