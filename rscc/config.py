@@ -105,6 +105,7 @@ class DataConfig:
         augment: random flips (words of direction follow), colour and shift jitter.
         scales: of crops with masks, with ``augment``: the side of ground that one shows is drawn from between
             these multiples of ``size`` pixels, as far as the image reaches.
+        one_date: probability that a crop with a mask shows one date twice, so that nothing in it changed.
         reversed: probability that a training pair is shown backwards, with captions that say so; pairs for
             whose captions no true reversal is known never are.
         disturb: strength, 0..1, of haze, tint of the season, blur, coarser resolution, sub-pixel shift and
@@ -119,6 +120,7 @@ class DataConfig:
     mask_datasets: tuple[str, ...] = ()
     augment: bool = True
     scales: tuple[float, float] = (0.8, 1.25)
+    one_date: float = 0.0
     reversed: float = 0.0
     disturb: float = 0.0
 
@@ -126,6 +128,7 @@ class DataConfig:
         check(0 < self.gsd < math.inf, f"data.gsd {self.gsd} is no number above 0")
         low, high = self.scales
         check(0 < low <= high < math.inf, f"data.scales {self.scales} are no two numbers, the smaller first")
+        check(0 <= self.one_date <= 1, f"data.one_date {self.one_date} is not in 0..1")
         check(0 <= self.reversed <= 1, f"data.reversed {self.reversed} is not in 0..1")
         check(0 <= self.disturb <= 1, f"data.disturb {self.disturb} is not in 0..1")
         check_sizes(self, "data", size=(32, MOST_TILE), min_count=(0, _MOST_COUNTED))

@@ -103,11 +103,12 @@ class _MaskCrops(Dataset[PairSample]):
         seed: int,
         disturbance: float,
         scales: tuple[float, float],
+        one_date: float,
     ):
         self.entries = [record for record in records for _ in range(record.crops)]
         self.size, self.gsd, self.augment, self.seed = size, gsd, augment, seed
         self.disturbance = disturbance
-        self.scales = scales
+        self.scales, self.one_date = scales, one_date
         self.epoch = 0
         self._samples: dict[Path, PairSample] = {}  # by file: pairs of two folders may have one id
 
@@ -133,6 +134,9 @@ class _MaskCrops(Dataset[PairSample]):
         if self.augment:
             scale *= float(np.exp(rng.uniform(*np.log(self.scales))))
         sample = random_crop(sample, max(32, round(self.size * scale)), self.size, rng)
+        if self.one_date > 0 and rng.random() < self.one_date and sample.mask is not None:
+            shown = sample.before if rng.random() < 0.5 else sample.after
+            sample = replace(sample, before=shown, after=shown, mask=np.zeros_like(sample.mask))
         return augment_for_masks(sample, rng, self.disturbance) if self.augment else sample
 
 
@@ -151,9 +155,17 @@ class MaskSource(_Shuffled):
         workers: int = 0,
         disturbance: float = 0.0,
         scales: tuple[float, float] = (0.8, 1.25),
+        one_date: float = 0.0,
     ):
         self.crops = _MaskCrops(
-            records, size=size, gsd=gsd, augment=augment, seed=seed, disturbance=disturbance, scales=scales
+            records,
+            size=size,
+            gsd=gsd,
+            augment=augment,
+            seed=seed,
+            disturbance=disturbance,
+            scales=scales,
+            one_date=one_date,
         )
         super().__init__(len(self.crops), batch_size, seed)
         self.workers = workers

@@ -64,6 +64,7 @@ def batch_source(
             workers=settings.workers,
             disturbance=data.disturb,
             scales=data.scales,
+            one_date=data.one_date,
         )
     segments = None
     if any(config.loss.get(term, 0) > 0 for term in model_class(config.model.paper).text_terms):

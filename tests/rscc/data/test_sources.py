@@ -276,6 +276,21 @@ def test_crops_are_taken_at_the_models_resolution(tmp_path) -> None:
         assert abs(span - expected) <= 1, gsd
 
 
+def test_crops_of_one_date_show_no_change(root) -> None:
+    settings = {"batch_size": 8, "size": 32, "gsd": 0.5, "augment": False, "seed": 1}
+    records = LevirCC(root, "train").records
+
+    def alike(share: float) -> list[bool]:
+        (batch,) = MaskSource(records, **settings, one_date=share).epoch(0)
+        same = [torch.equal(*pair) for pair in zip(batch.before, batch.after, strict=True)]
+        assert not batch.mask[same].any()
+        return same
+
+    assert all(alike(1.0))
+    assert 0 < sum(alike(0.5)) < 8
+    assert not any(alike(0.0))
+
+
 def test_crops_show_as_much_ground_as_the_scales_say(tmp_path) -> None:
     """An image of 64 px is a crop of 32 px at scale 2, and a square in it has half of its side there."""
     mask = np.zeros((64, 64), np.uint8)
