@@ -136,7 +136,8 @@ class _MaskCrops(Dataset[PairSample]):
         sample = random_crop(sample, max(32, round(self.size * scale)), self.size, rng)
         if self.one_date > 0 and rng.random() < self.one_date and sample.mask is not None:
             shown = sample.before if rng.random() < 0.5 else sample.after
-            sample = replace(sample, before=shown, after=shown, mask=np.zeros_like(sample.mask))
+            nothing = np.zeros_like(sample.mask)
+            sample = replace(sample, before=shown, after=shown, mask=nothing, changed=False)
         return augment_for_masks(sample, rng, self.disturbance) if self.augment else sample
 
 
@@ -154,7 +155,7 @@ class MaskSource(_Shuffled):
         seed: int,
         workers: int = 0,
         disturbance: float = 0.0,
-        scales: tuple[float, float] = (0.8, 1.25),
+        scales: tuple[float, float] = (1.0, 1.0),
         one_date: float = 0.0,
     ):
         self.crops = _MaskCrops(

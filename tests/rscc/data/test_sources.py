@@ -1,5 +1,6 @@
 """Batches of crops, images and cached features."""
 
+import multiprocessing
 from collections import Counter
 from dataclasses import replace
 from functools import partial
@@ -9,6 +10,7 @@ import pytest
 import torch
 from levir_cc_fixture import write_image
 
+from rscc.data import sources
 from rscc.data.benchmarks.levir_cc import LevirCC
 from rscc.data.caches import FeatureCache, build_feature_cache
 from rscc.data.pairs import FLIPS, PairRecord, flip_words, read_pair
@@ -113,6 +115,15 @@ def test_batches_of_masks_are_the_same_from_worker_processes(root) -> None:
     records = LevirCC(root, "train").records
     settings = {"batch_size": 4, "size": 32, "gsd": 0.5, "augment": True, "seed": 1}
     assert epoch(MaskSource(records, **settings), 1) == epoch(MaskSource(records, **settings, workers=1), 1)
+
+
+@pytest.mark.skipif(multiprocessing.get_start_method() != "fork", reason="workers share no memory here")
+def test_workers_share_the_images_that_were_read_once(root, monkeypatch) -> None:
+    records, read = LevirCC(root, "train").records, []
+    monkeypatch.setattr(sources, "read_pair", lambda record: read.append(record.id) or read_pair(record))
+    source = MaskSource(records, batch_size=4, size=32, gsd=0.5, augment=True, seed=1, workers=1)
+    assert epoch(source, 0) != epoch(source, 1)
+    assert sorted(read) == sorted(record.id for record in records)
 
 
 @kinds
