@@ -122,11 +122,11 @@ def part_costs(model: ChangeCaptioner, side: int, *, bf16: bool) -> dict[str, Pa
     return costs
 
 
-def alone(captioner: Captioner, side: int) -> float:
-    """Return the seconds a tile of the model alone, as the search calls it, in batches that lie ready."""
+def alone(look: Callable[[np.ndarray, np.ndarray], object], side: int) -> float:
+    """Return the seconds a tile of one way to search by a model alone, in batches that lie ready."""
     tiles = batch_of(side)
     before, after = np.random.default_rng(0).integers(0, 256, (2, tiles, 3, side, side), dtype=np.uint8)
-    return fastest(lambda: captioner.search(before, after), 3) / tiles
+    return fastest(lambda: look(before, after), 3) / tiles
 
 
 def highest(device: str) -> dict[str, Any]:
@@ -175,7 +175,7 @@ def measure_model(name: str, device: str) -> dict[str, Any]:
         "tile": side,
         "bf16": captioner.bf16,
         "parts": {part: asdict(cost) for part, cost in costs.items()},
-        "seconds_alone": alone(captioner, side),
+        "seconds_alone": alone(captioner.search, side),
     }
 
 
@@ -183,6 +183,8 @@ def measure_pair(pair: Pair, rounds: int, options: Sequence[str], model: str, de
     """Time the command from the shell, and the model alone on as many tiles in turns with it."""
     captioner = Captioner.load(model, device=device)
     words = ["--device", device, "--model", model, *options]
+    # As the run does: trunk and change head, and the fact heads where there are any.
+    look = captioner.search if captioner.facts is None else captioner.survey
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "changes.geojson"
         tiling = from_shell(pair, output, words)["run"]["tiling"]
@@ -194,7 +196,7 @@ def measure_pair(pair: Pair, rounds: int, options: Sequence[str], model: str, de
         seconds = in_turns(
             {
                 "shell": lambda: from_shell(pair, output, words),
-                "alone": lambda: per_tile.append(alone(captioner, side)),
+                "alone": lambda: per_tile.append(alone(look, side)),
             },
             rounds,
             warm_up=False,

@@ -44,6 +44,7 @@ STAGES: tuple[tuple[Named, str], ...] = (
     ("facts", "rscc.inference.fact_heads:FactHeads.maps"),
     ("model, rest", "rscc.captioner:Captioner.search"),
     ("model, rest", "rscc.captioner:Captioner.survey"),
+    ("waiting", "workflows.scene.probability:_Stretch.predict"),
     ("mosaic", "tiling.mosaic:ChangeMosaic.add"),
     ("mosaic", "tiling.mosaic:ChangeMosaic.finish"),
     ("outlines", "tiling.polygons:Polygonizer.add"),

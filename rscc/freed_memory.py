@@ -6,7 +6,7 @@ import ctypes
 import os
 
 # Of glibc's malloc.h, and the largest value that its mallopt takes.
-_TRIM_THRESHOLD, _MMAP_THRESHOLD, _MOST = -1, -3, 2**31 - 1
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX, _MOST = -1, -3, -8, 2**31 - 1
 
 
 def keep_freed_memory() -> bool:
@@ -25,4 +25,6 @@ def keep_freed_memory() -> bool:
         set_option = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError, TypeError):
         return False
-    return all(set_option(name, _MOST) for name in (_TRIM_THRESHOLD, _MMAP_THRESHOLD))
+    # One arena for all threads: further ones return what is freed in them, whatever is asked of them.
+    options = ((_TRIM_THRESHOLD, _MOST), (_MMAP_THRESHOLD, _MOST), (_ARENA_MAX, 1))
+    return all([set_option(name, value) for name, value in options])

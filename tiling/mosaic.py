@@ -51,11 +51,11 @@ class ChangeMosaic:
         self._row_off = self._due = grid.area.row_off
         self._next = 0
 
-    def add(self, tile: Tile, probability: np.ndarray, valid: np.ndarray) -> Iterator[Band]:
+    def add(self, tile: Tile, probability: np.ndarray | None, valid: np.ndarray) -> Iterator[Band]:
         """Take the next tile, (h, w) float32 in 0..1 with (h, w) bool; return the bands that it finishes.
 
-        A pixel that any tile calls invalid is invalid; its probability is ignored. All bands must be taken
-        before the next tile.
+        A pixel that any tile calls invalid is invalid; its probability is ignored. None is 0 everywhere. All
+        bands must be taken before the next tile.
 
         Raises:
             ValueError: the tile is not the next one of the grid, an array has another shape, or bands were
@@ -64,8 +64,9 @@ class ChangeMosaic:
         shape = (tile.window.height, tile.window.width)
         if tile.index != self._next:
             raise ValueError(f"tiles come in order: expected {self._next}, got {tile.index}")
-        if probability.shape != shape or valid.shape != shape:
-            raise ValueError(f"expected {shape}, got {probability.shape} and {valid.shape}")
+        for array in (valid, *(() if probability is None else (probability,))):
+            if array.shape != shape:
+                raise ValueError(f"expected {shape}, got {array.shape}")
         self._check_taken()
         self._next += 1
         area = self.grid.area
@@ -73,10 +74,15 @@ class ChangeMosaic:
         # The buffer starts at the first row that is not finished, which is never below the tile's first.
         place = visible.slices(Window(area.col_off, self._row_off, area.width, self.grid.tile))
         part = visible.slices(tile.window)
-        weight = self._row_weights[tile.row][part[0], None] * self._column_weights[tile.col][None, part[1]]
-        self._sum[place] += weight * np.where(valid[part], probability[part], np.nan)
-        rows, columns = self.grid.shape
-        if tile.col == columns - 1 and tile.row < rows - 1:
+        if probability is not None:
+            rows, columns = self._row_weights[tile.row][part[0]], self._column_weights[tile.col][part[1]]
+            weighted = np.outer(rows, columns)
+            weighted *= probability[part]
+            self._sum[place] += weighted
+        if not valid.all():
+            self._sum[place][~valid[part]] = np.nan
+        down, across = self.grid.shape
+        if tile.col == across - 1 and tile.row < down - 1:
             self._due = max(self._due, self.grid.rows.starts[tile.row + 1])
         return self._bands()
 
@@ -104,10 +110,10 @@ class ChangeMosaic:
         area = self.grid.area
         step = max(1, BAND_PX // area.width)
         for row in range(0, rows, step):
-            sums = self._sum[row : min(row + step, rows)]
-            valid = ~np.isnan(sums)
-            probability = sums.astype(np.float32)
-            probability[~valid] = 0
+            probability = self._sum[row : min(row + step, rows)].astype(np.float32)
+            valid = ~np.isnan(probability)
+            if not valid.all():
+                probability[~valid] = 0
             np.clip(probability, 0, 1, out=probability)
             yield Band(self._row_off + row, probability, valid, area.col_off)
         size = len(self._sum)

@@ -137,7 +137,7 @@ class ScenePair:
             before, after, seen = self._read_raw(inside)
             for date, values, table in zip(dates, (before, after), self._tables, strict=True):
                 pixels = values if table is None else table.apply(values)
-                date[:, rows, cols] = np.where(seen, pixels, 0)
+                date[:, rows, cols] = pixels if seen.all() else np.where(seen, pixels, 0)
             valid[rows, cols] = seen
         return dates[0], dates[1], valid
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import numpy as np
 from shapely.geometry import MultiPolygon, Polygon
 
+from rscc.freed_memory import keep_freed_memory
 from tiling import ScenePair, TileGrid, Window
 from workflows.options import SceneOptions
 from workflows.progress import Progress, device_of
@@ -90,6 +91,9 @@ class OpenRun:
         """
         started, clock = datetime.now(UTC), time.perf_counter()
         options = options or SceneOptions()
+        if options.memory is None and _card(model) is not model:
+            # Before the first threads: who has an arena of memory of its own by then keeps it.
+            keep_freed_memory()
         infos = read_headers(before, after, options)
         # Before the scenes are opened: what GDAL keeps of them from then on is part of the plan.
         held = max(resident_bytes(), LOADED)

@@ -105,7 +105,7 @@ def _bands(run: OpenRun, grid: TileGrid, kind: LoneKind) -> Iterator[Band]:
     for tile in grid:
         shape = (tile.window.height, tile.window.width)
         positions = found.get(tile.window)
-        probability = np.zeros(shape, np.float32) if positions is None else _enlarged(positions, shape)
+        probability = None if positions is None else _enlarged(positions, shape)
         yield from mosaic.add(tile, probability, np.ones(shape, bool))
     yield from mosaic.finish()
 

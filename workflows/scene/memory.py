@@ -98,7 +98,9 @@ def plan(
     tried.append((1, 1, CACHES[-1]))
     for size, ahead, cache in tried:
         tiles = tiles_at_once(size, grid, card)
-        expected = base + cache + TILE_BYTES * (tiles + ahead) * grid.tile**2
+        # Of three batches two are in the model, see :mod:`workflows.scene.streams`.
+        held_tiles = ahead + tiles + tiles // 2
+        expected = base + cache + TILE_BYTES * held_tiles * grid.tile**2
         if on_cpu:
             crops = MODEL_BYTES * size * card.tile_size**2
             expected += max(MODEL_LEAST, crops, SEARCH_BYTES * tiles * grid.tile**2)

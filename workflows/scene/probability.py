@@ -9,20 +9,21 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from functools import partial
 from itertools import chain, groupby, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from rscc.freed_memory import keep_freed_memory
 from rscc.sequences import batches
 from tiling import Band, ChangeMosaic, PairTile, TileGrid, Window, read_tiles
-from workflows.progress import tell
+from workflows.progress import device_of, tell
 from workflows.scene.carrier import OpenRun
 from workflows.scene.cascade import is_ruled_out
 from workflows.scene.failures import naming_windows
 from workflows.scene.memory import tiles_at_once, weight_of
 from workflows.scene.opening import tile_grid
+from workflows.scene.streams import side_by_side, streams_of
 
 if TYPE_CHECKING:
     from rscc.captioner import Captioner
@@ -57,8 +58,6 @@ def find_rows(
         rows: the first row of pixels to find and the first one below them, both of :func:`row_edges`; by
             default all.
     """
-    if run.memory.limit is None:
-        keep_freed_memory()
     if area is None:
         grid, cache, progress = run.grid, run.cache, run.progress
     else:
@@ -103,6 +102,8 @@ class _Stretch:
 
     Attributes:
         weight: how many of the model's crops a tile weighs.
+        streams: see :func:`~workflows.scene.streams.streams_of`.
+        batch: tiles that the model gets at once.
         tiles: numbers of the tiles that are shown to the model. Batches begin and end where they do when all
             of the grid is computed: what a network computes for a tile may depend, in its last bits, on what
             is in the batch beside it.
@@ -111,7 +112,9 @@ class _Stretch:
     def __init__(self, run: OpenRun, grid: TileGrid, rows: tuple[int, int]) -> None:
         self.run, self.grid = run, grid
         self.weight = weight_of(grid, run.card)
-        self.batch = batch = tiles_at_once(run.sizes.asked, grid, run.card)
+        at_once = tiles_at_once(run.sizes.asked, grid, run.card)
+        self.streams = streams_of(device_of(run.captioner), at_once)
+        self.batch = batch = at_once // max(1, self.streams)
         area, (top, end) = grid.area, rows
         self.part = TileGrid(
             grid.width,
@@ -142,21 +145,20 @@ class _Stretch:
         mosaic, part, counts = ChangeMosaic(self.part), self.part, Counter(NOTHING)
         threshold = self.run.options.threshold_for(self.run.card)
         # Closed also when the model fails, so that the reader threads end.
-        with closing(reader) as tiles:
-            for batch in batches(tiles, self.batch):
-                # A blank tile is 0 on both dates.
-                shown = [tile for tile in batch if not np.array_equal(tile.before, tile.after)]
-                predictions, ruled_out = _predict(self.run, shown, self.weight)
+        look = partial(_look, self.run, weight=self.weight)
+        with closing(reader) as tiles, side_by_side(look, batches(tiles, self.batch), self.streams) as looks:
+            for batch, seen in looks:
+                if self.run.fact_maps is not None:
+                    self.run.fact_maps.update(seen.facts)
                 for tile in batch:
                     number = tile.tile.index - self.offset
                     if not 0 <= number < len(part):
                         continue
-                    found = predictions.get(tile.tile.index)
+                    found = seen.probability.get(tile.tile.index)
                     if number >= self.counted:
                         counts.update(_counted(tile, found, threshold))
-                        counts["ruled_out"] += tile.tile.index in ruled_out
-                    probability = np.zeros(tile.valid.shape, np.float32) if found is None else found
-                    bands = mosaic.add(part[number], probability, tile.valid)
+                        counts["ruled_out"] += tile.tile.index in seen.ruled_out
+                    bands = mosaic.add(part[number], found, tile.valid)
                     if number == len(part) - 1:
                         bands = chain(bands, mosaic.finish())
                     band = next(bands, None)
@@ -175,50 +177,65 @@ def _counted(tile: PairTile, probability: np.ndarray | None, threshold: float) -
     return {"tiles": 1, kind: int(holds)}
 
 
-def _predict(
-    run: OpenRun, tiles: Sequence[PairTile], weight: int
-) -> tuple[dict[int, np.ndarray], frozenset[int]]:
-    """Return the change probability by tile index, and the tiles for which it is only the scout's."""
+class _Seen(NamedTuple):
+    """What the model, or models, make of some tiles.
+
+    Attributes:
+        probability: of change, (h, w) by the tile's index.
+        facts: what the fact heads answer by the tile's window, see :attr:`OpenRun.fact_maps`.
+        ruled_out: indices of the tiles whose probability is only the scout's.
+    """
+
+    probability: dict[int, np.ndarray]
+    facts: dict[Window, np.ndarray]
+    ruled_out: frozenset[int] = frozenset()
+
+
+def _look(run: OpenRun, batch: Sequence[PairTile], *, weight: int) -> tuple[Sequence[PairTile], _Seen]:
+    """Return a batch, and what is seen in its tiles that are not the same on both dates."""
+    # A blank tile is 0 on both dates.
+    tiles = [tile for tile in batch if not np.array_equal(tile.before, tile.after)]
     if run.scout is None:
-        return _searched(run, run.captioner, tiles, weight), frozenset()
-    scouted = _searched(run, run.scout, tiles, weight)
+        return batch, _searched(run, run.captioner, tiles, weight)
+    scouted = _searched(run, run.scout, tiles, weight).probability
     threshold = run.options.threshold_for(run.card)
     kept = [tile for tile in tiles if not is_ruled_out(tile, scouted[tile.tile.index], threshold)]
-    searched = _searched(run, run.captioner, kept, weight)
-    return scouted | searched, frozenset(scouted.keys() - searched.keys())
+    seen = _searched(run, run.captioner, kept, weight)
+    ruled_out = frozenset(scouted.keys() - seen.probability.keys())
+    return batch, _Seen(scouted | seen.probability, seen.facts, ruled_out)
 
 
-def _searched(
-    run: OpenRun, model: Captioner, tiles: Sequence[PairTile], weight: int
-) -> dict[int, np.ndarray]:
-    """Return the change probability by tile index; tiles of one size go through the model together.
+def _searched(run: OpenRun, model: Captioner, tiles: Sequence[PairTile], weight: int) -> _Seen:
+    """Show tiles to the model, those of one size together.
 
-    What the model's heads answer in a tile with a change, or perhaps with one by itself, is kept in the run.
+    Of what its heads answer, that of tiles with a change, or perhaps with one by itself, is kept.
     """
-    kept = run.fact_maps if model is run.captioner else None
+    asks = model is run.captioner and run.fact_maps is not None
     threshold = run.options.threshold_for(run.card)
+    facts: dict[Window, np.ndarray] = {}
 
     def call(part: Sequence[PairTile]) -> np.ndarray:
         windows = [tile.tile.window for tile in part]
         dates = np.stack([tile.before for tile in part]), np.stack([tile.after for tile in part])
         with naming_windows(run, windows):
-            if kept is None:
+            if not asks:
                 return model.search(*dates)
-            found, facts = model.survey(*dates)
+            found, answers = model.survey(*dates)
         from rscc.inference.lone_changes import may_hold_lone_change  # brings torch, which is there by now
 
         rules = model.facts.rules.on_maps()  # type: ignore[union-attr]
-        for tile, probability, answers in zip(part, found, facts, strict=True):
-            if (probability[tile.valid] >= threshold).any() or may_hold_lone_change(answers, rules):
-                kept[tile.tile.window] = answers
+        for tile, probability, told in zip(part, found, answers, strict=True):
+            if (probability[tile.valid] >= threshold).any() or may_hold_lone_change(told, rules):
+                facts[tile.tile.window] = told
         return found
 
     sizes: dict[tuple[int, ...], list[PairTile]] = {}
     for tile in tiles:
         sizes.setdefault(tile.valid.shape, []).append(tile)
-    return {
+    probabilities = {
         tile.tile.index: probability
         for same in sizes.values()
-        for part, probabilities in run.sizes.run(same, call, weight)
-        for tile, probability in zip(part, probabilities, strict=True)
+        for part, found in run.sizes.run(same, call, weight)
+        for tile, probability in zip(part, found, strict=True)
     }
+    return _Seen(probabilities, facts)

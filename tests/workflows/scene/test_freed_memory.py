@@ -8,7 +8,7 @@ import pytest
 from captioned import captioned
 from scene_pairs import make_pair
 
-from workflows.scene import probability
+from workflows.scene import carrier
 
 # Prints whether memory is kept, and by how many MB a process is larger after 256 MB came and went.
 CODE = """
@@ -48,6 +48,6 @@ def test_who_has_set_the_allocator_has_decided(run_python, monkeypatch, name):
 @pytest.mark.parametrize(("memory", "times"), [(None, 1), (4 * 10**9, 0)])
 def test_a_search_with_a_cap_returns_its_memory(tmp_path, monkeypatch, memory, times):
     calls = []
-    monkeypatch.setattr(probability, "keep_freed_memory", lambda: calls.append(1))
+    monkeypatch.setattr(carrier, "keep_freed_memory", lambda: calls.append(1))
     captioned(make_pair(tmp_path, []), memory=memory)
     assert len(calls) == times

@@ -1,0 +1,52 @@
+"""Batches that go through the model beside each other, while what it found is put together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TypeVar
+
+from tiling.ahead import in_order
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+ON_CPU = 2
+"""Batches at a time where the processor computes, each with its share of the cores.
+
+Cores that work on one batch wait for each other after every layer, and for whatever else runs on one of them.
+"""
+
+
+def streams_of(device: str, tiles: int) -> int:
+    """Return how many batches go through a model beside each other where ``tiles`` may do so at once.
+
+    That is one on a GPU; 0 for a single tile, whose memory is all that there is.
+    """
+    return 0 if tiles == 1 else ON_CPU if device == "cpu" else 1
+
+
+@contextmanager
+def side_by_side(call: Callable[[T], R], batches: Iterable[T], streams: int) -> Iterator[Iterator[R]]:
+    """Give what ``call`` makes of each batch, in order, by as many threads as there are streams.
+
+    Each lets torch compute with its share of the cores. One batch more waits, so that no core has to, for the
+    model or to be taken. With 0 streams the calling thread calls for one batch after the other.
+    """
+    if not streams:
+        yield map(call, batches)
+        return
+    import torch
+
+    cores = torch.get_num_threads()
+    share = -(-cores // streams)
+    pool = ThreadPoolExecutor(
+        streams, thread_name_prefix="model", initializer=torch.set_num_threads, initargs=(share,)
+    )
+    try:
+        yield in_order(pool, call, batches, streams + 1)
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+        # Threads that others start from now on take what was set last.
+        torch.set_num_threads(cores)
