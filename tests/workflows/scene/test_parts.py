@@ -24,7 +24,7 @@ from tiling import NothingValid, TileGrid, Window
 from workflows import SceneOptions, caption_scene
 from workflows.engines.tasks import Task, run_task
 from workflows.errors import OptionInvalid
-from workflows.scene import memory
+from workflows.scene import memory, probability
 from workflows.scene.parts import find_part, join_parts, plan_parts, planned_tiles, split_of
 from workflows.scene.probability import row_edges
 from workflows.scene.run import SceneRun
@@ -208,7 +208,9 @@ def test_rows_that_are_no_part_and_a_missing_cache_are_refused(pair, tmp_path):
 
 @pytest.mark.slow
 def test_a_part_holds_no_more_for_more_rows(tmp_path, monkeypatch):
-    monkeypatch.setattr(memory, "AHEAD", 1)  # how many more are read ahead differs with the load
+    # How many more tiles are read ahead, or wait for the model, differs with the load.
+    monkeypatch.setattr(memory, "AHEAD", 1)
+    monkeypatch.setattr(probability, "streams_of", lambda *_: 0)
     pair = make_pair(tmp_path, [(row, 20, 9, 30, 220) for row in range(20, 3900, 60)], size=(3900, 150))
     options = SceneOptions(tile_cache=tmp_path / "cache")
     edges = row_edges(planned_tiles(pair.before, pair.after, InBatches().card, options))
