@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from math import lcm
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +13,7 @@ from workflows.progress import device_of
 
 if TYPE_CHECKING:
     from rscc.captioner import Captioner
+    from rscc.model_folder import ModelCard
     from tiling import PairTile
 
 SCOUT = "rscc-small"
@@ -43,6 +45,13 @@ def open_scout(captioner: Captioner) -> Captioner:
             f"{first.position_size}; leave the option out"
         )
     return scout
+
+
+def sides_of_both(card: ModelCard) -> int:
+    """Return of how many pixels the sides of tiles are multiples that the scout and a model can look at."""
+    from rscc.model_folder import load_card
+
+    return lcm(card.position_size, load_card(SCOUT).position_size)
 
 
 def is_ruled_out(tile: PairTile, probability: np.ndarray, threshold: float) -> bool:

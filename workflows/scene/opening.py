@@ -14,6 +14,7 @@ from tiling import Frame, SceneInfo, ScenePair, TileGrid, Window, describe, plan
 from workflows.dates import SceneDate, scene_date
 from workflows.errors import OptionInvalid, TooCoarse
 from workflows.options import SceneOptions
+from workflows.scene.cascade import sides_of_both
 
 if TYPE_CHECKING:
     from rscc.model_folder import ModelCard
@@ -114,7 +115,7 @@ def tile_grid(
         pair.grid.height,
         tile=max(card.search_size, card.tile_size),
         least=card.tile_size,
-        multiple=card.position_size,
+        multiple=sides_of_both(card) if options.fast else card.position_size,
         overlap=options.overlap_for(card),
         anchor=pair.grid.anchor,
         area=area,

@@ -79,6 +79,16 @@ def test_a_model_without_a_scout_is_refused(pair, monkeypatch, card, words):
     assert caught.value.exit_code == 2 and "\n" not in str(caught.value)
 
 
+def test_tiles_are_cut_to_the_positions_of_both_models(pair, monkeypatch):
+    scout, model, plain = (kind(search_size=128) for kind in (Scout, BrightnessCaptioner, BrightnessCaptioner))
+    monkeypatch.setattr(cascade, "_load", lambda name, device: scout)
+    captioned(pair, plain)
+    assert any(side % 32 for shape in plain.shapes for side in shape[2:]), "no tile is cut to its positions only"
+    report = captioned(pair, model, fast=True)
+    assert not any(side % 32 for shape in (*scout.shapes, *model.shapes) for side in shape[2:])
+    assert len(report.changes) == 1
+
+
 def test_the_shipped_scout_serves_the_default_model():
     from rscc.captioner import Captioner
     from rscc.devices import fast_int8
