@@ -10,22 +10,18 @@ real scenes, raw ones follow the shadows.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from tiling.ahead import in_order
 from tiling.grid import Window, lattice
 
 Read = Callable[[Window], tuple[np.ndarray, np.ndarray, np.ndarray]]
 
 # At most MOST x MOST windows are looked at, of the largest of these sizes that fits twice along a side.
 SIZES, MOST = (256, 128, 64), 6
-# So many windows are compared at a time.
-THREADS = 4
 # A window needs this share of valid pixels.
 VALID = 0.6
 GROUPS = 5
@@ -125,10 +121,9 @@ def _agreed(shifts: np.ndarray, windows: int, farthest: float, gsd: float) -> Re
 
 def _spectra(read: Read, width: int, height: int, size: int) -> Iterator[np.ndarray]:
     """Yield the cross spectrum (size, size) of every window that has data and texture, all of one weight."""
-    pixels = (read(window) for window in lattice(width, height, MOST, size))
-    with ThreadPoolExecutor(THREADS, thread_name_prefix="register") as pool:
-        spectra = in_order(pool, _spectrum, pixels, THREADS + 1)
-        yield from (spectrum for spectrum in spectra if spectrum is not None)
+    # One after the other: products of matrices take all cores, and get in each other's way in several threads.
+    spectra = (_spectrum(read(window)) for window in lattice(width, height, MOST, size))
+    yield from (spectrum for spectrum in spectra if spectrum is not None)
 
 
 def _spectrum(pixels: tuple[np.ndarray, np.ndarray, np.ndarray]) -> np.ndarray | None:
