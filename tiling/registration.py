@@ -121,7 +121,7 @@ def _agreed(shifts: np.ndarray, windows: int, farthest: float, gsd: float) -> Re
 
 def _spectra(read: Read, width: int, height: int, size: int) -> Iterator[np.ndarray]:
     """Yield the cross spectrum (size, size) of every window that has data and texture, all of one weight."""
-    # One after the other: products of matrices take all cores, and get in each other's way in several threads.
+    # One after the other: products of matrices take all cores, several at a time get in each other's way.
     spectra = (_spectrum(read(window)) for window in lattice(width, height, MOST, size))
     yield from (spectrum for spectrum in spectra if spectrum is not None)
 

@@ -55,6 +55,7 @@ def test_too_few_pairs_are_refused_in_one_line(words, tmp_path) -> None:
     assert not (tmp_path / "taught").exists()
 
 
+@pytest.mark.slow
 def test_roads_are_learnt_and_the_facts_stay(tmp_path, capsys) -> None:
     start = saved(tmp_path / "model", facts=tiny_facts())
     roads = write_single_date(tmp_path / "single")

@@ -279,6 +279,7 @@ def loaded_by(run_python: Callable[..., list[str]], *commands: list[object]) -> 
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "spots"), [("rscc-base", []), ("rscc-base", [(20, 20, 60, 60, 240)]), ("rscc-small", [])]
 )
@@ -305,6 +306,7 @@ def test_commands_that_look_at_no_pixel_load_nothing_that_does(tmp_path, run_pyt
     assert sorted({"torch", "scipy", "skimage", "pandas", "pyogrio", "sklearn", "PIL"} & loaded) == []
 
 
+@pytest.mark.slow
 def test_who_leads_the_workers_of_an_archive_loads_no_network(tmp_path, run_python):
     """Its workers load torch, two seconds and 200 MB; it has no use for that itself."""
     pair = make_pair(tmp_path, [(20, 20, 60, 60, 240)], size=(128, 128))

@@ -120,6 +120,7 @@ def test_nothing_asks_for_nothing():
     assert segmenter.prompts == []
 
 
+@pytest.mark.slow
 def test_a_real_segmenter_without_training_is_asked_and_seldom_believed():
     segmenter = SamSegmenter(sam=tiny_sam())
     rng = np.random.default_rng(0)

@@ -350,7 +350,7 @@ def test_an_interrupt_ends_with_130_one_line_and_nothing_left(pair, child_enviro
     ) as process:
         assert process.stdout.readline() == "working\n"
         process.send_signal(signal.SIGINT)
-        # What a model has begun it ends; half an import would take longer than this, however busy the machine is.
+        # A model ends what it has begun; half an import would take far longer, however busy the machine is.
         _, err = process.communicate(timeout=300)
     left = {path.name for path in tmp_path.iterdir()} - files
     assert (process.returncode, err, left) == (130, "rscc: interrupted\n", set())

@@ -80,10 +80,10 @@ def test_a_model_without_a_scout_is_refused(pair, monkeypatch, card, words):
 
 
 def test_tiles_are_cut_to_the_positions_of_both_models(pair, monkeypatch):
-    scout, model, plain = (kind(search_size=128) for kind in (Scout, BrightnessCaptioner, BrightnessCaptioner))
+    scout, (model, plain) = Scout(search_size=128), (BrightnessCaptioner(search_size=128) for _ in range(2))
     monkeypatch.setattr(cascade, "_load", lambda name, device: scout)
     captioned(pair, plain)
-    assert any(side % 32 for shape in plain.shapes for side in shape[2:]), "no tile is cut to its positions only"
+    assert any(side % 32 for shape in plain.shapes for side in shape[2:]), "no tile is cut to its positions"
     report = captioned(pair, model, fast=True)
     assert not any(side % 32 for shape in (*scout.shapes, *model.shapes) for side in shape[2:])
     assert len(report.changes) == 1
