@@ -54,6 +54,9 @@ class ChangeReport:
         frame = GeoDataFrame(rows, columns=PROPERTIES, geometry=geometry, crs=CRS)
         return frame.astype(number_types())
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {summary_of(self.changes).text}>"
+
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the summary, and the changes with the largest areas."""
         largest = sorted(self.changes, key=lambda change: -change.area_m2)[:MOST_ROWS]

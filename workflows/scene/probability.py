@@ -144,12 +144,14 @@ class _Stretch:
         )
         mosaic, part, counts = ChangeMosaic(self.part), self.part, Counter(NOTHING)
         threshold = self.run.options.threshold_for(self.run.card)
+        # Here, not in several threads at a time: both are made when they are first asked for.
+        facts, scout = self.run.fact_maps, self.run.scout
+        look = partial(_look, self.run, scout, weight=self.weight)
         # Closed also when the model fails, so that the reader threads end.
-        look = partial(_look, self.run, weight=self.weight)
         with closing(reader) as tiles, side_by_side(look, batches(tiles, self.batch), self.streams) as looks:
             for batch, seen in looks:
-                if self.run.fact_maps is not None:
-                    self.run.fact_maps.update(seen.facts)
+                if facts is not None:
+                    facts.update(seen.facts)
                 for tile in batch:
                     number = tile.tile.index - self.offset
                     if not 0 <= number < len(part):
@@ -191,13 +193,15 @@ class _Seen(NamedTuple):
     ruled_out: frozenset[int] = frozenset()
 
 
-def _look(run: OpenRun, batch: Sequence[PairTile], *, weight: int) -> tuple[Sequence[PairTile], _Seen]:
+def _look(
+    run: OpenRun, scout: Captioner | None, batch: Sequence[PairTile], *, weight: int
+) -> tuple[Sequence[PairTile], _Seen]:
     """Return a batch, and what is seen in its tiles that are not the same on both dates."""
     # A blank tile is 0 on both dates.
     tiles = [tile for tile in batch if not np.array_equal(tile.before, tile.after)]
-    if run.scout is None:
+    if scout is None:
         return batch, _searched(run, run.captioner, tiles, weight)
-    scouted = _searched(run, run.scout, tiles, weight).probability
+    scouted = _searched(run, scout, tiles, weight).probability
     threshold = run.options.threshold_for(run.card)
     kept = [tile for tile in tiles if not is_ruled_out(tile, scouted[tile.tile.index], threshold)]
     seen = _searched(run, run.captioner, kept, weight)
@@ -224,9 +228,9 @@ def _searched(run: OpenRun, model: Captioner, tiles: Sequence[PairTile], weight:
         from rscc.inference.lone_changes import may_hold_lone_change  # brings torch, which is there by now
 
         rules = model.facts.rules.on_maps()  # type: ignore[union-attr]
-        for tile, probability, told in zip(part, found, answers, strict=True):
-            if (probability[tile.valid] >= threshold).any() or may_hold_lone_change(told, rules):
-                facts[tile.tile.window] = told
+        for tile, probability, maps in zip(part, found, answers, strict=True):
+            if (probability[tile.valid] >= threshold).any() or may_hold_lone_change(maps, rules):
+                facts[tile.tile.window] = maps
         return found
 
     sizes: dict[tuple[int, ...], list[PairTile]] = {}

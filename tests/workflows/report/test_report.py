@@ -120,7 +120,9 @@ def test_a_report_is_a_table_of_geopandas_with_the_attributes_of_the_file(tmp_pa
 def test_a_notebook_shows_summary_and_largest_changes_with_nothing_of_a_caption_taken_for_markup():
     hostile = "<img src=x onerror=alert(1)> & more"
     many = [changed(box(10, 50, 10.001, 50.001), n, area_m2=100.0 * n, caption=hostile) for n in range(1, 24)]
-    shown = ChangeReport(many)._repr_html_()
+    report = ChangeReport(many, {"settings": {"threshold": 0.5}})
+    assert repr(report).startswith("<ChangeReport: 23 changes were found") and "threshold" not in repr(report)
+    shown = report._repr_html_()
     assert "<img" not in shown and "&lt;img src=x onerror=alert(1)&gt; &amp; more" in shown
     assert shown.startswith("<p>23 changes were found")
     assert shown.count("<tr>") == 21 and "and 3 smaller" in shown
