@@ -19,6 +19,7 @@ Where the paper leaves a choice open:
 from __future__ import annotations
 
 import copy
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -34,6 +35,8 @@ from rscc.text.tokenizer import TokenizerVocabulary
 
 CLIP_MEAN = (122.7709383, 116.7460125, 104.09373615)
 CLIP_STD = (68.5005327, 66.6321579, 70.32316305)
+# While a hook is on a layer that all threads share.
+_HOOKED = threading.Lock()
 VISION_TARGETS = ("qkv",)
 FUSION_TARGETS = ("query", "key", "value")
 LANGUAGE_TARGETS = ("q_proj", "k_proj", "v_proj")
@@ -91,13 +94,14 @@ class InstructBlipVision(Backbone):
                 images.float(), (self.size, self.size), mode="bicubic", align_corners=False, antialias=True
             ).clamp(0, 255)
         outputs: list[Tensor] = []
-        hook = vision_model.encoder.layers[-1].self_attn.register_forward_hook(
-            lambda _module, _inputs, output: outputs.append(output[1])
-        )
-        try:
-            tokens = vision_model((images.float() - self.mean) / self.std).last_hidden_state
-        finally:
-            hook.remove()
+        with _HOOKED:
+            hook = vision_model.encoder.layers[-1].self_attn.register_forward_hook(
+                lambda _module, _inputs, output: outputs.append(output[1])
+            )
+            try:
+                tokens = vision_model((images.float() - self.mean) / self.std).last_hidden_state
+            finally:
+                hook.remove()
         side = self.size // self.patch
         attention = outputs[0][:, :, 0, 1:].float().mean(1)  # (B, heads, 1 + N, 1 + N) to (B, N)
         return tokens, attention.view(-1, side, side)

@@ -19,12 +19,15 @@ Cores that work on one batch wait for each other after every layer, and for what
 """
 
 
-def streams_of(device: str, tiles: int) -> int:
+def streams_of(device: str, tiles: int, *, localiser: str = "change_head") -> int:
     """Return how many batches go through a model beside each other where ``tiles`` may do so at once.
 
-    That is one on a GPU; 0 for a single tile, whose memory is all that there is.
+    That is one on a GPU, and for a model that localises by anything but a change head: clustering and
+    segmenters are not made for several threads. It is 0 for a single tile, whose memory is all that there is.
     """
-    return 0 if tiles == 1 else ON_CPU if device == "cpu" else 1
+    if tiles == 1:
+        return 0
+    return ON_CPU if device == "cpu" and localiser == "change_head" else 1
 
 
 @contextmanager

@@ -52,8 +52,8 @@ def test_results_come_in_order_and_few_batches_are_taken_ahead():
 class Counting(BrightnessCaptioner):
     """Counts the calls that are in it at a time; those of ``together`` wait for each other."""
 
-    def __init__(self, together: int, device: str):
-        super().__init__()
+    def __init__(self, together: int, device: str, **values):
+        super().__init__(**values)
         self.device, self.inside, self.most = device, 0, 0
         self._lock, self._meet = threading.Lock(), threading.Barrier(together)
 
@@ -68,13 +68,17 @@ class Counting(BrightnessCaptioner):
         return found
 
 
-@pytest.mark.parametrize(("device", "together"), [("cpu", 2), ("cuda:0", 1)])
-def test_two_batches_at_a_time_on_a_processor_and_one_on_a_gpu(tmp_path, device, together):
-    assert streams_of(device, 4) == together and streams_of(device, 1) == 0
+@pytest.mark.parametrize(
+    ("device", "localiser", "together"),
+    [("cpu", "change_head", 2), ("cpu", "difference", 1), ("cuda:0", "change_head", 1)],
+)
+def test_two_batches_at_a_time_on_a_processor_and_one_on_a_gpu(tmp_path, device, localiser, together):
+    assert streams_of(device, 4, localiser=localiser) == together
+    assert streams_of(device, 1, localiser=localiser) == 0
     # Two by two tiles, a change in each.
     places = [(10, 10, 20, 20, 240), (10, 70, 20, 20, 240), (70, 10, 20, 20, 240), (70, 70, 20, 20, 240)]
     pair = make_pair(tmp_path, places)
-    model = Counting(together, device)
+    model = Counting(together, device, localiser=localiser)
     report = captioned(pair, model, batch_size=2)
     assert model.most == together and model.inside == 0
     plain = captioned(pair, BrightnessCaptioner(), batch_size=1)
