@@ -30,7 +30,7 @@ TITLE_LETTERS = 72
 """Letters of a line of a plot's title."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class SceneReport(ChangeReport):
     """A report beside the scenes that it is about.
 

@@ -141,3 +141,4 @@ def test_it_is_a_table_and_a_notebook_shows_it(report):
     features = json.loads(report.encoded())["features"]
     assert frame.geometry.iloc[0].area == pytest.approx(shape(features[0]["geometry"]).area, rel=1e-3)
     assert report._repr_html_().startswith("<p>2 changes were found")
+    assert repr(report).startswith("<SceneReport: 2 changes were found") and "settings" not in repr(report)
