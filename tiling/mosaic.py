@@ -64,9 +64,9 @@ class ChangeMosaic:
         shape = (tile.window.height, tile.window.width)
         if tile.index != self._next:
             raise ValueError(f"tiles come in order: expected {self._next}, got {tile.index}")
-        for array in (valid, *(() if probability is None else (probability,))):
-            if array.shape != shape:
-                raise ValueError(f"expected {shape}, got {array.shape}")
+        given = [array.shape for array in (probability, valid) if array is not None]
+        if any(one != shape for one in given):
+            raise ValueError(f"expected {shape}, got {given}")
         self._check_taken()
         self._next += 1
         area = self.grid.area

@@ -155,7 +155,7 @@ class OpenRun:
         """Where the model looks to describe a change."""
         return CropPlanner(self.pair.grid.width, self.pair.grid.height, self.card.tile_size)
 
-    @property
+    @cached_property
     def grid(self) -> TileGrid:
         """The tiles to search: those of :func:`workflows.scene.opening.search_area`."""
         return tile_grid(self.pair, self.card, self.options, search_area(self.pair, self.card, self.options))

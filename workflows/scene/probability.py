@@ -113,7 +113,7 @@ class _Stretch:
         self.run, self.grid = run, grid
         self.weight = weight_of(grid, run.card)
         at_once = tiles_at_once(run.sizes.asked, grid, run.card)
-        self.streams = streams_of(device_of(run.captioner), at_once, localiser=run.card.localiser)
+        self.streams = streams_of(device_of(run.captioner), at_once, run.card.localiser)
         self.batch = batch = at_once // max(1, self.streams)
         area, (top, end) = grid.area, rows
         self.part = TileGrid(

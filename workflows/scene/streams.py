@@ -19,7 +19,7 @@ Cores that work on one batch wait for each other after every layer, and for what
 """
 
 
-def streams_of(device: str, tiles: int, *, localiser: str = "change_head") -> int:
+def streams_of(device: str, tiles: int, localiser: str) -> int:
     """Return how many batches go through a model beside each other where ``tiles`` may do so at once.
 
     That is one on a GPU, and for a model that localises by anything but a change head: clustering and

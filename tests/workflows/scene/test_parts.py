@@ -210,7 +210,7 @@ def test_rows_that_are_no_part_and_a_missing_cache_are_refused(pair, tmp_path):
 def test_a_part_holds_no_more_for_more_rows(tmp_path, monkeypatch):
     # How many more tiles are read ahead, or wait for the model, differs with the load.
     monkeypatch.setattr(memory, "AHEAD", 1)
-    monkeypatch.setattr(probability, "streams_of", lambda *_, **__: 0)
+    monkeypatch.setattr(probability, "streams_of", lambda *_: 0)
     pair = make_pair(tmp_path, [(row, 20, 9, 30, 220) for row in range(20, 3900, 60)], size=(3900, 150))
     options = SceneOptions(tile_cache=tmp_path / "cache")
     edges = row_edges(planned_tiles(pair.before, pair.after, InBatches().card, options))

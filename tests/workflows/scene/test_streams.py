@@ -73,8 +73,8 @@ class Counting(BrightnessCaptioner):
     [("cpu", "change_head", 2), ("cpu", "difference", 1), ("cuda:0", "change_head", 1)],
 )
 def test_two_batches_at_a_time_on_a_processor_and_one_on_a_gpu(tmp_path, device, localiser, together):
-    assert streams_of(device, 4, localiser=localiser) == together
-    assert streams_of(device, 1, localiser=localiser) == 0
+    assert streams_of(device, 4, localiser) == together
+    assert streams_of(device, 1, localiser) == 0
     # Two by two tiles, a change in each.
     places = [(10, 10, 20, 20, 240), (10, 70, 20, 20, 240), (70, 10, 20, 20, 240), (70, 70, 20, 20, 240)]
     pair = make_pair(tmp_path, places)
