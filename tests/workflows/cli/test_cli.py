@@ -314,14 +314,14 @@ def test_a_progress_bar_is_drawn_on_a_terminal(pair, child_environment):
 
 
 SLOW_MODEL = """
-import signal, time
+import os, signal, time
 # As a terminal starts a command: a test run in the background passes on that Ctrl-C is to be ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from fakes import BrightnessCaptioner
 from workflows.cli.app import main
 class Slow(BrightnessCaptioner):
     def predict_change(self, before, after):
-        print('working', flush=True); time.sleep(5)
+        os.write(1, b'working\\n'); time.sleep(5)  # at once: two threads say it
         raise SystemExit('went on')
 def load(model, device):
     if model == 'imports':
