@@ -15,8 +15,7 @@ from types import NoneType
 from typing import Any, get_args, get_type_hints
 
 from rscc.text.facts import DIRECTIONS
-from workflows.inspection.review import VERDICTS
-from workflows.report.change import PROPERTIES, SCHEMA_VERSION, Change
+from workflows.report.change import PROPERTIES, SCHEMA_VERSION, VERDICTS, Change
 
 PAGE = Path(__file__).with_name("report.md")
 SCHEMA = Path(__file__).with_name("report.schema.json")

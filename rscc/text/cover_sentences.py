@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rscc.text.facts import PLANTS, ChangeFacts
+from rscc.text.facts import PLANTS, SOMETHING, ChangeFacts
 
 _HECTARE = 10_000.0
 # Square metres below which hectares say little; share of the scene that is worth a word.
@@ -15,7 +15,7 @@ def cover_sentences(facts: ChangeFacts) -> list[str]:
     ``facts.area_m2`` is the area of water where it came or is gone, else of plants.
     """
     if facts.area_m2 is None:
-        return ["something changed"]
+        return [SOMETHING]
     area, plural = cover_area(facts.area_m2, at_least=facts.at_least)
     be, have = ("are", "have") if plural else ("is", "has")
     place = f" in the {'-'.join(facts.place)}" if facts.place else ""

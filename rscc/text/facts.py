@@ -9,6 +9,9 @@ from typing import Literal, get_args
 Direction = Literal["appeared", "disappeared", "replaced"]
 DIRECTIONS: tuple[str, ...] = get_args(Direction)
 
+SOMETHING = "something changed"
+"""What is said of a change of which too little is known."""
+
 BUILT = ("building", "road", "parking lot")
 """Object classes that are built; the others grow, are cleared, or flow."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import cycle, product
 
-from rscc.text.facts import BUILT, ChangeFacts
+from rscc.text.facts import BUILT, SOMETHING, ChangeFacts
 from rscc.text.statements import SMALL_NUMBERS, number_class
 
 Preference = Callable[[Sequence[str]], Sequence[float]]
@@ -99,14 +99,14 @@ def doubtful(facts: ChangeFacts) -> bool:
 def map_sentences(facts: ChangeFacts) -> list[str]:
     """Return what an analyst would write of a change on a map, the fullest sentence first."""
     if doubtful(facts):
-        return ["something changed"]
+        return [SOMETHING]
     return _distinct(_map_sentences(facts))
 
 
 def picture_sentences(facts: ChangeFacts, prefer: Preference | None = None) -> list[str]:
     """Return what people would say of a change in a picture, best first; numbers are a, two, some, many."""
     if doubtful(facts):
-        return ["something changed"]
+        return [SOMETHING]
     candidates = [_best(slots, prefer) for slots in _shapes(facts)]
     sentences = [sentence for several in candidates for sentence in several]
     if prefer is not None:

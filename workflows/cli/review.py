@@ -135,7 +135,8 @@ def _reviewed(
     from workflows.errors import OptionInvalid
     from workflows.inspection.event import read_report
     from workflows.inspection.precision import precision_of, verdicts_of
-    from workflows.inspection.review import VERDICTS, read_marks, reviewed, write_marks
+    from workflows.inspection.review import read_marks, reviewed, write_marks
+    from workflows.report.change import VERDICTS
     from workflows.report.reading import LAYER_FORMATS
     from workflows.report.report import check_report
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from rscc.evaluation.bootstrap import Interval, wilson_interval
 from workflows.errors import MarksInvalid
-from workflows.inspection.review import CONFIRMED, VERDICTS, WRONG_PLACE
+from workflows.report.change import CONFIRMED, VERDICTS, WRONG_PLACE
+from workflows.report.drawn import BY_HAND
 from workflows.report.report import ChangeReport
 from workflows.texts import shown
 
@@ -85,8 +86,9 @@ def precision_of(report: ChangeReport, source: str | Path) -> Precision | None:
     """
     if "sample" not in report.run:
         return None
-    counts = verdicts_of(report, source)
-    sample, drawn = report.run["sample"], len(report.changes)
+    picked = [change for change in report.changes if change.model != BY_HAND]  # others were not found
+    counts = verdicts_of(ChangeReport(picked, report.run), source)
+    sample, drawn = report.run["sample"], len(picked)
     total = sample.get("changes") if isinstance(sample, dict) else None
     if type(total) is not int or not drawn <= total < 2**53:
         raise MarksInvalid(

@@ -16,14 +16,14 @@ import shapely
 from shapely.geometry import MultiPolygon, Polygon
 
 import rscc
-from rscc.text.facts import ChangeFacts
-from rscc.text.sentences import map_sentences
+from rscc.text.facts import SOMETHING
 from tiling import KeptProbability, open_probability
 from workflows.errors import OptionInvalid, ReportInvalid
 from workflows.options import MADE_BY, SceneOptions
 from workflows.report.change import SCHEMA_VERSION, Change
+from workflows.report.drawn import BY_HAND
 from workflows.report.geojson import rounded
-from workflows.report.record import hash_of, text_in
+from workflows.report.record import hash_of, scenes_in, text_in
 from workflows.report.report import ChangeReport
 from workflows.report.summary import summary_of
 from workflows.scene.detection import traced
@@ -68,10 +68,9 @@ def remade(
         ground = ground_of(kept.frame)
         # With a box, what directions parted from a change and lies outside is not in the report.
         first = [] if run["settings"].get("bounds") is None else _events(kept, _options(run, source, {}))[0]
-    before = [one for one in report.changes if one.outline_of == "change"]
+    before = [one for one in report.changes if not _is_apart(one)]
     blank = {**_wordless(), **_about(run, source)}
-    # New roads and clearings are no matter of the change probability.
-    changes = large((one for one in report.changes if one.outline_of != "change"), options)
+    changes = large((one for one in report.changes if _is_apart(one)), options)
     regrouped = options.group_distance != run["settings"].get("group_distance")
     earlier = _Earlier(before, first, parted=not regrouped)
     for event in events:
@@ -142,6 +141,11 @@ def _events(kept: KeptProbability, options: SceneOptions) -> tuple[list[Event], 
     return large(found, options), warnings
 
 
+def _is_apart(change: Change) -> bool:
+    """Return whether a change does not come from the change probability: a road, a clearing, a drawn one."""
+    return change.outline_of != "change" or change.model == BY_HAND
+
+
 class _Earlier:
     """Finds the changes of a report by their outlines: several, where directions ``parted`` what is near.
 
@@ -174,21 +178,16 @@ def _keys(geometry: Polygon | MultiPolygon) -> set[bytes]:
 
 def _wordless() -> dict[str, Any]:
     """Return what a change says of which nothing is known but its outline."""
-    sentence = map_sentences(ChangeFacts())[0]
-    return {"caption": sentence, "alternatives": (), "score": 0.0, "caption_confident": False}
+    return {"caption": SOMETHING, "alternatives": (), "score": 0.0, "caption_confident": False}
 
 
 def _about(run: Mapping[str, Any], source: Path) -> dict[str, Any]:
     """Return what all changes of a report have in common."""
-    paths = {role: text_in(run, "inputs", role, "path") for role in ("before", "after")}
+    scenes = scenes_in(run)
     model = {"model": text_in(run, "model", "name"), "model_version": text_in(run, "model", "version")}
-    if None in (*paths.values(), *model.values()):
+    if None in (scenes["before"], scenes["after"], *model.values()):
         raise ReportInvalid(f"{shown(source)}: it does not say which scenes and model it is of; {_ANOTHER}")
-    return {
-        **{role: PurePath(str(path)).name for role, path in paths.items()},
-        **{f"date_{role}": text_in(run, "inputs", role, "date") for role in paths},
-        **model,
-    }
+    return {**scenes, **model}
 
 
 def _record(

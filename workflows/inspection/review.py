@@ -15,12 +15,12 @@ from rscc.files import parsed_json
 from tiling import is_odd, plain_only
 from workflows.errors import MarksInvalid
 from workflows.files import write_together
+from workflows.report.change import VERDICTS
 from workflows.report.reading import report_content
 from workflows.report.record import hash_of
 from workflows.report.report import ChangeReport, collection_lines
 from workflows.texts import shown
 
-VERDICTS = CONFIRMED, WRONG_PLACE, WRONG_WORDS = ("confirmed", "wrong place", "wrong words")
 SAID = ("review_status", "reviewer", "reviewer_caption", "reviewer_note")
 """Attributes of a change that a person says."""
 LARGEST_BYTES = 64 * 2**20

@@ -28,10 +28,9 @@ from workflows.errors import NothingToExport, ReportInvalid
 from workflows.inspection.event import ReportedRun, outlines_on, read_report
 from workflows.inspection.explain import window_ground
 from workflows.inspection.precision import verdicts_of
-from workflows.inspection.review import WRONG_PLACE, WRONG_WORDS
 from workflows.options import ServerOptions
 from workflows.progress import Progress, tell
-from workflows.report.change import Change
+from workflows.report.change import WRONG_PLACE, WRONG_WORDS, Change
 from workflows.report.reading import ANOTHER
 from workflows.report.record import hash_of
 from workflows.report.report import ChangeReport

@@ -19,6 +19,8 @@ The first number rises when one goes away or means something else, the second wh
 """
 LARGE_BUILDING, MOST_OF_IT = 450.0, 2 / 3
 """Square metres from which a building is no house; share of a change by which one such building decides."""
+VERDICTS = CONFIRMED, WRONG_PLACE, WRONG_WORDS = ("confirmed", "wrong place", "wrong words")
+"""What a person says of a change."""
 LISTS = ("alternatives", "came", "gone", "before_cover")
 """Attributes that are lists of texts."""
 FLAGS = ("changed_at_least", "caption_confident")

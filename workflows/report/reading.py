@@ -23,6 +23,7 @@ from rscc.files import parsed_json
 from tiling import ReprojectionFailed, is_odd, plain_only, transformer
 from workflows.errors import ReportInvalid
 from workflows.report.change import FLAGS, LISTS, PROPERTIES
+from workflows.report.drawn import completed
 from workflows.report.geojson import DECIMALS, geometry_member, joined, polygons_in, rounded
 from workflows.texts import shown
 
@@ -37,6 +38,8 @@ _HEADER, _BOXES = 8, {1: 32, 2: 48, 3: 48, 4: 64}
 
 def report_content(path: Path) -> dict[str, Any]:
     """Return the GeoJSON that is in a file, or that its layer of changes is: ``features`` and ``rscc``.
+
+    Changes that a person drew into it are completed, see :func:`workflows.report.drawn.completed`.
 
     Raises:
         ReportInvalid: the file is missing, too large, cut off, or none that rscc writes and reads.
@@ -53,7 +56,8 @@ def report_content(path: Path) -> dict[str, Any]:
                     "its pairs, ARCHIVE/pairs/PAIR/changes.geojson, or convert the layer with ogr2ogr"
                 )
             _check_size(path)
-            return {"type": "FeatureCollection", "rscc": record, "features": list(layer.features())}
+            changes = completed(list(layer.features()), record)
+            return {"type": "FeatureCollection", "rscc": record, "features": changes}
     _check_size(path)
     name = shown(path)
     if kind in (".fgb", ".geojsonl"):
@@ -72,6 +76,8 @@ def report_content(path: Path) -> dict[str, Any]:
         raise ReportInvalid(f"{name}: it is no JSON; {ANOTHER}") from error
     if not isinstance(content, dict):
         raise ReportInvalid(f"{name}: it is no GeoJSON; {ANOTHER}")
+    if isinstance(features := content.get("features"), list):
+        content["features"] = completed(features, content.get("rscc"))
     return content
 
 

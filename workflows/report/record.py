@@ -8,6 +8,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -215,6 +216,16 @@ def grid_crs(changes: Sequence[Change], run: Run) -> str:
     except tiling.ReprojectionFailed:
         return CRS
     return crs if crs is not None and placed else CRS
+
+
+def scenes_in(run: Run) -> dict[str, str | None]:
+    """Return the attributes that every change has of its scenes; None is what the run record does not say."""
+    fields: dict[str, str | None] = {}
+    for role in ("before", "after"):
+        path = text_in(run, "inputs", role, "path")
+        fields[role] = path and PurePath(path).name
+        fields[f"date_{role}"] = text_in(run, "inputs", role, "date")
+    return fields
 
 
 def text_in(run: Run, *names: str) -> str | None:

@@ -13,7 +13,9 @@ from archive_fakes import fake_card
 from archive_pairs import contents
 from archive_runs import begun, mark, run, states
 from inline_engine import InlineEngine
+from shapely.geometry import box, mapping
 
+from tiling import geodesic_area_m2
 from workflows import SceneOptions
 from workflows.archive.estimate import estimate_archive
 from workflows.archive.overview import archive_overview
@@ -55,6 +57,22 @@ def test_marks_are_not_lost_to_other_options_unless_asked_for(made, out, old):
     assert shared_record(out).keys() >= {"settings", "settings_sha256"}
     assert run(made, out, InlineEngine(), scene=OTHER, overwrite=True).kept == ()
     assert "Zoe" not in report.read_text()
+
+
+def test_a_report_into_which_a_person_drew_a_change_stays_and_is_counted_anew(made, out, old):
+    pair = next(pair for pair in made.sound if states(out)[pair] == "done")
+    report = out / "pairs" / pair / "changes.geojson"
+    content = json.loads(report.read_text())
+    outline = box(15, 50.54, 15.001, 50.541)
+    drawn = {"type": "Feature", "properties": {"id": None}, "geometry": mapping(outline)}
+    report.unlink()  # a new file, as GIS make it
+    report.write_text(json.dumps({**content, "features": [*content["features"], drawn]}))
+    assert run(made, out, InlineEngine(), scene=OTHER).kept == (pair,)
+    with Ledger.reader(out) as ledger:
+        row = next(row for row in ledger.rows() if row.pair == pair)
+    assert row.changes == len(content["features"]) + 1
+    assert row.area_m2 >= geodesic_area_m2(outline) - 0.01
+    assert b"drawn by hand" in (out / "changes.parquet").read_bytes()
 
 
 def test_marks_stay_in_a_report_whose_members_a_program_put_in_another_order(made, out, old):

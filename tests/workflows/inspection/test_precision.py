@@ -33,6 +33,14 @@ def test_wrong_words_are_true_changes_and_intervals_are_wilsons():
     assert found.right_words.interval == pytest.approx(wilson_interval(60, 80))
 
 
+def test_what_a_person_drew_into_a_sample_was_not_drawn_from_the_archive():
+    plain = sample(1000, 6, 2, 2)
+    drawn = change(11, review_status="confirmed", model="drawn by hand")
+    assert precision_of(replace(plain, changes=[*plain.changes, drawn]), SOURCE) == precision_of(
+        plain, SOURCE
+    )
+
+
 def test_what_was_seen_is_certain():
     whole = precision_of(sample(10, 6, 1, 3), SOURCE)
     assert whole.precision.interval == (0.7, 0.7) and whole.true_changes == (7, 7, 7)

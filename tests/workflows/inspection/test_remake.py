@@ -119,6 +119,18 @@ def test_words_stay_with_their_outlines_and_nowhere_else(pair, tmp_path):
     assert grouped.run["warnings"][0].startswith(line)
 
 
+def test_what_a_person_drew_stays_as_it_is(pair, tmp_path):
+    report = kept(pair, tmp_path, group_distance=0)
+    drawn = replace(
+        report.changes[0], id=9, model="drawn by hand", caption="a shed", review_status="confirmed"
+    )
+    with_drawn = replace(report, changes=[*report.changes, drawn])
+    made = remade(with_drawn, tmp_path / "r.geojson", {"threshold": 0.72})
+    assert len(made.changes) == len(remade(report, tmp_path / "r.geojson", {"threshold": 0.72}).changes) + 1
+    (same,) = (change for change in made.changes if change.model == "drawn by hand")
+    assert replace(same, id=9) == drawn and made.run["warnings"] == []
+
+
 def test_changes_made_anew_can_be_made_anew(pair, tmp_path):
     report = kept(pair, tmp_path, group_distance=0)
     once = remade(report, tmp_path / "r.geojson", {"threshold": 0.72, "group_distance": 100})

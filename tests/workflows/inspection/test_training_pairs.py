@@ -85,6 +85,22 @@ def test_what_people_judged_becomes_pairs_and_the_rest_is_told(exported):
     assert sum(map(sum, exported.splits.values())) == len(made) == 5
 
 
+def test_what_a_person_drew_is_learnt_from_if_it_has_words(tmp_path):
+    changes = [
+        marked(1, 40, 60, YES),
+        *(marked(n, 200 * n, 100, None) for n in (2, 3)),
+        marked(4, 900, 30, PLACE),
+    ]
+    path = written(tmp_path, changes)
+    content = json.loads(path.read_text())
+    for feature, words in zip(content["features"][1:3], ("a shed is built", None), strict=True):
+        feature["properties"] = {"caption": words}
+    path.write_text(json.dumps(content))
+    exported = export_pairs([path], tmp_path / "data")
+    assert set(records(exported)) == {"house 1 is built", "a shed is built", NO_CHANGE_SENTENCES[0]}
+    assert exported.left_out == {"in the wrong words, without the right ones": 1}
+
+
 def test_crops_are_centred_and_masks_are_the_outlines_of_true_changes(exported):
     made = records(exported)
     data = LevirCC(exported.folder, "train")

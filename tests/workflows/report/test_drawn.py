@@ -1,0 +1,104 @@
+"""Changes that a person drew into a report are changes like others, with what is known of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from archive_rows import change, report
+from qgis_check import qgis_is_there, run_script
+from report_schema import faults
+from shapely.geometry import box, mapping
+
+from tiling import geodesic_area_m2
+from workflows.errors import ReportInvalid
+from workflows.inspection.event import read_event, read_report
+from workflows.report.change import PROPERTIES
+
+DRAW = Path(__file__).resolve().parents[2] / "support" / "qgis_draw.py"
+SHED = box(12.45, 41.8, 12.4501, 41.8001)
+TIFS = {role: {"path": f"scenes/{role}.tif", "date": f"202{n}"} for n, role in enumerate(("before", "after"))}
+
+
+@pytest.fixture
+def path(tmp_path):
+    """A report of two changes, with the ids 1 and 2."""
+    return report(change(1), change(2, 12.6), inputs=TIFS).write(tmp_path / "r.geojson")
+
+
+def draw(path, geometry=SHED, **said):
+    """Put a change in front as QGIS writes one: all attributes are there, and empty where none was given."""
+    content = json.loads(path.read_text())
+    member = None if geometry is None else mapping(geometry)
+    drawn = {"type": "Feature", "properties": {**dict.fromkeys(PROPERTIES), **said}, "geometry": member}
+    content["features"].insert(0, drawn)
+    path.write_text(json.dumps(content))
+
+
+def test_an_outline_alone_is_a_change_of_which_nothing_else_is_known(path, tmp_path):
+    old = read_report(path).changes
+    draw(path)
+    drawn, *others = read_report(path).changes
+    assert others == old
+    assert (drawn.id, drawn.geometry, drawn.count) == (3, SHED, 1)
+    assert drawn.area_m2 == pytest.approx(geodesic_area_m2(SHED), abs=0.01)
+    assert (drawn.before, drawn.after) == ("before.tif", "after.tif")
+    assert (drawn.date_before, drawn.date_after) == ("2020", "2021")
+    assert (drawn.model, drawn.model_version) == ("drawn by hand", "")
+    assert (drawn.caption, drawn.score, drawn.caption_confident) == ("something changed", 0.0, False)
+    assert drawn.review_status == "wrong words" and drawn.reviewer_caption is None
+    assert read_event(path, 3).change == drawn
+    assert len(list(read_event(path, 3).others())) == 2
+    written = read_report(path).write(tmp_path / "again.geojson")
+    assert read_report(written).changes == [drawn, *old]
+    assert not faults(json.loads(written.read_text())["features"][0], "feature")
+
+
+def test_what_the_person_said_stays(path):
+    draw(path, caption="a shed is built", reviewer="Ada", count=4)
+    draw(path, caption="a pond?", review_status="wrong words", reviewer_caption="a pond is dug")
+    pond, shed, *_ = read_report(path).changes
+    assert {pond.id, shed.id} == {3, 4}
+    assert (shed.caption, shed.score, shed.caption_confident) == ("a shed is built", 1.0, True)
+    assert (shed.review_status, shed.reviewer, shed.count) == ("confirmed", "Ada", 4)
+    assert (pond.review_status, pond.reviewer_caption) == ("wrong words", "a pond is dug")
+
+
+@pytest.mark.parametrize("geometry", [None, box(200, 95, 201, 96), SHED.exterior, SHED.centroid])
+def test_what_is_no_outline_on_the_earth_is_refused(path, geometry):
+    draw(path, geometry)
+    with pytest.raises(ReportInvalid, match=r"r\.geojson: change 3 has no outline in degrees"):
+        read_report(path)
+
+
+def test_what_does_not_fit_is_refused_by_its_name(path):
+    draw(path, came="building")
+    with pytest.raises(ReportInvalid, match="the attribute came of change 3 is damaged"):
+        read_report(path)
+
+
+def test_a_change_that_lost_an_attribute_is_damaged_not_drawn(path):
+    content = json.loads(path.read_text())
+    del content["features"][0]["properties"]["model"]
+    path.write_text(json.dumps(content))
+    with pytest.raises(ReportInvalid, match="change 1 lacks attributes"):
+        read_report(path)
+
+
+@pytest.mark.qgis
+@pytest.mark.skipif(not qgis_is_there(), reason="the system has no QGIS for Python (python3-qgis)")
+@pytest.mark.parametrize("suffix", [".geojson", ".gpkg"])
+def test_what_is_drawn_in_qgis_is_read(path, tmp_path, suffix):
+    metres = suffix == ".gpkg"
+    tiling = {"crs": "EPSG:32633", "gsd": 0.5}
+    made = report(change(1), change(2, 12.6), inputs=TIFS, tiling=tiling).write(tmp_path / f"q{suffix}")
+    corner = (300_000, 4_630_000, 10) if metres else (12.45, 41.8, 0.0001)
+    assert run_script(DRAW, made, *corner, "a shed is built") == {"changes": 4}
+    drawn = [one for one in read_report(made).changes if one.model == "drawn by hand"]
+    assert sorted((one.id, one.caption) for one in drawn) == [
+        (3, "a shed is built"),
+        (4, "something changed"),
+    ]
+    if metres:
+        assert [one.area_m2 for one in drawn] == pytest.approx([100, 100], rel=0.002)
