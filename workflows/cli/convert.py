@@ -96,6 +96,7 @@ def convert(
     from workflows.errors import OptionInvalid
     from workflows.inspection.event import ReportedRun, read_report
     from workflows.report.change import feature_of
+    from workflows.report.reading import chips_in
 
     if (before is None) != (after is None):
         raise OptionInvalid(f"{before or after}: give --before and --after, or neither")
@@ -122,7 +123,7 @@ def convert(
             say_json(feature_of(change))
         return
     elif target.page is None:
-        chips = None
+        chips = {} if settings else chips_in(Path(report))
         if given is not None and target.path.suffix.lower() == ".gpkg":
             from workflows.page.chips import chips_of
 

@@ -137,7 +137,7 @@ def _reviewed(
     from workflows.inspection.precision import precision_of, verdicts_of
     from workflows.inspection.review import read_marks, reviewed, write_marks
     from workflows.report.change import VERDICTS
-    from workflows.report.reading import LAYER_FORMATS
+    from workflows.report.reading import LAYER_FORMATS, chips_in
     from workflows.report.report import check_report
 
     if output is not None:
@@ -148,7 +148,7 @@ def _reviewed(
     merged = reviewed(read, [mark for path in marks for mark in read_marks(path, read)])
     counts, precision = verdicts_of(merged, report), precision_of(merged, report)
     if output is not None:
-        merged.write(output, overwrite)
+        merged.write(output, overwrite, chips_in(report))
     elif marks:
         write_marks(report, merged)
     told = ", ".join(f"{counts[verdict]:,} {verdict}" for verdict in VERDICTS)

@@ -22,8 +22,9 @@ from shapely.errors import ShapelyError
 from rscc.files import parsed_json
 from tiling import ReprojectionFailed, is_odd, plain_only, transformer
 from workflows.errors import ReportInvalid
-from workflows.report.change import FLAGS, LISTS, PROPERTIES
+from workflows.report.change import FLAGS, LISTS, PROPERTIES, Chips
 from workflows.report.drawn import completed
+from workflows.report.expressions import CHIP_FIELDS
 from workflows.report.geojson import DECIMALS, geometry_member, joined, polygons_in, rounded
 from workflows.texts import shown
 
@@ -118,6 +119,18 @@ def layer_record(path: Path) -> Any:
         return _record(layer)
 
 
+def chips_in(path: Path) -> Chips:
+    """Return the pictures of changes that lie in a GeoPackage; nothing of a file of another format.
+
+    Raises:
+        ReportInvalid: it cannot be read.
+    """
+    if path.suffix.lower() != ".gpkg":
+        return {}
+    with _layer(path) as layer:
+        return layer.chips() if isinstance(layer, _Geopackage) else {}
+
+
 @contextmanager
 def _layer(path: Path) -> Iterator[_Geopackage | _Parquet]:
     """Open a layer, and say what cannot be read of it."""
@@ -179,7 +192,7 @@ class _Geopackage:
 
     def features(self) -> Iterator[dict[str, Any]]:
         """Yield the changes as features; their outlines are None where they cannot be read."""
-        columns = [row[1] for row in self._ask(f"PRAGMA table_info({LAYER})")]
+        columns = self._columns()
         wanted = [name for name in PROPERTIES if name in columns]
         outlines = self._ask(
             "SELECT column_name, definition FROM gpkg_geometry_columns JOIN gpkg_spatial_ref_sys "
@@ -194,6 +207,18 @@ class _Geopackage:
             # QGIS leaves the attribute out where the number of the row is the same.
             row = {"id": number, **dict(zip(wanted, values, strict=True))}
             yield _feature(row, _outline(_wkb(blob), crs))
+
+    def chips(self) -> Chips:
+        """Return the pictures of the changes that have both."""
+        columns = self._columns()
+        if not {*CHIP_FIELDS} <= {*columns}:
+            return {}
+        number = "id" if "id" in columns else "rowid"
+        rows = self._ask(f"SELECT {number}, {', '.join(CHIP_FIELDS)} FROM {LAYER}")
+        return {number: both for number, *both in rows if all(isinstance(one, bytes) for one in both)}
+
+    def _columns(self) -> list[str]:
+        return [row[1] for row in self._ask(f"PRAGMA table_info({LAYER})")]
 
     def _ask(self, question: str, *values: str) -> list[Any]:
         return self.base.execute(question, values).fetchall()

@@ -92,3 +92,15 @@ def test_a_run_and_a_conversion_with_its_scenes_write_the_same_chips(rscc_comman
     assert [bytes(one) for one in ran["chip_after"]] == [bytes(one) for one in converted["chip_after"]]
     assert pixels(bytes(ran["chip_after"][0]))[50:70, 50:70].mean() > 230
     assert not set(CHIP_FIELDS) & set(plain.columns)
+
+
+@pytest.mark.parametrize("command", ["review", "convert"])
+def test_a_geopackage_made_of_another_has_its_chips(made, rscc_command, tmp_path, monkeypatch, command):
+    pair, report = made
+    monkeypatch.setattr(chips_module, "MOST", 2)
+    chips = chips_of(report, tmp_path / "r.gpkg", (pair.before, pair.after))
+    source, target = report.write(tmp_path / "r.gpkg", chips=chips), tmp_path / "s.gpkg"
+    words = (source, target) if command == "convert" else (source, "-o", target)
+    assert rscc_command(command, *words, "--quiet")[0] == 0
+    assert target.read_bytes() == source.read_bytes()
+    assert rscc_command("convert", target, tmp_path / "p.geojson", "--quiet")[0] == 0
