@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from shapely.geometry import box
+from shapely.geometry import Polygon, box
 
+from tiling import geodesic_area_m2
 from workflows.layers.stac import stac_item
 from workflows.pairs.rows import PairRow
 from workflows.report.change import Change
@@ -37,16 +38,24 @@ def failed_row(pair: str, **values: Any) -> LedgerRow:
     return ledger_row(pair, "failed", **{**nothing, **failure, **values})
 
 
+def square_of(west: float, south: float, area_m2: float) -> Polygon:
+    """A square in degrees with that area, to a hundredth of it."""
+    unit = box(west, south, west + 0.001, south + 0.001)
+    side = 0.001 * (area_m2 / geodesic_area_m2(unit)) ** 0.5
+    return box(west, south, west + side, south + side)
+
+
 def change(number: int = 1, west: float = 12.5, south: float = 41.9, **values: Any) -> Change:
-    """A change of about 100 m; ``values`` replace what it has by default."""
+    """A change whose outline has its area, by default 100.25 m2; ``values`` replace what else it has."""
+    outline = values.get("geometry") or square_of(west, south, values.get("area_m2", 100.25))
     fields: dict[str, Any] = {
-        "geometry": box(west, south, west + 0.001, south + 0.001),
+        "geometry": outline,
         "id": number,
         "caption": f"house {number} appears",
         "alternatives": ("a villa is built", "more houses"),
         "score": 0.75,
         "change_probability": 0.9,
-        "area_m2": 100.25,
+        "area_m2": round(geodesic_area_m2(outline), 2),
         "date_before": "2019-08",
         "date_after": "2020",
         "before": "before.tif",

@@ -108,7 +108,7 @@ def convert(
     if target.page and settings:
         raise OptionInvalid(f"{target.path}: make the changes anew as .geojson first, then its page")
     _check(target, report, overwrite, size)
-    read = read_report(report)
+    read = read_report(report).recounted()
     if settings:
         from workflows.inspection.remake import remade
 

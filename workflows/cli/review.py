@@ -145,18 +145,23 @@ def _reviewed(
     elif marks and report.suffix.lower() in LAYER_FORMATS:
         raise OptionInvalid(f"{report}: marks are written into a .geojson alone; give -o with another file")
     read = read_report(report)
-    merged = reviewed(read, [mark for path in marks for mark in read_marks(path, read)])
+    said = [mark for path in marks for mark in read_marks(path, read)]
+    merged = reviewed(read, said)
+    deleted = len({mark.id for mark in said} - {change.id for change in read.changes})
     counts, precision = verdicts_of(merged, report), precision_of(merged, report)
     if output is not None:
-        merged.write(output, overwrite, chips_in(report))
+        merged.recounted().write(output, overwrite, chips_in(report))
     elif marks:
         write_marks(report, merged)
     told = ", ".join(f"{counts[verdict]:,} {verdict}" for verdict in VERDICTS)
     text = f"{output or report}: {told}, {counts[None]:,} without a verdict"
+    if deleted:
+        text += f"; {deleted:,} marked {'change is' if deleted == 1 else 'changes are'} not in it any more"
     facts = {
         "report": str(output or report),
         "verdicts": {verdict: counts[verdict] for verdict in VERDICTS},
         "without": counts[None],
+        "deleted": deleted,
         "precision": precision and precision.as_dict(),
     }
     return shown_lines([text, *(_lines(precision) if precision else [])]), facts

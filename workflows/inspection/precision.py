@@ -10,7 +10,7 @@ from typing import Any
 from rscc.evaluation.bootstrap import Interval, wilson_interval
 from workflows.errors import MarksInvalid
 from workflows.report.change import CONFIRMED, VERDICTS, WRONG_PLACE
-from workflows.report.drawn import BY_HAND
+from workflows.report.edited import BY_HAND
 from workflows.report.report import ChangeReport
 from workflows.texts import shown
 

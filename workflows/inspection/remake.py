@@ -21,7 +21,7 @@ from tiling import KeptProbability, open_probability
 from workflows.errors import OptionInvalid, ReportInvalid
 from workflows.options import MADE_BY, SceneOptions
 from workflows.report.change import SCHEMA_VERSION, Change
-from workflows.report.drawn import BY_HAND
+from workflows.report.edited import BY_HAND
 from workflows.report.geojson import rounded
 from workflows.report.record import hash_of, scenes_in, text_in
 from workflows.report.report import ChangeReport
@@ -68,9 +68,10 @@ def remade(
         ground = ground_of(kept.frame)
         # With a box, what directions parted from a change and lies outside is not in the report.
         first = [] if run["settings"].get("bounds") is None else _events(kept, _options(run, source, {}))[0]
-    before = [one for one in report.changes if not _is_apart(one)]
+    before = [one for one in report.changes if one.outline_of == "change" and one.model != BY_HAND]
     blank = {**_wordless(), **_about(run, source)}
-    changes = large((one for one in report.changes if _is_apart(one)), options)
+    apart = [one for one in report.changes if one.outline_of != "change" and one.model != BY_HAND]
+    changes = [*large(apart, options), *(one for one in report.changes if one.model == BY_HAND)]
     regrouped = options.group_distance != run["settings"].get("group_distance")
     earlier = _Earlier(before, first, parted=not regrouped)
     for event in events:
@@ -139,11 +140,6 @@ def _events(kept: KeptProbability, options: SceneOptions) -> tuple[list[Event], 
     if options.regularize:
         found = right_angled(frame, found, options.least_outline_for(frame.grid.gsd))
     return large(found, options), warnings
-
-
-def _is_apart(change: Change) -> bool:
-    """Return whether a change does not come from the change probability: a road, a clearing, a drawn one."""
-    return change.outline_of != "change" or change.model == BY_HAND
 
 
 class _Earlier:

@@ -17,7 +17,7 @@ from workflows.errors import MarksInvalid
 from workflows.files import write_together
 from workflows.report.change import VERDICTS
 from workflows.report.reading import report_content
-from workflows.report.record import hash_of
+from workflows.report.record import run_id
 from workflows.report.report import ChangeReport, collection_lines
 from workflows.texts import shown
 
@@ -50,7 +50,7 @@ class Mark:
 
 
 def read_marks(path: Path, report: ChangeReport) -> list[Mark]:
-    """Read marks of a report.
+    """Read marks of a report, also those of changes that somebody has deleted from it.
 
     Raises:
         MarksInvalid: the file cannot be read, is no file of marks, or is of another report.
@@ -59,13 +59,16 @@ def read_marks(path: Path, report: ChangeReport) -> list[Mark]:
     listed = content.get("marks")
     if not isinstance(listed, list):
         raise MarksInvalid(f"{shown(path)}: there are no marks in it; {_ANOTHER}")
-    if content.get("report") != hash_of(report.run):
+    if content.get("report") != run_id(report.run):
         raise MarksInvalid(f"{shown(path)}: these are marks of another report; {_ANOTHER}")
+    found = report.run.get("summary")
+    found = found.get("changes") if isinstance(found, Mapping) else None
     known = {change.id for change in report.changes}
     marks = []
     for number, one in enumerate(listed, start=1):
         mark = _mark(one)
-        if mark is None or mark.id not in known:
+        was_there = mark is not None and type(found) is int and 1 <= mark.id <= found
+        if mark is None or not (was_there or mark.id in known):
             raise MarksInvalid(f"{shown(path)}: its mark {number} is damaged or of no change; {_ANOTHER}")
         marks.append(mark)
     return marks

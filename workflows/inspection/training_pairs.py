@@ -32,7 +32,7 @@ from workflows.options import ServerOptions
 from workflows.progress import Progress, tell
 from workflows.report.change import WRONG_PLACE, WRONG_WORDS, Change
 from workflows.report.reading import ANOTHER
-from workflows.report.record import hash_of
+from workflows.report.record import run_id
 from workflows.report.report import ChangeReport
 from workflows.scene.crops import CropPlanner, burnt
 from workflows.scene.memory import bounded_cache
@@ -109,7 +109,7 @@ def export_pairs(
             make_split(partial, split)
         for number, path in enumerate(dict.fromkeys(reports), start=1):
             report = _checked(path)
-            origins.append({"name": path.name, "report": hash_of(report.run)})
+            origins.append({"name": path.name, "report": run_id(report.run)})
             for sample, ground, gsd in _samples(path, report, left_out):
                 name = f"{len(entries):06d}.png"
                 kind = "confirmed" if sample.changed else WRONG_PLACE

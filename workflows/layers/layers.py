@@ -19,15 +19,17 @@ import pyarrow as pa
 import shapely
 from shapely.geometry import MultiPolygon
 
+from rscc.files import parsed_json
+from tiling import plain_only
 from workflows.dates import parse_date
 from workflows.errors import ReportsDamaged
 from workflows.files import guarded_cell
 from workflows.layers.stac import catalog_lines, pair_geometry
 from workflows.progress import Progress, tell
+from workflows.report.edited import completed
 from workflows.report.geojson import CRS, parts_of
 from workflows.report.parquet import GEOMETRY, GROUP, PLAIN_SCHEMA, ChangeTable, change_row, read_groups
 from workflows.report.qgis import pairs_style, qgis_style
-from workflows.report.reading import report_content
 from workflows.store.folder import REPORT, ArchiveFolder
 from workflows.store.ledger_rows import DONE, LedgerRow
 
@@ -164,9 +166,13 @@ def _report(folder: ArchiveFolder, row: LedgerRow) -> dict[str, Any] | None:
     """Return the report of a pair; None if it is not done.
 
     Raises:
-        ReportInvalid: it is missing, or no JSON.
+        OSError, ValueError: it is missing, or no JSON.
     """
-    return report_content(folder.pair_folder(row.pair) / REPORT) if row.state == DONE else None
+    if row.state != DONE:
+        return None
+    with open(folder.pair_folder(row.pair) / REPORT, "rb", opener=plain_only) as file:
+        report: dict[str, Any] = parsed_json(file.read())
+    return {**report, "features": completed(report["features"], report["rscc"])}
 
 
 def _shared(record: Mapping[str, Any]) -> dict[str, Any]:

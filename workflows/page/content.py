@@ -13,7 +13,7 @@ from shapely.geometry import MultiPolygon, shape
 from tiling import Window
 from workflows.page.template import legible
 from workflows.report.change import Change, feature_of
-from workflows.report.record import hash_of, text_in
+from workflows.report.record import run_id, text_in
 from workflows.report.report import ChangeReport
 from workflows.report.summary import summary_of
 from workflows.scene.pixels import STEPS
@@ -52,7 +52,7 @@ def report_content(
     content = {
         "version": VERSION,
         # What marks belong to: the run, whatever the file is called.
-        "report": hash_of(run),
+        "report": run_id(run),
         "name": name,
         "scenes": scenes,
         "model": {key: text_in(run, "model", key) for key in ("name", "version")},

@@ -23,7 +23,7 @@ from rscc.files import parsed_json
 from tiling import ReprojectionFailed, is_odd, plain_only, transformer
 from workflows.errors import ReportInvalid
 from workflows.report.change import FLAGS, LISTS, PROPERTIES, Chips
-from workflows.report.drawn import completed
+from workflows.report.edited import completed
 from workflows.report.expressions import CHIP_FIELDS
 from workflows.report.geojson import DECIMALS, geometry_member, joined, polygons_in, rounded
 from workflows.texts import shown
@@ -40,7 +40,7 @@ _HEADER, _BOXES = 8, {1: 32, 2: 48, 3: 48, 4: 64}
 def report_content(path: Path) -> dict[str, Any]:
     """Return the GeoJSON that is in a file, or that its layer of changes is: ``features`` and ``rscc``.
 
-    Changes that a person drew into it are completed, see :func:`workflows.report.drawn.completed`.
+    Changes that a person drew into it are completed, see :func:`workflows.report.edited.completed`.
 
     Raises:
         ReportInvalid: the file is missing, too large, cut off, or none that rscc writes and reads.

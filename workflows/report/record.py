@@ -111,6 +111,14 @@ def hash_of(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
+def run_id(run: Run) -> str:
+    """Return the SHA-256 by which a report is known: of its run record but for the summary.
+
+    That follows the changes, of which people delete some and draw others.
+    """
+    return hash_of({name: value for name, value in run.items() if name != "summary"})
+
+
 def settings_record(options: SceneOptions, card: ModelCard) -> dict[str, Any]:
     """Return what was asked for; None where the default was left to the reader or the model.
 

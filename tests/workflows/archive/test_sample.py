@@ -15,7 +15,7 @@ from workflows.archive.sample import draw_sample
 from workflows.errors import ArchiveMissing, NothingToSample, ReportsDamaged
 from workflows.inspection.event import read_report
 from workflows.pairs.rows import PairRow
-from workflows.report.record import hash_of
+from workflows.report.record import run_id
 
 
 def row(pair):
@@ -150,7 +150,7 @@ def test_a_sample_of_one_pair_has_a_page_and_one_of_several_says_why_not(rscc_co
     assert (code, err) == (0, "") and page.is_file()
     marks = tmp_path / "marks.json"
     mark = {"id": 2, "verdict": "wrong place", "time": "2026-01-02T03:04:05Z"}
-    marks.write_text(json.dumps({"report": hash_of(read_report(sample).run), "marks": [mark]}))
+    marks.write_text(json.dumps({"report": run_id(read_report(sample).run), "marks": [mark]}))
     code, out, _ = rscc_command("review", sample, marks)
     assert code == 0 and out.splitlines()[1].startswith("precision    0.000 (95 percent: 0.000 to 0.7")
     several = tmp_path / "several.geojson"

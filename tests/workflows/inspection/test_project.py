@@ -81,7 +81,7 @@ def test_the_largest_changes_are_bookmarks(report, monkeypatch, tmp_path):
     root = project(write_project(report, servers=SERVERS).path)
     marks = list(root.iter("Bookmark"))
     assert [mark.get("name") for mark in marks] == ["2: house 2 appears", "3: house 3 appears"]
-    assert marks[0].get("extent").startswith("POLYGON((15.0195000 41.8995000, 15.0215000")
+    assert marks[0].get("extent").startswith("POLYGON((15.0199714 41.8999714, 15.0200857")
 
 
 def test_what_strangers_wrote_is_text_and_numbers_without_sense_are_left_out(report):

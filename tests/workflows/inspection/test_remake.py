@@ -125,8 +125,10 @@ def test_what_a_person_drew_stays_as_it_is(pair, tmp_path):
         report.changes[0], id=9, model="drawn by hand", caption="a shed", review_status="confirmed"
     )
     with_drawn = replace(report, changes=[*report.changes, drawn])
-    made = remade(with_drawn, tmp_path / "r.geojson", {"threshold": 0.72})
-    assert len(made.changes) == len(remade(report, tmp_path / "r.geojson", {"threshold": 0.72}).changes) + 1
+    anew = {"threshold": 0.72, "min_area": 150.0}
+    made = remade(with_drawn, tmp_path / "r.geojson", anew)
+    assert drawn.area_m2 < 150 and made.changes
+    assert len(made.changes) == len(remade(report, tmp_path / "r.geojson", anew).changes) + 1
     (same,) = (change for change in made.changes if change.model == "drawn by hand")
     assert replace(same, id=9) == drawn and made.run["warnings"] == []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from archive_rows import change, report
@@ -10,7 +11,8 @@ from archive_rows import change, report
 from workflows.errors import MarksInvalid
 from workflows.inspection.event import read_report
 from workflows.inspection.review import read_marks, reviewed, write_marks
-from workflows.report.record import hash_of
+from workflows.report.record import run_id
+from workflows.report.summary import summary_of
 
 TIME = "2026-01-02T03:04:05.678Z"
 
@@ -24,7 +26,7 @@ def made():
 def write(tmp_path, made):
     def write_marks(*marks, **content):
         path = tmp_path / "marks.json"
-        path.write_text(json.dumps({"report": hash_of(made.run), "marks": marks, **content}))
+        path.write_text(json.dumps({"report": run_id(made.run), "marks": marks, **content}))
         return path
 
     return write_marks
@@ -90,7 +92,7 @@ def test_the_command_marks_the_report_in_its_place(rscc_command, made, write, tm
     )
     full.write(path)
     (tmp_path / "report.qml").write_text("my style")
-    marks = write(mark(2, "wrong place", note="a cloud"), report=hash_of(full.run))
+    marks = write(mark(2, "wrong place", note="a cloud"), report=run_id(full.run))
     code, out, err = rscc_command("review", path, marks)
     assert (code, err) == (0, "")
     assert out == f"{path}: 0 confirmed, 1 wrong place, 0 wrong words, 2 without a verdict\n"
@@ -113,6 +115,17 @@ def test_the_command_marks_the_report_in_its_place(rscc_command, made, write, tm
     code, _, err = rscc_command("review", path, marks)
     assert code == 2 and err.startswith("rscc: error: ") and "there are no marks in it" in err
     assert path.read_bytes() == marked
+
+
+def test_marks_of_changes_that_were_deleted_are_told(made, write, tmp_path, rscc_command):
+    run = {**made.run, "summary": summary_of(made.changes).as_dict()}
+    source = replace(made, changes=made.changes[1:], run=run).write(tmp_path / "changes.geojson")
+    marks = write(mark(1, "wrong place"), mark(2, "confirmed"), report=run_id(run))
+    code, out, err = rscc_command("review", source, marks, "-o", tmp_path / "out.geojson")
+    assert (code, err) == (0, "")
+    assert "1 confirmed" in out and out.endswith("; 1 marked change is not in it any more\n")
+    summary = json.loads((tmp_path / "out.geojson").read_text())["rscc"]["summary"]
+    assert summary == summary_of(made.changes[1:]).as_dict() and summary["changes"] == 2
 
 
 def test_what_others_wrote_into_a_report_stays_in_it(made, write, tmp_path):

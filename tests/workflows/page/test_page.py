@@ -20,7 +20,7 @@ from workflows.errors import FormatUnsupported, OptionInvalid, OutputExists, Rep
 from workflows.page import imagery, page
 from workflows.page.page import check_page, write_page
 from workflows.page.template import data_text, legible
-from workflows.report.record import hash_of
+from workflows.report.record import run_id
 from workflows.report.report import ChangeReport
 from workflows.texts import shown
 
@@ -167,7 +167,7 @@ def test_outlines_lie_in_the_picture_where_they_lie_in_the_scene(made):
 
 
 def test_marks_belong_to_the_run_whatever_the_file_is_called(made):
-    assert made.data["report"]["report"] == hash_of(made.report.run)
+    assert made.data["report"]["report"] == run_id(made.report.run)
 
 
 def test_the_same_report_makes_the_same_page_and_scenes_may_have_moved(made, tmp_path):

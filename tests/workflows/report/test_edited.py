@@ -24,7 +24,8 @@ TIFS = {role: {"path": f"scenes/{role}.tif", "date": f"202{n}"} for n, role in e
 @pytest.fixture
 def path(tmp_path):
     """A report of two changes, with the ids 1 and 2."""
-    return report(change(1), change(2, 12.6), inputs=TIFS).write(tmp_path / "r.geojson")
+    sizes = {"largest_m2": 60.0, "median_m2": 40.0}
+    return report(change(1, **sizes), change(2, 12.6, **sizes), inputs=TIFS).write(tmp_path / "r.geojson")
 
 
 def draw(path, geometry=SHED, **said):
@@ -63,6 +64,52 @@ def test_what_the_person_said_stays(path):
     assert (shed.caption, shed.score, shed.caption_confident) == ("a shed is built", 1.0, True)
     assert (shed.review_status, shed.reviewer, shed.count) == ("confirmed", "Ada", 4)
     assert (pond.review_status, pond.reviewer_caption) == ("wrong words", "a pond is dug")
+
+
+def test_a_change_that_was_split_is_two_of_their_own_areas(path):
+    content = json.loads(path.read_text())
+    (whole, other), (west, south, east, north) = (
+        content["features"],
+        read_report(path).changes[0].geometry.bounds,
+    )
+    middle = west + (east - west) / 4
+    pieces = [box(west, south, middle, north), box(middle, south, east, north)]
+    content["features"] = [other, *({**whole, "geometry": mapping(piece)} for piece in pieces)]
+    path.write_text(json.dumps(content))
+    untouched, small, large = read_report(path).changes
+    assert (untouched.id, small.id, large.id) == (2, 1, 3)
+    assert untouched.area_m2 == other["properties"]["area_m2"] and untouched.largest_m2 is not None
+    assert [one.area_m2 for one in (small, large)] == pytest.approx([25.06, 75.19], abs=0.2)
+    assert (small.count, small.count_sure, small.largest_m2, small.median_m2) == (1, None, None, None)
+    assert small.caption == large.caption == whole["properties"]["caption"]
+
+
+def test_an_outline_moved_by_rounding_keeps_what_was_measured(path):
+    content = json.loads(path.read_text())
+    ring = content["features"][0]["geometry"]["coordinates"][0]
+    ring[:] = [[x + 4e-7 * (x == max(x for x, _ in ring)), y] for x, y in ring]
+    path.write_text(json.dumps(content))
+    assert read_report(path).changes[0].largest_m2 is not None
+    ring[:] = [[x + 4e-6 * (x == max(x for x, _ in ring)), y] for x, y in ring]
+    path.write_text(json.dumps(content))
+    assert read_report(path).changes[0].largest_m2 is None
+
+
+def test_the_id_of_a_deleted_change_is_not_given_again(path):
+    content = json.loads(path.read_text())
+    content["rscc"]["summary"] = {"changes": 2}
+    del content["features"][1]
+    path.write_text(json.dumps(content))
+    draw(path)
+    assert [one.id for one in read_report(path).changes] == [3, 1]
+
+
+def test_ids_of_strangers_are_refused_in_a_line(path):
+    draw(path)
+    text = path.read_text()
+    path.write_text(text.replace('"id": 2', f'"id": {"9" * 4000}'))
+    with pytest.raises(ReportInvalid):
+        read_report(path)
 
 
 @pytest.mark.parametrize("geometry", [None, box(200, 95, 201, 96), SHED.exterior, SHED.centroid])
