@@ -6,7 +6,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -93,11 +93,12 @@ class Archive:
         )
         return None
 
-    def marked(self, pairs: Iterable[str]) -> dict[str, Found]:
-        """Return which of the pairs have reports with marks of people, and what is in these."""
+    def marked(self, pairs: Iterable[str], *, edited: bool = True) -> dict[str, Found]:
+        """Return which of the pairs have reports that people marked, or ``edited``, and what is in these."""
 
         def look(pairs: Sequence[str]) -> list[tuple[str, Found]]:
-            looked_at = ((pair, marked(self.folder.pair_folder(pair) / REPORT)) for pair in pairs)
+            reports = ((pair, self.folder.pair_folder(pair) / REPORT) for pair in pairs)
+            looked_at = ((pair, marked(report, edited=edited)) for pair, report in reports)
             return [(pair, found) for pair, found in looked_at if found is not None]
 
         return dict(chain.from_iterable(self.pool.map(look, batches(pairs, _LOOKED_FOR))))
@@ -109,7 +110,7 @@ class Archive:
 
         Pairs with marks of people stay done as they are, unless it is to ``overwrite`` them.
         """
-        keep = (lambda pairs: {}) if overwrite else self.marked
+        keep: Callable[[list[str]], Mapping[str, Found]] = (lambda pairs: {}) if overwrite else self.marked
         planned = self.ledger.plan(keyed, retry_failed=retry_failed, keep=keep)
         removed = self.take_up_missing(overwrite=overwrite)
         return replace(
@@ -140,7 +141,7 @@ class Archive:
         parts = self.pool.map(lacking, self._done())
         missing = [pair for part in parts for pair in part]
         if not overwrite:
-            said = self.marked(missing)
+            said = self.marked(missing, edited=False)
             missing = [pair for pair in missing if pair not in said]
         self.take_up(missing)
         return len(missing)
@@ -204,7 +205,8 @@ class Archive:
             write_layers(self.folder, self.ledger.rows, progress, edited=newest)
         except ReportsDamaged as damaged:
             if not overwrite:
-                reports = [self.folder.pair_folder(pair) / REPORT for pair in self.marked(damaged.pairs)]
+                said = self.marked(damaged.pairs, edited=False)
+                reports = [self.folder.pair_folder(pair) / REPORT for pair in said]
                 refuse_loss(reports, "it is damaged: mend it, or keep a copy and add --overwrite")
             self.take_up(damaged.pairs)
             for pair in damaged.pairs:

@@ -1,4 +1,4 @@
-"""Reports of an archive that people have marked: a run loses none of them unless it is asked to."""
+"""Reports of an archive that people have marked or edited: a run loses none of them unless it is asked to."""
 
 from __future__ import annotations
 
@@ -7,25 +7,44 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from rscc.files import parsed_json
 from tiling import plain_only
 from workflows.errors import OutputExists, ReportInvalid
+from workflows.inspection.event import read_report
 from workflows.inspection.review import SAID
 from workflows.report.reading import report_content
+from workflows.report.report import collection_lines
 from workflows.store.ledger_rows import Found
 
 _SAID = re.compile(rf'"({"|".join(SAID)})"\s*:\s*"[^"]'.encode())
 
 
-def marked(report: Path) -> Found | None:
-    """Return what is in a report with marks of people, nothing if it is damaged; None without marks."""
+def marked(report: Path, *, edited: bool = True) -> Found | None:
+    """Return what is in a report with marks of people, or that a GIS ``edited``; None for any other.
+
+    Of one that is damaged that is nothing.
+    """
     try:
         changes = [feature["properties"] for feature in report_content(report)["features"]]
-        if any(change.get(name) for change in changes for name in SAID):
+        if any(change.get(name) for change in changes for name in SAID) or (edited and _is_of_gis(report)):
             return found_in(changes)
     except (ReportInvalid, LookupError, TypeError, AttributeError):
         if _is_said(report):
             return Found(0, 0.0)
     return None
+
+
+def _is_of_gis(report: Path) -> bool:
+    """Return whether a report is sound and has another text than rscc gives it, as what a GIS saves.
+
+    Raises:
+        ReportInvalid: it is damaged.
+    """
+    read_report(report)
+    with open(report, "rb", opener=plain_only) as file:
+        text = file.read()
+    content = parsed_json(text)
+    return "".join(collection_lines(content, content.pop("features"))).encode() != text
 
 
 def _is_said(report: Path) -> bool:

@@ -22,6 +22,7 @@ from workflows.archive.overview import archive_overview
 from workflows.errors import OutputExists, ReportsDamaged
 from workflows.inspection.verify import Verifier
 from workflows.pairs.table import read_pairs
+from workflows.report.report import collection_lines
 from workflows.store.ledger import Ledger
 
 OTHER = SceneOptions(min_area=25.0)
@@ -73,6 +74,21 @@ def test_a_report_into_which_a_person_drew_a_change_stays_and_is_counted_anew(ma
     assert row.changes == len(content["features"]) + 1
     assert row.area_m2 >= geodesic_area_m2(outline) - 0.01
     assert b"drawn by hand" in (out / "changes.parquet").read_bytes()
+
+
+def test_what_a_gis_saved_stays_without_any_mark(made, out, old):
+    _, report, _ = marked_pair(made, out)
+    # A new file, as GIS make it, with a corrected sentence.
+    content = json.loads(report.read_text())
+    for feature in content["features"]:
+        feature["properties"] |= {"caption": "a school is built", "review_status": None, "reviewer": None}
+    report.unlink()
+    report.write_text(json.dumps(content, indent=1))
+    assert run(made, out, InlineEngine(), scene=OTHER).kept == (report.parent.name,)
+    assert b"a school is built" in (out / "changes.parquet").read_bytes()
+    report.write_text("".join(collection_lines(content, content.pop("features"))))
+    assert run(made, out, InlineEngine(), scene=OTHER).kept == ()
+    assert "a school" not in report.read_text()
 
 
 def test_marks_stay_in_a_report_whose_members_a_program_put_in_another_order(made, out, old):
