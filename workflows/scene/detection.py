@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import closing
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,7 +48,7 @@ def find_regions(
     """
     counts = Counter(NOTHING)
 
-    def bands() -> Iterator[Band]:
+    def bands() -> Generator[Band]:
         for several, row_counts in find_rows(run, area):
             counts.update(row_counts)
             for band in several:
@@ -55,7 +56,9 @@ def find_regions(
                     keep(band)
                 yield band
 
-    regions = traced(bands(), run.options.threshold_for(run.card), run.pair.grid, run.options)
+    # Closed also when tracing fails, so that the threads end.
+    with closing(bands()) as given:
+        regions = traced(given, run.options.threshold_for(run.card), run.pair.grid, run.options)
     return Detection(regions, {name: count for name, count in counts.items() if name != "tiles"})
 
 

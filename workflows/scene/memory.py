@@ -7,6 +7,7 @@ scene; on its width only by the rows of one tile that are being put together.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import rasterio
 
 from workflows.errors import MemoryExhausted, MemoryTooSmall
+from workflows.scene.streams import streams_of
 
 if TYPE_CHECKING:
     from rscc.model_folder import ModelCard
@@ -98,8 +100,8 @@ def plan(
     tried.append((1, 1, CACHES[-1]))
     for size, ahead, cache in tried:
         tiles = tiles_at_once(size, grid, card)
-        # Of three batches two are in the model, see :mod:`workflows.scene.streams`.
-        held_tiles = ahead + tiles + tiles // 2
+        streams = streams_of("cpu" if on_cpu else "cuda", tiles, card.localiser)
+        held_tiles = ahead + (streams + 1) * (tiles // max(1, streams))
         expected = base + cache + TILE_BYTES * held_tiles * grid.tile**2
         if on_cpu:
             crops = MODEL_BYTES * size * card.tile_size**2
@@ -143,11 +145,15 @@ def bounded_cache(size: int = CACHES[0]) -> Iterator[None]:
 
 
 class Batches:
-    """Gives items to the model at most ``size`` at once; halves that for good when memory runs out."""
+    """Gives items to the model at most ``size`` at once; halves that for good when memory runs out.
+
+    Several threads may do so beside each other, until memory runs out: from then on one does at a time.
+    """
 
     def __init__(self, size: int) -> None:
         self.size = size
         self.asked = size
+        self._room, self._inside, self._alone = threading.Condition(), 0, False
 
     def run(
         self, items: Sequence[T], call: Callable[[Sequence[T]], R], weight: int = 1
@@ -161,7 +167,8 @@ class Batches:
         while done < len(items):
             part = items[done : done + max(1, self.size // weight)]
             try:
-                result = call(part)
+                with self._entered() as alone:
+                    result = call(part)
             except Exception as error:
                 if not _is_out_of_memory(error):
                     raise
@@ -171,16 +178,32 @@ class Batches:
                 done += len(part)
                 continue
             # Here, not in the handler: there the error still holds on to what filled the memory.
-            if len(part) == 1:
+            if len(part) == 1 and alone:
                 raise MemoryExhausted(
                     "the model ran out of memory with one tile at a time; close other programs, or take "
                     f"another --device ({' '.join(reason.split())[:120]})"
                 )
-            self.size = len(part) * weight // 2
+            with self._room:
+                self._alone = True
+                if len(part) > 1:
+                    self.size = min(self.size, len(part) * weight // 2)
             import torch
 
             if torch.cuda.is_available():
                 torch.cuda.empty_cache()
+
+    @contextmanager
+    def _entered(self) -> Iterator[bool]:
+        """Wait until the model may be called; give whether no other thread calls it meanwhile."""
+        with self._room:
+            self._room.wait_for(lambda: not (self._alone and self._inside))
+            self._inside, alone = self._inside + 1, self._alone
+        try:
+            yield alone
+        finally:
+            with self._room:
+                self._inside -= 1
+                self._room.notify()
 
     @property
     def warnings(self) -> list[str]:

@@ -110,12 +110,13 @@ def tile_grid(
     Raises:
         OptionInvalid: the overlap that was asked for is too large.
     """
+    multiple = sides_of_both(card) if options.fast else card.position_size
     return TileGrid(
         pair.grid.width,
         pair.grid.height,
         tile=max(card.search_size, card.tile_size),
-        least=card.tile_size,
-        multiple=sides_of_both(card) if options.fast else card.position_size,
+        least=-(-card.tile_size // multiple) * multiple,
+        multiple=multiple,
         overlap=options.overlap_for(card),
         anchor=pair.grid.anchor,
         area=area,

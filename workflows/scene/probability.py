@@ -115,6 +115,8 @@ class _Stretch:
         at_once = tiles_at_once(run.sizes.asked, grid, run.card)
         self.streams = streams_of(device_of(run.captioner), at_once, run.card.localiser)
         self.batch = batch = at_once // max(1, self.streams)
+        if len(grid) <= batch:
+            self.streams = min(self.streams, 1)  # one batch alone has all cores
         area, (top, end) = grid.area, rows
         self.part = TileGrid(
             grid.width,
@@ -168,6 +170,8 @@ class _Stretch:
                         yield chain([band], bands), dict(counts)
                         counts = Counter(NOTHING)
                 tell_done(batch[-1].tile.index + 1)
+                # Not while the next ones are waited for: what they hold counts, too.
+                del batch, seen
 
 
 def _counted(tile: PairTile, probability: np.ndarray | None, threshold: float) -> dict[str, int]:

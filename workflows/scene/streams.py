@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -23,7 +24,7 @@ def streams_of(device: str, tiles: int, localiser: str) -> int:
     """Return how many batches go through a model beside each other where ``tiles`` may do so at once.
 
     That is one on a GPU, and for a model that localises by anything but a change head: clustering and
-    segmenters are not made for several threads. It is 0 for a single tile, whose memory is all that there is.
+    segmenters are not made for several threads. It is 0 for a single tile: then memory is short.
     """
     if tiles == 1:
         return 0
@@ -34,22 +35,52 @@ def streams_of(device: str, tiles: int, localiser: str) -> int:
 def side_by_side(call: Callable[[T], R], batches: Iterable[T], streams: int) -> Iterator[Iterator[R]]:
     """Give what ``call`` makes of each batch, in order, by as many threads as there are streams.
 
-    Each lets torch compute with its share of the cores. One batch more waits, so that no core has to, for the
-    model or to be taken. With 0 streams the calling thread calls for one batch after the other.
+    Each lets torch compute with its share of the cores, and a core has no more than one of them. One batch
+    more waits, so that no core has to, for the model or to be taken. With 0 streams the calling thread calls
+    for one batch after the other.
     """
     if not streams:
         yield map(call, batches)
         return
     import torch
 
-    cores = torch.get_num_threads()
-    share = -(-cores // streams)
-    pool = ThreadPoolExecutor(
-        streams, thread_name_prefix="model", initializer=torch.set_num_threads, initargs=(share,)
-    )
-    try:
-        yield in_order(pool, call, batches, streams + 1)
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
-        # Threads that others start from now on take what was set last.
-        torch.set_num_threads(cores)
+    with _CORES.shared() as cores:
+        threads = min(streams, cores)
+        pool = ThreadPoolExecutor(
+            threads,
+            thread_name_prefix="model",
+            initializer=torch.set_num_threads,
+            initargs=(-(-cores // threads),),
+        )
+        try:
+            yield in_order(pool, call, batches, streams + 1)
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+class _Cores:
+    """How many threads torch computes with, in all but those that have a share of them."""
+
+    def __init__(self) -> None:
+        self._lock, self._runs, self._cores = threading.Lock(), 0, 1
+
+    @contextmanager
+    def shared(self) -> Iterator[int]:
+        """Give their number to a run that sets shares; the last of those that overlap sets it again."""
+        import torch
+
+        with self._lock:
+            if not self._runs:
+                self._cores = torch.get_num_threads()
+            self._runs += 1
+        try:
+            yield self._cores
+        finally:
+            with self._lock:
+                self._runs -= 1
+                if not self._runs:
+                    # Threads that others start from now on take what was set last.
+                    torch.set_num_threads(self._cores)
+
+
+_CORES = _Cores()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -12,6 +13,7 @@ from captioned import captioned
 from fakes import BrightnessCaptioner
 from scene_pairs import make_pair
 
+from workflows.errors import MemoryExhausted
 from workflows.scene.streams import side_by_side, streams_of
 
 
@@ -26,12 +28,53 @@ def four_cores():
 
 @pytest.mark.usefixtures("four_cores")
 def test_threads_of_a_model_share_the_cores():
-    for streams, share in ((2, 2), (3, 2), (1, 4), (0, 4)):
+    for streams, share in ((2, 2), (3, 2), (4, 1), (0, 4)):
         with side_by_side(lambda _: torch.get_num_threads(), range(6), streams) as cores:
             assert [*cores] == [share] * 6
-        assert torch.get_num_threads() == 4
+        assert torch.get_num_threads() == in_a_new_thread(torch.get_num_threads) == 4
+
+
+def in_a_new_thread(call):
     with ThreadPoolExecutor(1) as pool:
-        assert pool.submit(torch.get_num_threads).result() == 4
+        return pool.submit(call).result(20)
+
+
+@pytest.mark.usefixtures("four_cores")
+def test_runs_that_overlap_leave_the_cores_as_they_were():
+    def within():
+        with side_by_side(lambda _: torch.get_num_threads(), range(4), 2) as cores:
+            return [*cores]
+
+    with side_by_side(lambda _: torch.get_num_threads(), range(6), 2) as cores:
+        assert next(cores) == 2
+        assert in_a_new_thread(within) == [2] * 4
+    assert in_a_new_thread(torch.get_num_threads) == 4
+
+
+def test_a_core_has_one_batch_at_a_time():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with side_by_side(lambda _: threading.current_thread().name, range(6), 2) as names:
+            assert len({*names}) == 1
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_who_gives_up_begins_no_more_batches():
+    begun, go_on = [], threading.Event()
+
+    def call(number):
+        begun.append(number)
+        go_on.wait(20)
+
+    with pytest.raises(KeyboardInterrupt), side_by_side(call, range(9), 1) as results:
+        threading.Timer(0.2, go_on.set).start()
+        next(results)
+        go_on.clear()
+        threading.Timer(0.2, go_on.set).start()
+        raise KeyboardInterrupt
+    assert len(begun) <= 2
 
 
 def test_results_come_in_order_and_few_batches_are_taken_ahead():
@@ -68,6 +111,7 @@ class Counting(BrightnessCaptioner):
         return found
 
 
+@pytest.mark.usefixtures("four_cores")
 @pytest.mark.parametrize(
     ("device", "localiser", "together"),
     [("cpu", "change_head", 2), ("cpu", "difference", 1), ("cuda:0", "change_head", 1)],
@@ -85,12 +129,49 @@ def test_two_batches_at_a_time_on_a_processor_and_one_on_a_gpu(tmp_path, device,
     assert report.changes == plain.changes and len(plain.changes) > 0
 
 
+@pytest.mark.usefixtures("four_cores")
 def test_what_one_batch_fails_on_ends_the_run(tmp_path):
     class Failing(BrightnessCaptioner):
         def search(self, before, after):
-            raise ValueError("no answer")
+            if (after == 240).any():
+                raise ValueError("no answer")
+            return super().search(before, after)
 
+    pair = make_pair(tmp_path, [(10, 10, 20, 20, 240), (200, 10, 20, 20, 250)], size=(300, 300))
     running = threading.active_count()
     with pytest.raises(ValueError, match="no answer"):
-        captioned(make_pair(tmp_path, [(10, 10, 20, 20, 240)]), Failing())
+        captioned(pair, Failing(), batch_size=2)
     assert threading.active_count() == running
+
+
+class Small(BrightnessCaptioner):
+    """Has room for so many tiles at a time, whoever brings them."""
+
+    def __init__(self, room: int):
+        super().__init__()
+        self.device, self._room, self._inside, self._lock = "cpu", room, 0, threading.Lock()
+
+    def search(self, before: np.ndarray, after: np.ndarray) -> np.ndarray:
+        with self._lock:
+            self._inside += len(before)
+            full = self._inside > self._room
+        try:
+            time.sleep(0.01)
+            if full:
+                raise MemoryError("full")
+            return super().search(before, after)
+        finally:
+            with self._lock:
+                self._inside -= len(before)
+
+
+@pytest.mark.usefixtures("four_cores")
+@pytest.mark.parametrize("room", [1, 2, 3])
+def test_what_has_room_for_a_few_tiles_goes_on_with_these(tmp_path, room):
+    pair = make_pair(tmp_path, [(10, 10, 20, 20, 240), (200, 200, 20, 20, 240)], size=(300, 300))
+    report = captioned(pair, Small(room), batch_size=8)
+    assert report.changes == captioned(pair, BrightnessCaptioner()).changes and len(report.changes) == 2
+    (warning,) = (line for line in report.run["warnings"] if "memory ran out" in line)
+    assert int(warning.rpartition(" ")[2]) <= max(room, 1)
+    with pytest.raises(MemoryExhausted, match="one tile at a time"):
+        captioned(pair, Small(0), batch_size=8)
