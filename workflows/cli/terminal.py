@@ -105,7 +105,8 @@ def summary(run: dict[str, Any], count: int, area: float, target: Path) -> str:
         lines.append(f"light   {light_words(run['normalization'])}")
     if run["resumed_tiles"]:
         lines.append(f"resumed {run['resumed_tiles']:,} of the tiles were finished by an earlier run")
-    return shown_lines([*lines, f"report  {target} (open it in QGIS; the style lies beside it)"])
+    style = "in" if target.suffix.lower() == ".gpkg" else "beside"
+    return shown_lines([*lines, f"report  {target} (open it in QGIS; the style lies {style} it)"])
 
 
 def explanation_summary(facts: dict[str, Any], target: Path) -> str:

@@ -180,7 +180,7 @@ def outlines_on(pair: ScenePair, report: ChangeReport, source: Path) -> list[Mul
         if not outline.intersects(grid):
             raise NoOverlap(
                 f"{shown(source)}: change {change.id} does not lie on the ground that {pair.before.path} and "
-                f"{pair.after.path} both show; give --before and --after of this report"
+                f"{pair.after.path} both show; give --before and --after of this report, or delete the change"
             )
     return outlines
 
@@ -210,7 +210,10 @@ def _parts(path: Path) -> tuple[dict[str, Any], list[Any]]:
     features: Any = content.get("features")
     whole = isinstance(record, dict) and all(isinstance(record.get(name), dict) for name in _RECORD)
     if not whole or not isinstance(features, list) or content.get("type") != "FeatureCollection":
-        raise ReportInvalid(f"{shown(path)}: this is no report of rscc; {ANOTHER}")
+        raise ReportInvalid(
+            f"{shown(path)}: this is no report of rscc; {ANOTHER}; what a GIS saves under another name lacks "
+            "the run record"
+        )
     return record, features
 
 

@@ -182,6 +182,8 @@ class _Geopackage:
 
     def record(self) -> str | None:
         """Return the text of the run record, which the layer's metadata have under ``rscc``."""
+        if not self._ask("SELECT 1 FROM sqlite_master WHERE name = 'gpkg_metadata_reference'"):
+            return None
         texts = self._ask(
             "SELECT metadata FROM gpkg_metadata JOIN gpkg_metadata_reference ON md_file_id = id "
             "WHERE table_name = ?",

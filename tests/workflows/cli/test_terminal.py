@@ -13,7 +13,7 @@ STILL = {"cols": 0.1, "rows": -0.1, "metres": 0.07, "applied": None, "left": Non
 MOVED = {"cols": 3.0, "rows": -4.0, "metres": 2.5, "applied": None, "left": None}
 
 
-def lines(**members):
+def lines(target="r.geojson", **members):
     scene = {"path": "a.tif", "date": None}
     run = {
         "inputs": {"before": scene, "after": {"path": "b.tif", "date": "2019"}},
@@ -25,7 +25,7 @@ def lines(**members):
         "seconds": 3.21,
         **members,
     }
-    return summary(run, 2, 12_345.6, Path("r.geojson")).splitlines()
+    return summary(run, 2, 12_345.6, Path(target)).splitlines()
 
 
 def test_a_run_in_lines():
@@ -36,6 +36,7 @@ def test_a_run_in_lines():
         "model   m 1",
         "report  r.geojson (open it in QGIS; the style lies beside it)",
     ]
+    assert lines("r.gpkg")[-1] == "report  r.gpkg (open it in QGIS; the style lies in it)"
 
 
 @pytest.mark.parametrize(

@@ -127,6 +127,7 @@ def test_the_number_of_a_row_stands_for_an_id_that_is_not_there(tmp_path, change
         ),
         (["DELETE FROM gpkg_geometry_columns"], "has no outlines"),
         (["DELETE FROM gpkg_metadata"], "no report of rscc"),
+        (["DROP TABLE gpkg_metadata_reference", "DROP TABLE gpkg_metadata"], "no report of rscc"),
         (["UPDATE gpkg_metadata SET metadata = '<a>&b;</a>'"], "cannot be read"),
         (["UPDATE gpkg_metadata SET metadata = x'00'"], "cannot be read"),
         ([f"UPDATE gpkg_metadata SET metadata = '{WITH_TYPE}'"], "document type"),
