@@ -169,8 +169,9 @@ def test_a_table_may_lie_in_another_schema(server, table):
 def test_where_the_grid_has_no_number_the_table_is_in_degrees(table, crs):
     (row,) = table(made(crs=crs)).values()
     assert row["srid"] == 4326
-    assert shape(row["geometry"]).equals_exact(MultiPolygon([box(12.5, 41.9, 12.501, 41.901)]), 1e-9) or (
-        shapely.normalize(shape(row["geometry"])).equals(box(12.5, 41.9, 12.501, 41.901))
+    outline = shapely.set_precision(change().geometry, 1e-7)
+    assert shapely.normalize(shape(row["geometry"])).equals_exact(
+        shapely.normalize(MultiPolygon([outline])), 1e-9
     )
 
 
