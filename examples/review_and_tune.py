@@ -19,7 +19,7 @@ from own_model import tune
 from run_rscc import rscc
 
 from workflows import SceneReport, caption
-from workflows.report.record import hash_of
+from workflows.report.record import run_id
 
 SITES = 3
 
@@ -45,7 +45,7 @@ def marks_of(report: SceneReport, scene: DemoScene, path: Path) -> Path:
         | {"verdict": "confirmed" if change.geometry.intersects(truth) else "wrong place"}
         for change in report.changes
     ]
-    path.write_text(json.dumps({"report": hash_of(report.run), "marks": marks}))
+    path.write_text(json.dumps({"report": run_id(report.run), "marks": marks}))
     return path
 
 

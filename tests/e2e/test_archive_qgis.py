@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import shapely
-from archive_rows import change, failed_row, install, ledger_row, report
+from archive_rows import change, failed_row, install, ledger_row, report, square_of
 from qgis_check import draw, qgis_is_there
 
 from workflows.layers.layers import write_layers
@@ -28,7 +28,7 @@ def archive(tmp_path_factory):
     folder = ArchiveFolder(tmp_path_factory.mktemp("qgis") / "archive")
     folder.create()
     shown = [
-        change(number, west, came=(name,), direction="appeared")
+        change(number, geometry=square_of(west, 41.9, 9_000), came=(name,), direction="appeared")
         for number, (west, name) in enumerate(zip(PLACES, SEEN, strict=True), start=1)
     ]
     boxes = [shapely.to_wkb(shapely.box(west, 41.9, west + 0.003, 41.903)) for west in (12, 12.004, 12.008)]

@@ -217,7 +217,9 @@ class _Geopackage:
             return {}
         number = "id" if "id" in columns else "rowid"
         rows = self._ask(f"SELECT {number}, {', '.join(CHIP_FIELDS)} FROM {LAYER}")
-        return {number: both for number, *both in rows if all(isinstance(one, bytes) for one in both)}
+        return {
+            one: (old, new) for one, old, new in rows if isinstance(old, bytes) and isinstance(new, bytes)
+        }
 
     def _columns(self) -> list[str]:
         return [row[1] for row in self._ask(f"PRAGMA table_info({LAYER})")]
