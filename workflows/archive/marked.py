@@ -40,11 +40,14 @@ def _is_of_gis(report: Path) -> bool:
     Raises:
         ReportInvalid: it is damaged.
     """
-    read_report(report)
     with open(report, "rb", opener=plain_only) as file:
         text = file.read()
     content = parsed_json(text)
-    return "".join(collection_lines(content, content.pop("features"))).encode() != text
+    features = content.pop("features")
+    if "".join(collection_lines(content, features)).encode() == text:
+        return False
+    read_report(report)
+    return True
 
 
 def _is_said(report: Path) -> bool:

@@ -13,6 +13,7 @@ import typer
 
 from workflows.cli.events import progress_events, tell_event
 from workflows.cli.options import ProgressForm
+from workflows.files import style_path
 from workflows.inspection.text import light_words, shift_words
 from workflows.progress import Progress
 from workflows.texts import shown, shown_json, shown_lines
@@ -105,7 +106,7 @@ def summary(run: dict[str, Any], count: int, area: float, target: Path) -> str:
         lines.append(f"light   {light_words(run['normalization'])}")
     if run["resumed_tiles"]:
         lines.append(f"resumed {run['resumed_tiles']:,} of the tiles were finished by an earlier run")
-    style = "in" if target.suffix.lower() == ".gpkg" else "beside"
+    style = "in" if style_path(target) is None else "beside"
     return shown_lines([*lines, f"report  {target} (open it in QGIS; the style lies {style} it)"])
 
 

@@ -7,14 +7,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import Any
 
-import shapely
-from shapely.geometry import MultiPolygon, Polygon, box, shape
+from shapely.geometry import MultiPolygon, Polygon, box
 
 from tiling import NoOverlap, SceneNotFound, ScenePair, locate
 from workflows.errors import OptionInvalid, ReportInvalid
 from workflows.options import FRAMES, MOST_METRES, SceneOptions, ServerOptions
 from workflows.report.change import Change, attributes_of, fits, id_of
-from workflows.report.geojson import joined, polygons_in
+from workflows.report.geojson import outlines_in
 from workflows.report.reading import ANOTHER, report_content
 from workflows.report.record import text_in
 from workflows.report.report import ChangeReport
@@ -234,26 +233,15 @@ def _change(path: Path, feature: Mapping[str, Any]) -> Change:
     return Change(geometry=_geometry(path, feature), **values)
 
 
-def _geometry(path: Path, feature: Any) -> Polygon | MultiPolygon:
+def _geometry(path: Path, feature: Mapping[str, Any]) -> Polygon | MultiPolygon:
     """Return the outlines of a feature, in degrees; valid."""
-    try:
-        geometry = shape(feature["geometry"])
-        west, south, east, north = geometry.bounds
-        on_earth = -180 <= west <= east <= 180 and -90 <= south <= north <= 90
-        parts = polygons_in(shapely.make_valid(geometry)) if on_earth else []
-    # Whatever a hostile file brings shapely to say.
-    except Exception as error:
-        raise _no_outline(path, feature) from error
-    if not parts:
-        raise _no_outline(path, feature)
-    return joined(parts)
-
-
-def _no_outline(path: Path, feature: Any) -> ReportInvalid:
-    return ReportInvalid(
-        f"{shown(path)}: change {id_of(feature)} has no outline in degrees of longitude and latitude; "
-        f"{ANOTHER}"
-    )
+    outlines = outlines_in(feature.get("geometry"))
+    if outlines is None:
+        raise ReportInvalid(
+            f"{shown(path)}: change {id_of(feature)} has no outline in degrees of longitude and latitude; "
+            f"{ANOTHER}"
+        )
+    return outlines
 
 
 def _is_number(value: Any) -> bool:

@@ -68,10 +68,12 @@ def remade(
         ground = ground_of(kept.frame)
         # With a box, what directions parted from a change and lies outside is not in the report.
         first = [] if run["settings"].get("bounds") is None else _events(kept, _options(run, source, {}))[0]
-    before = [one for one in report.changes if one.outline_of == "change" and one.model != BY_HAND]
+    drawn = [one for one in report.changes if one.model == BY_HAND]
+    found = [one for one in report.changes if one.model != BY_HAND]
+    before = [one for one in found if one.outline_of == "change"]
     blank = {**_wordless(), **_about(run, source)}
-    apart = [one for one in report.changes if one.outline_of != "change" and one.model != BY_HAND]
-    changes = [*large(apart, options), *(one for one in report.changes if one.model == BY_HAND)]
+    # New roads and clearings are no matter of the change probability, nor is what a person drew.
+    changes = drawn + large((one for one in found if one.outline_of != "change"), options)
     regrouped = options.group_distance != run["settings"].get("group_distance")
     earlier = _Earlier(before, first, parted=not regrouped)
     for event in events:

@@ -16,6 +16,7 @@ from tiling import is_odd, plain_only
 from workflows.errors import MarksInvalid
 from workflows.files import write_together
 from workflows.report.change import VERDICTS
+from workflows.report.edited import found_first
 from workflows.report.reading import report_content
 from workflows.report.record import run_id
 from workflows.report.report import ChangeReport, collection_lines
@@ -61,14 +62,11 @@ def read_marks(path: Path, report: ChangeReport) -> list[Mark]:
         raise MarksInvalid(f"{shown(path)}: there are no marks in it; {_ANOTHER}")
     if content.get("report") != run_id(report.run):
         raise MarksInvalid(f"{shown(path)}: these are marks of another report; {_ANOTHER}")
-    found = report.run.get("summary")
-    found = found.get("changes") if isinstance(found, Mapping) else None
-    known = {change.id for change in report.changes}
+    known, first = {change.id for change in report.changes}, range(1, found_first(report.run) + 1)
     marks = []
     for number, one in enumerate(listed, start=1):
         mark = _mark(one)
-        was_there = mark is not None and type(found) is int and 1 <= mark.id <= found
-        if mark is None or not (was_there or mark.id in known):
+        if mark is None or not (mark.id in known or mark.id in first):
             raise MarksInvalid(f"{shown(path)}: its mark {number} is damaged or of no change; {_ANOTHER}")
         marks.append(mark)
     return marks

@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import shapely
-from shapely.geometry import shape
+from shapely.geometry import MultiPolygon, Polygon
 
 from rscc.text.facts import SOMETHING
 from tiling import geodesic_area_m2
 from workflows.report.change import CONFIRMED, WRONG_WORDS, fits, id_of
-from workflows.report.geojson import joined, polygons_in
+from workflows.report.geojson import outlines_in, parts_of
 from workflows.report.record import scenes_in
 
 BY_HAND = "drawn by hand"
@@ -34,64 +33,71 @@ def completed(features: Sequence[Any], record: Any) -> list[Any]:
     A drawn change gets what every change has. It counts as confirmed, or, without a caption, as one in the
     wrong words without the right ones. An outline that was reshaped or split is measured anew: its area and
     the number of its parts. An id that is missing or there already, as in the pieces of a split change,
-    becomes the next that no change has or had.
+    becomes the next that no change has, nor one had that somebody deleted.
 
     Args:
         features: as they are in the file, which may come from anybody.
         record: the run record, from there, too.
     """
-    summary = record.get("summary") if isinstance(record, Mapping) else None
-    first = summary.get("changes") if isinstance(summary, Mapping) else None
     numbers = [number if fits("id", number := id_of(feature)) else None for feature in features]
-    # Changes that somebody deleted had ids, too.
-    last = max(number or 0 for number in (first if fits("id", first) else 0, *numbers))
+    last = max(found_first(record), *(number or 0 for number in numbers), 0)
     taken: set[int] = set()
     whole = []
     for feature, number in zip(features, numbers, strict=True):
         properties = feature.get("properties") if isinstance(feature, Mapping) else None
         if isinstance(properties, Mapping):
-            is_drawn = all(properties.get(name) is None for name in _OF_MODEL)
-            if number in taken or (number is None and is_drawn):
+            if number in taken or (number is None and _is_drawn(properties)):
                 number = last = last + 1
             if number is not None:
                 taken.add(number)
-                area, parts = _measured(feature.get("geometry"))
-                if is_drawn:
-                    properties = _drawn(properties, record, area, parts)
-                elif parts and _is_reshaped(properties.get("area_m2"), area):
-                    unknown = dict.fromkeys(_UNKNOWN)
-                    properties = {**properties, **unknown, "area_m2": round(area, 2), "count": parts}
-                feature = {**feature, "id": number, "properties": {**properties, "id": number}}
+                own = _attributes(properties, outlines_in(feature.get("geometry")), record)
+                feature = {**feature, "id": number, "properties": {**own, "id": number}}
         whole.append(feature)
     return whole
 
 
-def _drawn(given: Mapping[str, Any], record: Any, area: float, parts: int) -> dict[str, Any]:
-    """Return what a person said of a change, and what is known of it besides."""
+def found_first(record: Any) -> int:
+    """Return how many changes a run found, the highest id of its report; 0 where its record does not say."""
+    summary = record.get("summary") if isinstance(record, Mapping) else None
+    number = summary.get("changes") if isinstance(summary, Mapping) else None
+    return number if isinstance(number, int) and fits("id", number) else 0
+
+
+def _is_drawn(properties: Mapping[str, Any]) -> bool:
+    return all(properties.get(name) is None for name in _OF_MODEL)
+
+
+def _attributes(
+    properties: Mapping[str, Any], outlines: Polygon | MultiPolygon | None, record: Any
+) -> Mapping[str, Any]:
+    """Return the attributes of a change with these outlines; None is refused where outlines are read."""
+    if outlines is None:
+        area, parts = 0.0, 1
+    else:
+        area, parts = geodesic_area_m2(outlines), len(parts_of(outlines))
+    measured = {"area_m2": round(area, 2), "count": parts}
+    if _is_drawn(properties):
+        model = {"model": BY_HAND, "model_version": "", "alternatives": []}
+        said = _said(properties)
+        return {**scenes_in(record), **model, **measured, **said, "area_m2": measured["area_m2"]}
+    if outlines is not None and _is_reshaped(properties.get("area_m2"), area):
+        return {**properties, **dict.fromkeys(_UNKNOWN), **measured}
+    return properties
+
+
+def _said(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a person said of a drawn change, and how sure that is."""
     said = {name: value for name, value in given.items() if value is not None}
     caption = said.get("caption", "")
-    sure = {"score": 1.0, "change_probability": 1.0, "review_status": CONFIRMED, "count": max(parts, 1)}
     if isinstance(caption, str) and not caption.strip():
-        sure |= {"score": 0.0, "caption_confident": False, "review_status": WRONG_WORDS}
         said["caption"] = SOMETHING
-    model = {"model": BY_HAND, "model_version": "", "alternatives": []}
-    return {**sure, **scenes_in(record), **model, **said, "area_m2": round(area, 2)}
+        sure = {"score": 0.0, "caption_confident": False, "review_status": WRONG_WORDS}
+    else:
+        sure = {"score": 1.0, "review_status": CONFIRMED}
+    return {"change_probability": 1.0, **sure, **said}
 
 
 def _is_reshaped(told: Any, area: float) -> bool:
     """Return whether an outline has another area than is told; what is damaged is refused elsewhere."""
     known = type(told) in (int, float) and fits("area_m2", told)
     return known and abs(area - told) > max(_RESHAPED * area, _RESHAPED_M2)
-
-
-def _measured(geometry: Any) -> tuple[float, int]:
-    """Return the square metres of an outline and its number of parts; 0 of what is none, which is refused."""
-    try:
-        west, south, east, north = shape(geometry).bounds
-        if -180 <= west <= east <= 180 and -90 <= south <= north <= 90:
-            parts = polygons_in(shapely.make_valid(shape(geometry)))
-            return geodesic_area_m2(joined(parts)), len(parts)
-    # Whatever a hostile file brings shapely to say.
-    except Exception:
-        pass
-    return 0.0, 0

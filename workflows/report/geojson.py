@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import shapely
-from shapely.geometry import MultiPolygon, Polygon, box
+from shapely.geometry import MultiPolygon, Polygon, box, shape
 from shapely.geometry.polygon import orient
 
 CRS = "EPSG:4326"
@@ -29,6 +29,22 @@ def polygons_in(geometry: Any) -> list[Polygon]:
 def joined(polygons: list[Polygon]) -> Polygon | MultiPolygon:
     """Return what :func:`parts_of` was given."""
     return polygons[0] if len(polygons) == 1 else MultiPolygon(polygons)
+
+
+def outlines_in(member: Any) -> Polygon | MultiPolygon | None:
+    """Return the outlines of a GeoJSON geometry in degrees, valid; None for none, or off the earth.
+
+    It may come from anybody.
+    """
+    try:
+        geometry = shape(member)
+        west, south, east, north = geometry.bounds
+        on_earth = -180 <= west <= east <= 180 and -90 <= south <= north <= 90
+        parts = polygons_in(shapely.make_valid(geometry)) if on_earth else []
+    # Whatever a hostile file brings shapely to say.
+    except Exception:
+        return None
+    return joined(parts) if parts else None
 
 
 def box_across(west: float, south: float, east: float, north: float) -> Polygon | MultiPolygon:

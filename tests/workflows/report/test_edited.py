@@ -1,4 +1,4 @@
-"""Changes that a person drew into a report are changes like others, with what is known of them."""
+"""What people drew, reshaped or split in a report is a change like others, with what is true of it now."""
 
 from __future__ import annotations
 
@@ -68,10 +68,8 @@ def test_what_the_person_said_stays(path):
 
 def test_a_change_that_was_split_is_two_of_their_own_areas(path):
     content = json.loads(path.read_text())
-    (whole, other), (west, south, east, north) = (
-        content["features"],
-        read_report(path).changes[0].geometry.bounds,
-    )
+    whole, other = content["features"]
+    west, south, east, north = read_report(path).changes[0].geometry.bounds
     middle = west + (east - west) / 4
     pieces = [box(west, south, middle, north), box(middle, south, east, north)]
     content["features"] = [other, *({**whole, "geometry": mapping(piece)} for piece in pieces)]

@@ -28,7 +28,7 @@ def four_cores():
 
 @pytest.mark.usefixtures("four_cores")
 def test_threads_of_a_model_share_the_cores():
-    for streams, share in ((2, 2), (3, 2), (4, 1), (0, 4)):
+    for streams, share in ((2, 2), (3, 2), (1, 4), (4, 1), (0, 4)):
         with side_by_side(lambda _: torch.get_num_threads(), range(6), streams) as cores:
             assert [*cores] == [share] * 6
         assert torch.get_num_threads() == in_a_new_thread(torch.get_num_threads) == 4
