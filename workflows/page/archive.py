@@ -12,7 +12,7 @@ from workflows.page.template import Template, check_page_name, data_text, legibl
 _TEMPLATE = Template(
     "archive.html",
     ("page.css", "archive.css"),
-    ("base.js", "archive.js", "view.js", "pointer.js", "pairs.js"),
+    ("base.js", "archive.js", "view.js", "pointer.js", "rows.js", "pairs.js"),
 )
 
 

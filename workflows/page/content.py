@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import shapely
 from shapely.geometry import MultiPolygon, shape
 
 from tiling import Window
+from workflows.page.imagery import Picture
 from workflows.page.template import legible
 from workflows.report.change import Change, feature_of
 from workflows.report.record import run_id, text_in
@@ -49,7 +49,7 @@ def report_content(
         for role in ("before", "after")
     }
     warnings = run.get("warnings")
-    content = {
+    content: dict[str, Any] = {
         "version": VERSION,
         # What marks belong to: the run, whatever the file is called.
         "report": run_id(run),
@@ -68,54 +68,24 @@ def report_content(
             _change(change, outline, window) for change, outline in zip(report.changes, outlines, strict=True)
         ],
     }
-    return {key: legible(value) for key, value in content.items()}
+    shown: dict[str, Any] = legible(content)
+    return shown
 
 
-@dataclass(frozen=True)
-class PlacedPicture:
-    """A part of the ground on both dates, where a page finds it.
-
-    Attributes:
-        window: the pixels of the working grid that it shows.
-        reduced: how many of them there are to one of its own, a side; 1 at full detail.
-        before, after: addresses, as seen from the page.
-    """
-
-    window: Window
-    reduced: float
-    before: str
-    after: str
-
-
-def imagery_content(
-    whole: PlacedPicture, parts: Iterable[PlacedPicture], window: Window, reduced: float
-) -> dict[str, Any]:
-    """Return the pictures of a page and where they lie.
+def placed(picture: Picture, window: Window, before: str, after: str) -> dict[str, Any]:
+    """Return what a page knows of a picture.
 
     Args:
-        whole: of all that is shown.
-        parts: in more detail.
+        picture: the same part of the ground on both dates.
         window: the pixels of the working grid that are shown; the page counts from its corner.
-        reduced: how many of them there are to one of the pictures, a side, where no change is near.
+        before, after: where the page finds its two files.
     """
-
-    def placed(picture: PlacedPicture) -> dict[str, Any]:
-        return {
-            "box": [
-                picture.window.col_off - window.col_off,
-                picture.window.row_off - window.row_off,
-                picture.window.width,
-                picture.window.height,
-            ],
-            "reduced": round(picture.reduced, 3),
-            "before": picture.before,
-            "after": picture.after,
-        }
-
+    part = picture.window
     return {
-        "whole": placed(whole),
-        "parts": [placed(part) for part in parts],
-        "reduced": round(reduced, 3),
+        "box": [part.col_off - window.col_off, part.row_off - window.row_off, part.width, part.height],
+        "reduced": round(picture.reduced, 3),
+        "before": before,
+        "after": after,
     }
 
 

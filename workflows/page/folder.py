@@ -5,18 +5,24 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from math import ceil
 from pathlib import Path
 from typing import Any
-
-from PIL import Image
 
 from tiling import ScenePair, Window
 from workflows.errors import OutputExists
 from workflows.files import check_folder, write_together
 from workflows.options import ServerOptions
-from workflows.page.content import PlacedPicture, imagery_content
-from workflows.page.imagery import Dates, Picture, finer_than, picture_of, read_dates, read_whole
+from workflows.page.content import placed
+from workflows.page.imagery import (
+    Dates,
+    Picture,
+    blocks_of,
+    empty_dates,
+    finer_than,
+    picture_of,
+    read_dates,
+    read_whole,
+)
 from workflows.page.page import TEMPLATE, opened_scenes, shown_report
 from workflows.page.template import data_text
 from workflows.progress import Progress, tell
@@ -122,27 +128,26 @@ class _Pictures:
     pair: ScenePair
     window: Window
     folder: Path
-    tiles: list[PlacedPicture] = field(default_factory=list)
+    tiles: list[dict[str, Any]] = field(default_factory=list)
 
     def write(self, progress: Progress | None) -> dict[str, Any]:
         """Write them all, and return what the page knows of them."""
         dates, reduced = read_whole(self.pair, self.window, progress)
         whole = self._save(picture_of(self.window, dates, reduced), "whole")
         by = max(finer_than(reduced), default=0)
-        blocks = _blocks(self.window, TILE * by) if by else []
+        blocks = blocks_of(self.window, TILE * by) if by else []
         for done, block in enumerate(blocks, start=1):
             self._write_tile(block, by)
             tell(progress, "pictures", done, len(blocks))
-        return imagery_content(whole, self.tiles, self.window, 1)
+        return {"whole": whole, "parts": self.tiles, "reduced": 1}
 
     def _write_tile(self, block: Window, by: int) -> Dates:
         """Write a tile and the finer ones that it is made of, so that the scenes are read once; return it."""
         if by == 1:
             dates = read_dates(self.pair, block, 1)
         else:
-            size = (ceil(block.width / by), ceil(block.height / by))
-            dates = (Image.new("RGBA", size), Image.new("RGBA", size))
-            for quarter in _blocks(block, TILE * by // 2):
+            dates = empty_dates(block, by)
+            for quarter in blocks_of(block, TILE * by // 2):
                 corner = ((quarter.col_off - block.col_off) // by, (quarter.row_off - block.row_off) // by)
                 for date, finer in zip(dates, self._write_tile(quarter, by // 2), strict=True):
                     date.paste(finer.reduce(2), corner)
@@ -153,17 +158,8 @@ class _Pictures:
             self.tiles.append(self._save(picture_of(block, dates, by), name))
         return dates
 
-    def _save(self, picture: Picture, name: str) -> PlacedPicture:
-        addresses = [f"{PICTURES}/{name}_{role}.webp" for role in ("before", "after")]
-        for address, content in zip(addresses, (picture.before, picture.after), strict=True):
-            (self.folder / address).write_bytes(content)
-        return PlacedPicture(picture.window, picture.reduced, *addresses)
-
-
-def _blocks(window: Window, side: int) -> list[Window]:
-    """Return the parts of a window, each a square of ``side`` pixels as far as it reaches."""
-    return [
-        Window(window.col_off + col, window.row_off + row, side, side).intersection(window)
-        for row in range(0, window.height, side)
-        for col in range(0, window.width, side)
-    ]
+    def _save(self, picture: Picture, name: str) -> dict[str, Any]:
+        before, after = (f"{PICTURES}/{name}_{role}.webp" for role in ("before", "after"))
+        (self.folder / before).write_bytes(picture.before)
+        (self.folder / after).write_bytes(picture.after)
+        return placed(picture, self.window, before, after)

@@ -1,6 +1,7 @@
 """Both dates as pictures within a budget of bytes: one of the whole ground, sharper ones around changes.
 
-Scenes are read in windows, so memory does not grow with them. What is nodata is transparent.
+Scenes are read in windows, so memory does not grow with them; SceneDamaged is raised where pixels of a file
+cannot be decoded. What is nodata is transparent.
 """
 
 from __future__ import annotations
@@ -87,9 +88,6 @@ def imagery_of(
         window: the pixels of the working grid that are shown.
         outlines: of the changes, in pixels of the working grid.
         most: bytes that all pictures may take as text.
-
-    Raises:
-        SceneDamaged: pixels of a file cannot be decoded.
     """
     dates, reduced = read_whole(pair, window, progress)
     whole = picture_of(window, dates, reduced)
@@ -121,32 +119,37 @@ def _shrunk(whole: Picture, dates: Dates, share: float) -> Picture:
 
 
 def read_whole(pair: ScenePair, window: Window, progress: Progress | None = None) -> tuple[Dates, int]:
-    """Return both dates of the whole ground, and how many pixels there are to one of them, a side.
-
-    Raises:
-        SceneDamaged: pixels of a file cannot be decoded.
-    """
+    """Return both dates of the whole ground, and how many pixels there are to one of them, a side."""
     by_area = math.ceil(math.sqrt(window.width * window.height / MOST_PIXELS))
     by = max(1, by_area, math.ceil(max(window.width, window.height) / MOST_SIDE))
     return read_reduced(pair, window, by, progress), by
 
 
 def read_reduced(pair: ScenePair, window: Window, by: int, progress: Progress | None = None) -> Dates:
-    """Return both dates of a window of any size, each pixel the mean of ``by`` x ``by`` valid ones.
-
-    Raises:
-        SceneDamaged: pixels of a file cannot be decoded.
-    """
-    size = (math.ceil(window.width / by), math.ceil(window.height / by))
-    dates = (Image.new("RGBA", size), Image.new("RGBA", size))
-    step = by * max(1, READ // by)
-    corners = [(col, row) for row in range(0, window.height, step) for col in range(0, window.width, step)]
-    for done, (col, row) in enumerate(corners, start=1):
-        block = Window(window.col_off + col, window.row_off + row, step, step).intersection(window)
+    """Return both dates of a window of any size, each pixel the mean of ``by`` x ``by`` valid ones."""
+    dates = empty_dates(window, by)
+    blocks = blocks_of(window, by * max(1, READ // by))
+    for done, block in enumerate(blocks, start=1):
+        corner = ((block.col_off - window.col_off) // by, (block.row_off - window.row_off) // by)
         for date, image in zip(dates, read_dates(pair, block, by), strict=True):
-            date.paste(image, (col // by, row // by))
-        tell(progress, "page", done, len(corners))
+            date.paste(image, corner)
+        tell(progress, "page", done, len(blocks))
     return dates
+
+
+def empty_dates(window: Window, by: int) -> Dates:
+    """Return two transparent pictures of a window, for each pixel of them ``by`` x ``by`` of it."""
+    size = (math.ceil(window.width / by), math.ceil(window.height / by))
+    return Image.new("RGBA", size), Image.new("RGBA", size)
+
+
+def blocks_of(window: Window, side: int) -> list[Window]:
+    """Return the parts of a window, each a square of ``side`` pixels as far as it reaches."""
+    return [
+        Window(window.col_off + col, window.row_off + row, side, side).intersection(window)
+        for row in range(0, window.height, side)
+        for col in range(0, window.width, side)
+    ]
 
 
 def finer_than(reduced: float) -> list[int]:
@@ -155,11 +158,7 @@ def finer_than(reduced: float) -> list[int]:
 
 
 def read_dates(pair: ScenePair, window: Window, by: int) -> Dates:
-    """Return both dates of a small window, each pixel the mean of ``by`` x ``by`` valid ones.
-
-    Raises:
-        SceneDamaged: pixels of a file cannot be decoded.
-    """
+    """Return both dates of a small window, each pixel the mean of ``by`` x ``by`` valid ones."""
     rows, cols = math.ceil(window.height / by), math.ceil(window.width / by)
     padded = Window(window.col_off, window.row_off, cols * by, rows * by)
     before, after, valid = pair.read(padded)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import shapely
 from shapely.geometry import MultiPolygon, box
@@ -14,7 +15,7 @@ from workflows.errors import OptionInvalid
 from workflows.files import write_together
 from workflows.inspection.event import ReportedRun, outlines_on
 from workflows.options import ServerOptions
-from workflows.page.content import PlacedPicture, imagery_content, report_content
+from workflows.page.content import placed, report_content
 from workflows.page.imagery import Picture, data_address, imagery_of
 from workflows.page.template import Template, check_page_name, data_text
 from workflows.progress import Progress
@@ -32,8 +33,8 @@ TEMPLATE = Template(
     "page.html",
     ("page.css",),
     (
-        "base.js", "start.js", "imagery.js", "view.js", "map.js", "pointer.js", "marks.js", "list.js",
-        "card.js", "main.js",
+        "base.js", "start.js", "imagery.js", "view.js", "map.js", "pointer.js", "rows.js", "marks.js",
+        "list.js", "card.js", "main.js",
     ),
 )  # fmt: skip
 
@@ -84,8 +85,19 @@ def write_page(
     """
     path = check_page(path, overwrite, (source,), size)
     with opened_scenes(report, source, scenes, servers) as pair:
-        chunks = list(page_of(report, pair, source, size, progress))
-    write_together({path: chunks})
+        window, outlines, words = shown_report(report, pair, source)
+        bare = sum(len(chunk.encode()) for chunk in TEMPLATE.joined(data=words, imagery=""))
+        imagery = imagery_of(pair, window, outlines, max(size - bare, LEAST_IMAGERY), progress)
+
+    def written_out(picture: Picture) -> dict[str, Any]:
+        return placed(picture, window, data_address(picture.before), data_address(picture.after))
+
+    content = {
+        "whole": written_out(imagery.whole),
+        "parts": list(map(written_out, imagery.parts)),
+        "reduced": round(imagery.whole.reduced, 3),
+    }
+    write_together({path: list(TEMPLATE.joined(data=words, imagery=data_text(content)))})
 
 
 @contextmanager
@@ -98,26 +110,6 @@ def opened_scenes(
         servers = ServerOptions(allow_hosts=() if scenes is None else None)
     with bounded_cache(), run.opened(scenes or run.scenes(), servers) as pair:
         yield pair
-
-
-def page_of(
-    report: ChangeReport, pair: ScenePair, source: Path, size: int = SIZE, progress: Progress | None = None
-) -> Iterator[str]:
-    """Yield the text of a page; arguments as in :func:`write_page`, the scenes opened as they were searched.
-
-    Raises:
-        NoOverlap: a change does not lie on the ground that both scenes show.
-        SceneDamaged: pixels of a file cannot be decoded.
-    """
-    window, outlines, words = shown_report(report, pair, source)
-    left = max(
-        size - sum(len(chunk.encode()) for chunk in TEMPLATE.joined(data=words, imagery="")), LEAST_IMAGERY
-    )
-    imagery = imagery_of(pair, window, outlines, left, progress)
-    content = imagery_content(
-        _within(imagery.whole), map(_within, imagery.parts), window, imagery.whole.reduced
-    )
-    yield from TEMPLATE.joined(data=words, imagery=data_text(content))
 
 
 def shown_report(
@@ -134,18 +126,10 @@ def shown_report(
     return window, outlines, data_text(content)
 
 
-def _within(picture: Picture) -> PlacedPicture:
-    """Return a picture that is written out in the page."""
-    return PlacedPicture(
-        picture.window, picture.reduced, data_address(picture.before), data_address(picture.after)
-    )
-
-
 def _shown(pair: ScenePair, outlines: list[MultiPolygon]) -> Window:
     """Return the pixels that a page shows: what was asked for, and the changes that reach beyond it."""
     focus = pair.focus
     asked = box(focus.col_off, focus.row_off, focus.col_end, focus.row_end)
     west, north, east, south = (int(value) for value in shapely.total_bounds([asked, *outlines]))
     around = Window(west, north, east - west, south - north)
-    reaches = (west, north, east, south) != (focus.col_off, focus.row_off, focus.col_end, focus.row_end)
-    return grown(pair, around, EDGE if reaches else 0)
+    return grown(pair, around, 0 if around == focus else EDGE)

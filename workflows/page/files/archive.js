@@ -8,13 +8,8 @@ const DIRECTIONS = {
 const state = { selected: null, hovered: null, listed: [] };
 
 const pairs = report.pairs.map((pair, place) => {
-  const xs = pair.rings.flatMap((ring) => ring.filter((_, i) => i % 2 === 0));
-  const ys = pair.rings.flatMap((ring) => ring.filter((_, i) => i % 2 === 1));
-  const least = (values) => values.reduce((one, other) => Math.min(one, other), Infinity);
-  const most = (values) => values.reduce((one, other) => Math.max(one, other), -Infinity);
   const words = [pair.id, pair.site, pair.before, pair.after, pair.reason].filter(Boolean).join(" ").toLowerCase();
-  const box = [least(xs), least(ys), most(xs), most(ys)];
-  return { ...pair, box, direction: pair.state, words, listing: place };
+  return { ...pair, box: boxAround(pair.rings), direction: pair.state, words, listing: place };
 });
 
 const datesOf = (pair) => [pair.before, pair.after].map((date) => date ?? "?").join(" \u2192 ");
@@ -72,9 +67,4 @@ function drawDegrees() {
     context.fillText(`${Math.abs(n * step).toFixed(digits)}\u00b0 ${n < 0 ? "S" : "N"}`, 6, y - 3);
   }
   context.stroke();
-}
-
-function stepOf(size) {
-  const power = 10 ** Math.floor(Math.log10(size));
-  return [5, 2, 1].map((one) => one * power).find((one) => one <= size);
 }

@@ -96,6 +96,18 @@ function listenToKeys(actions) {
   for (const button of $$("[data-key]")) button.addEventListener("click", () => actions[button.dataset.key]());
 }
 
+// West, north, east, south of rings, each a list of x and y in turns.
+function boxAround(rings) {
+  const box = [Infinity, Infinity, -Infinity, -Infinity];
+  for (const corners of rings) {
+    corners.forEach((value, i) => {
+      box[i % 2] = Math.min(box[i % 2], value);
+      box[2 + (i % 2)] = Math.max(box[2 + (i % 2)], value);
+    });
+  }
+  return box;
+}
+
 function pathOf(change) {
   if (!change.path) {
     change.path = new Path2D();

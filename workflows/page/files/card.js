@@ -2,31 +2,16 @@
 const card = $("#card");
 
 function select(change, moving = true) {
-  if (state.selected) $("button", state.selected.row).removeAttribute("aria-current");
-  state.selected = change;
   card.hidden = !change;
   map.classList.toggle("chosen", Boolean(change));
-  redraw("outlines");
+  choose(change);
   settled();
   if (!change) return;
-  const button = $("button", change.row);
-  button.ariaCurrent = "true";
-  // Who goes through the list by keys stays in it.
-  if (list.contains(document.activeElement)) button.focus({ preventScroll: true });
-  if (change.row.isConnected) change.row.scrollIntoView({ block: "nearest" });
   showCard(change);
   flyToBox(change.box, moving);
   const place = state.listed.indexOf(change) + 1;
   const where = place ? `, ${place} of ${state.listed.length}` : "";
   say(`Change ${change.id}${where}: ${change.caption.slice(0, 300)}`);
-}
-
-// The next or previous of the list; from nothing the first or last.
-function step(by) {
-  const { listed, selected } = state;
-  if (!listed.length) return;
-  const at = listed.indexOf(selected);
-  select(listed[at < 0 ? (by > 0 ? 0 : listed.length - 1) : (at + by + listed.length) % listed.length]);
 }
 
 function sureWords({ count, count_sure: sure }) {

@@ -1,6 +1,5 @@
 // The list: a button for each change, in the order and with the filters that were chosen. All buttons are in the
 // page, so that search, print and screen readers find them; the browser leaves out what is not seen.
-const list = $("#list");
 const CHIP = 64;
 const AREAS = 100;
 const largestArea = Math.max(1, ...changes.map((one) => one.area_m2));
@@ -30,19 +29,10 @@ function signOf(change) {
 }
 
 function rowOf(change) {
-  const words = element(
-    "span",
-    { className: "words" },
-    element("span", { className: "caption", dir: "auto", textContent: change.caption }),
-    element("span", { className: "facts", dir: "auto", textContent: factWords(change) }),
-  );
-  const mark_ = element("span", { className: "mark" });
-  const button = element("button", { type: "button" }, element("span", { className: "pair" }), words, signOf(change), mark_);
-  button.append(element("span", { className: "unseen", textContent: change.direction }));
-  button.addEventListener("click", () => select(change));
-  button.addEventListener("pointerenter", () => { state.hovered = change; compose(); });
-  button.addEventListener("pointerleave", () => { state.hovered = null; compose(); });
-  change.row = element("li", {}, button);
+  const parts = [spanOf("caption", change.caption), spanOf("facts", factWords(change))];
+  const words = element("span", { className: "words" }, ...parts);
+  const [chips, verdict] = ["pair", "mark"].map((className) => element("span", { className }));
+  change.row = element("li", {}, buttonOf(change, chips, words, signOf(change), verdict));
   change.row.change = change;
 }
 
@@ -69,32 +59,23 @@ function leastArea() {
   return step ? 10 ** ((step / AREAS) * Math.log10(largestArea)) : 0;
 }
 
-function passes(change, words, score, area, verdict) {
+function passes(change, score, area, verdict) {
   return (
     (!chosen.kinds.size || change.kinds.some((kind) => chosen.kinds.has(kind))) &&
     (!chosen.directions.size || chosen.directions.has(change.direction)) &&
     change.score >= score &&
     change.area_m2 >= area &&
-    words.every((word) => change.words.includes(word)) &&
     (!verdict || (markOf(change)?.verdict ?? "none") === verdict)
   );
 }
 
 function listChanges() {
-  const words = $("#search").value.toLowerCase().split(/\s+/).filter(Boolean);
   const [score, area, verdict] = [$("#score").value / 100, leastArea(), $("#verdict").value];
   $("#score + output").textContent = score.toFixed(2);
   $("#area + output").textContent = area ? areaWords(area) : "any";
-  state.listed = changes.filter((one) => passes(one, words, score, area, verdict));
-  state.listed.sort((a, b) => ORDERS[$("#sort").value](a, b) || a.listing - b.listing);
-  list.replaceChildren(...state.listed.map((one) => one.row));
-  const all = state.listed.length === changes.length;
-  $("#count").textContent = all ? counted(changes.length, "change") : `${whole(state.listed.length)} of ${counted(changes.length, "change")}`;
-  $("#empty").hidden = state.listed.length > 0 || changes.length === 0;
+  listThose(changes, (one) => passes(one, score, area, verdict), "change");
   const set = chosen.kinds.size + chosen.directions.size + (score > 0) + (area > 0) + Boolean(verdict);
   $("#filters summary").textContent = set ? `Filters (${set})` : "Filters";
-  paths = null;
-  redraw("outlines");
 }
 
 function showVerdict(change) {

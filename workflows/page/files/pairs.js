@@ -1,5 +1,4 @@
 // What stands beside the map: sums, times, failures, and a button for each pair; keys, and the start.
-const list = $("#list");
 const { summary } = report;
 const DATE = /^\d{4}(-(0[1-9]|1[0-2])(-\d\d)?)?$/;
 // Bars of which the number, and the date, is shown.
@@ -17,30 +16,18 @@ const chosen = new Set();
 const signOf = (name) => element("span", { className: `sign ${name.replace(" ", "-")}`, textContent: DIRECTIONS[name].sign, title: name });
 
 function rowOf(pair) {
-  const words = element(
-    "span",
-    { className: "words" },
-    element("span", { className: "caption", dir: "auto", textContent: pair.id }),
-    element("span", { className: "facts", dir: "auto", textContent: [pair.site, datesOf(pair), foundIn(pair)].filter(Boolean).join(" \u00b7 ") }),
-  );
-  if (pair.reason) words.append(element("span", { className: "facts reason", dir: "auto", textContent: pair.reason }));
-  const button = element("button", { type: "button" }, signOf(pair.state), words);
-  button.append(element("span", { className: "unseen", textContent: pair.state }));
-  button.addEventListener("click", () => select(pair));
-  button.addEventListener("pointerenter", () => { state.hovered = pair; compose(); });
-  button.addEventListener("pointerleave", () => { state.hovered = null; compose(); });
+  const facts = [pair.site, datesOf(pair), foundIn(pair)].filter(Boolean).join(" \u00b7 ");
+  const words = element("span", { className: "words" }, spanOf("caption", pair.id), spanOf("facts", facts));
+  if (pair.reason) words.append(spanOf("facts reason", pair.reason));
   const links = element("span", { className: "links" });
   for (const [name, href] of [["Page", pair.page], ["Report", pair.report]]) {
     if (href) links.append(element("a", { href, textContent: name, ariaLabel: `${name} of ${pair.id}` }));
   }
-  pair.row = element("li", {}, button, links);
+  pair.row = element("li", {}, buttonOf(pair, signOf(pair.state), words), links);
 }
 
 function listPairs() {
-  const words = $("#search").value.toLowerCase().split(/\s+/).filter(Boolean);
-  state.listed = pairs.filter((one) => (!chosen.size || chosen.has(one.state)) && words.every((word) => one.words.includes(word)));
-  state.listed.sort((a, b) => ORDERS[$("#sort").value](a, b) || a.listing - b.listing);
-  list.replaceChildren(...state.listed.map((one) => one.row));
+  listThose(pairs, (one) => !chosen.size || chosen.has(one.state), "pair");
   // On the map a site has its name once.
   const named = new Set();
   for (const one of state.listed) {
@@ -48,36 +35,17 @@ function listPairs() {
     one.caption = named.has(name) ? "" : name;
     named.add(name);
   }
-  const all = state.listed.length === pairs.length;
-  $("#count").textContent = all ? counted(pairs.length, "pair") : `${whole(state.listed.length)} of ${counted(pairs.length, "pair")}`;
-  $("#empty").hidden = state.listed.length > 0 || pairs.length === 0;
-  paths = null;
-  redraw();
 }
 
 function select(pair) {
-  if (state.selected) $("button", state.selected.row).removeAttribute("aria-current");
-  state.selected = pair;
-  redraw();
+  choose(pair);
   if (!pair) return;
-  const button = $("button", pair.row);
-  button.ariaCurrent = "true";
-  // Who goes through the list by keys stays in it.
-  if (list.contains(document.activeElement)) button.focus({ preventScroll: true });
-  if (pair.row.isConnected) pair.row.scrollIntoView({ block: "nearest" });
   const [west, north, east, south] = pair.box;
   // With some of what lies around it.
   const more = 2 * Math.max(east - west, south - north);
   if (pair.rings.length) flyToBox([west - more, north - more, east + more, south + more]);
   const where = pair.at ? `, at ${pair.at[1]}, ${pair.at[0]}` : ", at no known place";
   say(`${tipOf(pair)}${where}`);
-}
-
-function step(by) {
-  const { listed, selected } = state;
-  if (!listed.length) return;
-  const at = listed.indexOf(selected);
-  select(listed[at < 0 ? (by > 0 ? 0 : listed.length - 1) : (at + by + listed.length) % listed.length]);
 }
 
 function showSummary() {

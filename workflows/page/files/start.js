@@ -3,9 +3,8 @@ const DIRECTIONS = CHANGED;
 const VERDICTS = ["confirmed", "wrong place", "wrong words"];
 const state = { split: 0.5, outlines: true, blinking: false, selected: null, hovered: null, listed: [] };
 
-// Each change with its corners as absolute page pixels, its box, and what it is filtered by.
+// Each change with its corners as absolute page pixels, the box around them, and what it is filtered by.
 const changes = report.changes.map((change, place) => {
-  const box = [Infinity, Infinity, -Infinity, -Infinity];
   const rings = change.rings.map((steps) => {
     let [x, y] = [0, 0];
     const corners = [];
@@ -13,17 +12,13 @@ const changes = report.changes.map((change, place) => {
       x += steps[i] / report.steps;
       y += steps[i + 1] / report.steps;
       corners.push(x, y);
-      box[0] = Math.min(box[0], x);
-      box[1] = Math.min(box[1], y);
-      box[2] = Math.max(box[2], x);
-      box[3] = Math.max(box[3], y);
     }
     return corners;
   });
   const kinds = [...new Set([...change.came, ...change.gone])];
   const direction = Object.hasOwn(DIRECTIONS, change.direction ?? "") ? change.direction : "unnamed";
   const words = `#${change.id} ${change.caption} ${change.place ?? ""} ${kinds.join(" ")}`.toLowerCase();
-  return { ...change, rings, box, kinds: kinds.length ? kinds : ["not told"], direction, words, listing: place };
+  return { ...change, rings, box: boxAround(rings), kinds: kinds.length ? kinds : ["not told"], direction, words, listing: place };
 });
 
 const tipOf = (change) => `#${change.id} ${change.caption.slice(0, 160)}`;

@@ -125,11 +125,16 @@ function drawLabels(target, seen) {
   }
 }
 
+// The largest round number up to a size: 1, 2 or 5 with as many zeros.
+function stepOf(size) {
+  const power = 10 ** Math.floor(Math.log10(size));
+  return [5, 2, 1].map((one) => one * power).find((one) => one <= size);
+}
+
 // Lengths are shares of the map, which a printer has at another size.
 function drawScale() {
   const metres = report.gsd / view.zoom;
-  const power = 10 ** Math.floor(Math.log10(metres * 120));
-  const length = [5, 2, 1].map((step) => step * power).find((one) => one <= metres * 120);
+  const length = stepOf(metres * 120);
   const bar = $("#scale");
   bar.style.width = `${(100 * length) / metres / width}%`;
   $("span", bar).textContent = length >= 1000 ? `${length / 1000} km` : `${length} m`;
