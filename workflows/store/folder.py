@@ -38,7 +38,8 @@ class ArchiveFolder:
     """The names of everything in an archive, and the changes to it that must not be seen half done.
 
     Only the process that holds the lock may call what changes anything; several of its threads may install
-    different pairs at once, for which the disk waits once.
+    different pairs at once, for which the disk waits once. Where the system refuses, each method raises
+    OutputNotWritable.
 
     Args:
         path: the folder; it need not exist.
@@ -80,22 +81,14 @@ class ArchiveFolder:
         return self.work / "tiles" / _checked(pair)
 
     def make_tile_cache(self, pair: str) -> Path:
-        """Make the folder of :meth:`tile_cache`, unless it is there, and return it.
-
-        Raises:
-            OutputNotWritable: the system refused.
-        """
+        """Make the folder of :meth:`tile_cache`, unless it is there, and return it."""
         folder = self.tile_cache(pair)
         with self._writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
         return folder
 
     def drop_tile_cache(self, pair: str) -> None:
-        """Remove the finished tiles of a pair, if there are any.
-
-        Raises:
-            OutputNotWritable: the system refused.
-        """
+        """Remove the finished tiles of a pair, if there are any."""
         with self._writing(self.work):
             _remove(self.tile_cache(pair))
 
@@ -122,11 +115,7 @@ class ArchiveFolder:
         return self.ledger.is_file() or self.lock.is_file() or bool(self.shard_folders())
 
     def is_foreign(self) -> bool:
-        """Whether something else than an archive is here: a file, or a folder with other things in it.
-
-        Raises:
-            OutputNotWritable: the system refused to tell.
-        """
+        """Whether something else than an archive is here: a file, or a folder with other things in it."""
         with self._writing(self.path):
             if not self.path.is_dir():
                 return self.path.exists()
@@ -143,7 +132,6 @@ class ArchiveFolder:
         Raises:
             NotAnArchive: something else is here, which is left alone.
             OutputFolderMissing: the folder that it is to lie in does not exist.
-            OutputNotWritable: the system refused.
         """
         if self.is_foreign():
             raise NotAnArchive(
@@ -164,7 +152,6 @@ class ArchiveFolder:
 
         Raises:
             ArchiveBusy: another process holds it.
-            OutputNotWritable: the system refused.
         """
         if is_odd(self.lock):
             raise OutputNotWritable(f"{self.lock}: it is a pipe, a socket or a device, not a file; remove it")
@@ -188,10 +175,7 @@ class ArchiveFolder:
         """Make ``files``, contents by name, the folder of a pair; one that is there is replaced.
 
         What people put beside the report stays, but for the page of another one. A kill at any moment leaves
-        the old folder or the new one, after :meth:`recover`.
-
-        Raises:
-            OutputNotWritable: the system refused; the old folder, if there was one, is there still.
+        the old folder or the new one, after :meth:`recover`; an error leaves the old one.
         """
         self._replace(pair, partial(self._write_folder, files=files))
 
@@ -202,18 +186,13 @@ class ArchiveFolder:
 
         Raises:
             FileNotFoundError: there is no such folder.
-            OutputNotWritable: the system refused.
         """
         if not folder.is_dir():
             raise FileNotFoundError(folder)
         self._replace(pair, partial(self._share_folder, source=folder))
 
     def remove(self, pair: str) -> None:
-        """Remove the folder of a pair, if it is there: at once, or but for what people put into it.
-
-        Raises:
-            OutputNotWritable: the system refused.
-        """
+        """Remove the folder of a pair, if it is there: at once, or but for what people put into it."""
         folder = self.pair_folder(pair)
         with self._writing(folder):
             ours = [folder / name for name in (REPORT, STYLE, ITEM, PAGE)]
@@ -224,11 +203,7 @@ class ArchiveFolder:
                 path.unlink(missing_ok=True)
 
     def remove_shards(self) -> None:
-        """Remove the archives of the shards: all at once, as others see it.
-
-        Raises:
-            OutputNotWritable: the system refused.
-        """
+        """Remove the archives of the shards: all at once, as others see it."""
         self._take_away(self.shards)
 
     @contextmanager
@@ -237,9 +212,6 @@ class ArchiveFolder:
 
         A kill at any moment leaves the old layers or the new ones, after :meth:`recover`. An error in the
         block leaves the old ones, and nothing of the new.
-
-        Raises:
-            OutputNotWritable: the system refused, here or in the block.
         """
         with self._writing(self.path):
             _remove(self._draft)
@@ -258,11 +230,7 @@ class ArchiveFolder:
         self.tidy()
 
     def recover(self) -> None:
-        """Finish or undo what a killed run was at, and remove its temporary things; tiles are kept.
-
-        Raises:
-            OutputNotWritable: the system refused.
-        """
+        """Finish or undo what a killed run was at, and remove its temporary things; tiles are kept."""
         with self._writing(self.work):
             if self._ready.is_dir():
                 self._show()

@@ -281,20 +281,15 @@ def keyed(
         for row in part:
             key, last = pair_key(row, identities, settings), None
             if not identities.are_there(row.before, row.after):
-                last = last_key(row, identities, settings)
-            yield row, last if last is not None and has_report(row.pair, last) else key
+                before, after = identities.last(row.before), identities.last(row.after)
+                last = before and after and _key(row, before, after, settings)
+            yield row, last if last and has_report(row.pair, last) else key
     identities.keep(keep)
 
 
 def pair_key(row: PairRow, identities: SceneIdentities, settings: str) -> str:
     """Return the hash of all that has an influence on the report of a pair; see :func:`settings_key`."""
     return _key(row, identities.of(row.before), identities.of(row.after), settings)
-
-
-def last_key(row: PairRow, identities: SceneIdentities, settings: str) -> str | None:
-    """Return the key that a pair has with its scenes as they were last seen; None if that is not known."""
-    before, after = identities.last(row.before), identities.last(row.after)
-    return None if before is None or after is None else _key(row, before, after, settings)
 
 
 def settings_key(options: SceneOptions, card: ModelCard) -> str:

@@ -14,14 +14,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import astuple, fields
 from pathlib import Path
 from threading import Lock
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from rscc.sequences import batches
 from workflows.addresses import without_secrets
 from workflows.store import ledger_file, ledger_plan
 from workflows.store.identity import Stored
-from workflows.store.ledger_file import damaged, explained
+from workflows.store.ledger_file import damaged, explained, transaction
 from workflows.store.ledger_rows import STATES, Counts, Found, LedgerRow, Part, Planned, Session
 from workflows.store.ledger_values import KINDS, Kind, as_json, checked, texts
 
@@ -284,9 +283,7 @@ class Ledger:
     def __enter__(self) -> Ledger:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _end(self, pair: str, state: str, worker: str, seconds: float, **values: Any) -> None:
@@ -303,16 +300,8 @@ class Ledger:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        with explained(self.path):
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-                self._connection.execute("COMMIT")
-            except BaseException:
-                # A full disk has ended it already.
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-                raise
+        with explained(self.path), transaction(self._connection):
+            yield
 
     def select(self, query: str, *values: Any, kinds: Sequence[Kind] = ()) -> list[tuple[Any, ...]]:
         """Return what a query of one's own finds, as ``status`` needs sums over all pairs.

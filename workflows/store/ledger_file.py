@@ -157,9 +157,7 @@ def explained(path: Path) -> Iterator[None]:
     except UnicodeDecodeError as error:  # in what SQLite says of a damaged file
         raise damaged(path, "its text is no UTF-8") from error
     except OSError as error:
-        raise LedgerUnusable(
-            f"{path}: the ledger cannot be used ({error.strerror or error}); see to that and go on"
-        ) from error
+        raise _unusable(path, error.strerror or error, "see to that and go on") from error
 
 
 def _explain(path: Path, error: sqlite3.Error) -> LedgerForeign | LedgerUnusable:
@@ -176,7 +174,7 @@ def _explain(path: Path, error: sqlite3.Error) -> LedgerForeign | LedgerUnusable
     }
     remedy = next((remedy for words, remedy in remedies.items() if words in text), None)
     # The system's words are those above; all others are about what the file holds.
-    return damaged(path, text) if remedy is None else _unusable(path, f"{text}); {remedy}")
+    return damaged(path, text) if remedy is None else _unusable(path, text, remedy)
 
 
 def damaged(path: Path, what: str) -> LedgerForeign:
@@ -184,8 +182,8 @@ def damaged(path: Path, what: str) -> LedgerForeign:
     return LedgerForeign(f"{path}: the ledger is damaged ({what}); put back a copy, or move it away")
 
 
-def _unusable(path: Path, what: str) -> LedgerUnusable:
-    return LedgerUnusable(f"{path}: the ledger cannot be used ({what}")
+def _unusable(path: Path, what: object, remedy: str) -> LedgerUnusable:
+    return LedgerUnusable(f"{path}: the ledger cannot be used ({what}); {remedy}")
 
 
 def _check_plain(path: Path) -> None:
@@ -204,24 +202,31 @@ def _check_start(path: Path) -> None:
         raise LedgerForeign(f"{path}: this is no ledger of rscc batch; give another folder or move it away")
 
 
-def _make_tables(connection: sqlite3.Connection) -> None:
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Write all that is written in this block, or nothing of it."""
     connection.execute("BEGIN IMMEDIATE")
     try:
-        empty = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
-        if empty and _pragma(connection, "application_id") == 0:
-            for statement in TABLES.split(";"):
-                connection.execute(statement)
-            connection.execute(f"PRAGMA application_id = {APPLICATION}")
-            connection.execute(f"PRAGMA user_version = {SCHEMA}")
+        yield
         connection.execute("COMMIT")
     except BaseException:
+        # A full disk has ended it already.
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
 
 
+def _make_tables(connection: sqlite3.Connection) -> None:
+    with transaction(connection):
+        if _is_empty(connection) and _pragma(connection, "application_id") == 0:
+            for statement in TABLES.split(";"):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA application_id = {APPLICATION}")
+            connection.execute(f"PRAGMA user_version = {SCHEMA}")
+
+
 def _check_version(path: Path, connection: sqlite3.Connection) -> None:
-    if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
+    if _is_empty(connection):
         raise no_archive(path.parent)  # its maker was killed before there was anything in it
     if _pragma(connection, "application_id") != APPLICATION:
         raise LedgerForeign(f"{path}: this is no ledger of rscc batch; give another folder or move it away")
@@ -249,6 +254,10 @@ def _own_schema() -> set[tuple[str, str]]:
     with closing(_connect(":memory:")) as connection:
         _make_tables(connection)
         return _schema(connection)
+
+
+def _is_empty(connection: sqlite3.Connection) -> bool:
+    return bool(connection.execute("SELECT count(*) = 0 FROM sqlite_master").fetchone()[0])
 
 
 def _pragma(connection: sqlite3.Connection, name: str) -> int:
