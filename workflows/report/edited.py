@@ -71,11 +71,8 @@ def _attributes(
     properties: Mapping[str, Any], outlines: Polygon | MultiPolygon | None, record: Any
 ) -> Mapping[str, Any]:
     """Return the attributes of a change with these outlines; None is refused where outlines are read."""
-    if outlines is None:
-        area, parts = 0.0, 1
-    else:
-        area, parts = geodesic_area_m2(outlines), len(parts_of(outlines))
-    measured = {"area_m2": round(area, 2), "count": parts}
+    area = 0.0 if outlines is None else geodesic_area_m2(outlines)
+    measured = {"area_m2": round(area, 2), "count": 1 if outlines is None else len(parts_of(outlines))}
     if _is_drawn(properties):
         model = {"model": BY_HAND, "model_version": "", "alternatives": []}
         said = _said(properties)

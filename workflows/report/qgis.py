@@ -6,6 +6,7 @@ Only constants enter the XML: QGIS reads captions from the fields of the layer, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
@@ -13,6 +14,7 @@ from rscc.text.facts import DIRECTIONS
 from rscc.text.object_classes import KINDS, OTHER_KIND
 from workflows.report.expressions import category, map_tip, sentence, summary
 
+Colour = tuple[int, int, int]
 # Colours (red, green, blue) that people with any kind of colour blindness tell apart.
 COLOURS = dict(
     zip((*KINDS, OTHER_KIND), ((213, 94, 0), (0, 114, 178), (0, 158, 115), (204, 121, 167)), strict=True)
@@ -77,9 +79,9 @@ _RENDERING = {
 @cache
 def qgis_style() -> str:
     """Return the text of a ``.qml`` for QGIS 3.22 and later; it fits every report."""
-    root = Element("qgis", style_attributes("Symbology|Labeling|MapTips"), labelsEnabled="1")
+    root = Element("qgis", _style("Symbology|Labeling|MapTips"), labelsEnabled="1")
     root.extend(change_style())
-    return _text(root)
+    return document_text(root)
 
 
 def change_style() -> list[Element]:
@@ -91,33 +93,40 @@ def change_style() -> list[Element]:
 
 def pairs_style() -> str:
     """Return the text of a ``.qml`` for the footprints of an archive's pairs, coloured by their state."""
-    root = Element("qgis", style_attributes("Symbology|Labeling"), labelsEnabled="0")
-    renderer = SubElement(root, "renderer-v2", type="categorizedSymbol", attr="state")
-    categories, symbols = SubElement(renderer, "categories"), SubElement(renderer, "symbols")
-    for index, (state, colour) in enumerate(STATES):
-        SubElement(categories, "category", value=state, symbol=str(index), label=state, render="true")
-        symbols.append(_symbol(str(index), colour, PAIR_FILL_ALPHA))
-    return _text(root)
+    root = Element("qgis", _style("Symbology|Labeling"), labelsEnabled="0")
+    root.append(_renderer("state", [(state, colour, PAIR_FILL_ALPHA, "solid") for state, colour in STATES]))
+    return document_text(root)
 
 
-def style_attributes(categories: str) -> dict[str, str]:
-    """Return the attributes of a style's root, which say what it is about."""
+def document_text(root: Element) -> str:
+    """Return the text of a style or a project."""
+    indent(root)
+    heading = "<!DOCTYPE qgis PUBLIC 'http://mrcc.com/qgis.dtd' 'SYSTEM'>\n"
+    return heading + tostring(root, encoding="unicode") + "\n"
+
+
+def _style(categories: str) -> dict[str, str]:
     return {"version": "3.22.0", "styleCategories": categories}
 
 
 def _categories() -> Element:
     """Return the renderer: a colour for each kind, a pattern for each direction, one for what has neither."""
-    renderer = Element("renderer-v2", type="categorizedSymbol", attr=category())
-    categories, symbols = SubElement(renderer, "categories"), SubElement(renderer, "symbols")
-    shown = [
-        (f"{kind} {direction}", colour, pattern)
+    looks = [
+        (f"{kind} {direction}", colour, FILL_ALPHA if pattern == "solid" else 255, pattern)
         for kind, colour in COLOURS.items()
         for direction, pattern in PATTERNS.items()
     ]
-    for index, (name, colour, pattern) in enumerate([*shown, ("", UNKNOWN_COLOUR, "solid")]):
-        label = name or "changed, not stated how"
-        SubElement(categories, "category", value=name, symbol=str(index), label=label, render="true")
-        symbols.append(_symbol(str(index), colour, FILL_ALPHA if pattern == "solid" else 255, pattern))
+    return _renderer(category(), [*looks, ("", UNKNOWN_COLOUR, FILL_ALPHA, "solid")])
+
+
+def _renderer(attribute: str, looks: Sequence[tuple[str, Colour, int, str]]) -> Element:
+    """Return a renderer with a symbol for each value of an attribute: its colour, alpha and pattern."""
+    renderer = Element("renderer-v2", type="categorizedSymbol", attr=attribute)
+    categories, symbols = SubElement(renderer, "categories"), SubElement(renderer, "symbols")
+    for index, (value, colour, alpha, pattern) in enumerate(looks):
+        label = value or "changed, not stated how"
+        SubElement(categories, "category", value=value, symbol=str(index), label=label, render="true")
+        symbols.append(_symbol(str(index), colour, alpha, pattern))
     return renderer
 
 
@@ -139,7 +148,7 @@ def _labels() -> Element:
     return labeling
 
 
-def _symbol(name: str, colour: tuple[int, int, int], alpha: int, pattern: str = "solid") -> Element:
+def _symbol(name: str, colour: Colour, alpha: int, pattern: str) -> Element:
     symbol = Element("symbol", type="fill", name=name, alpha="1", clip_to_extent="1", force_rhr="0")
     layer = SubElement(symbol, "layer", {"class": "SimpleFill", "enabled": "1", "locked": "0", "pass": "0"})
     options = {
@@ -157,9 +166,3 @@ def _symbol(name: str, colour: tuple[int, int, int], alpha: int, pattern: str = 
         SubElement(mapping, "Option", type="QString", name=key, value=value)
         SubElement(layer, "prop", k=key, v=value)
     return symbol
-
-
-def _text(root: Element) -> str:
-    indent(root)
-    heading = "<!DOCTYPE qgis PUBLIC 'http://mrcc.com/qgis.dtd' 'SYSTEM'>\n"
-    return heading + tostring(root, encoding="unicode") + "\n"

@@ -10,24 +10,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from xml.etree.ElementTree import Element, SubElement, indent, tostring
+from xml.etree.ElementTree import Element, SubElement
 
 import pyproj
 
 from tiling import transformer
 from workflows.report.change import Change
-from workflows.report.geojson import collection_bbox, parts_of
-from workflows.report.qgis import change_style
+from workflows.report.geojson import CRS, collection_bbox, parts_of
+from workflows.report.qgis import change_style, document_text
 
 SUFFIXES = (".qgz", ".qgs")
 # QGIS shows them in one list.
 MOST_BOOKMARKS = 500
 _NAME = 80
-WGS84 = "EPSG:4326"
 # Parts of the width that are shown beside all changes, and beside one.
 _MARGIN, _CLOSE = 0.1, 0.5
 _VERSION = "3.22.0-rscc"
 _COLOURS = ("red", "green", "blue")
+_VECTOR = {"type": "vector", "geometry": "Polygon", "labelsEnabled": "1"}
 _Box = tuple[float, float, float, float]
 
 
@@ -76,34 +76,33 @@ def project_content(
     layers = Element("projectlayers")
     source = _name_from(target, report)
     if report.suffix.lower() == ".gpkg":
-        vector = _vector(f"{source}|layername=changes", crs)
+        vector = _layer("changes", f"{source}|layername=changes", "ogr", crs, _VECTOR)
     else:
-        vector = _vector(source, WGS84)
-    for layer, provider in ((vector, "ogr"), *((_raster(each, target), "gdal") for each in rasters)):
-        name = str(layer.findtext("layername"))
+        vector = _layer("changes", source, "ogr", CRS, _VECTOR)
+    vector.extend(change_style())
+    for layer in (vector, *(_raster(each, target) for each in rasters)):
         # The same in both places; QGIS takes none of ten letters or fewer.
         number = f"rscc_layer_{len(layers)}"
         SubElement(layer, "id").text = number
+        name, provider = (str(layer.findtext(one)) for one in ("layername", "provider"))
         known = {"id": number, "name": name, "providerKey": provider}
         SubElement(tree, "layer-tree-layer", known, checked="Qt::Checked", expanded="1")
         layers.append(layer)
     boxes = [change_box(change) for change in changes]
-    west, south, east, north = _around(_on_map(boxes, crs) if boxes else view, _MARGIN)
+    view = _around(_on_map(boxes, crs) if boxes else view, _MARGIN)
+    shown = dict(zip(("xmin", "ymin", "xmax", "ymax"), map(repr, view), strict=True))
     canvas = SubElement(root, "mapcanvas", name="theMapCanvas", annotationsVisible="1")
     extent = SubElement(canvas, "extent")
-    for name, value in (("xmin", west), ("ymin", south), ("xmax", east), ("ymax", north)):
-        SubElement(extent, name).text = repr(value)
+    for name, value in shown.items():
+        SubElement(extent, name).text = value
     _add_crs(SubElement(canvas, "destinationsrs"), crs)
     root.append(layers)
     properties = SubElement(root, "properties")
     SubElement(SubElement(properties, "Paths"), "Absolute", type="bool").text = "false"
     SubElement(SubElement(properties, "SpatialRefSys"), "ProjectionsEnabled", type="int").text = "1"
     SubElement(root, "Bookmarks").extend(_bookmarks(changes))
-    shown = {"xmin": repr(west), "ymin": repr(south), "xmax": repr(east), "ymax": repr(north)}
     _add_crs(SubElement(SubElement(root, "ProjectViewSettings"), "DefaultViewExtent", shown), crs)
-    indent(root)
-    heading = "<!DOCTYPE qgis PUBLIC 'http://mrcc.com/qgis.dtd' 'SYSTEM'>\n"
-    text = heading + tostring(root, encoding="unicode") + "\n"
+    text = document_text(root)
     return _zipped(text) if target.suffix.lower() == ".qgz" else text.encode()
 
 
@@ -127,23 +126,18 @@ def limits_of(stretch: Any, role: str) -> list[tuple[float, float]] | None:
     return pairs if whole else None
 
 
-def _vector(source: str, crs: str) -> Element:
-    layer = Element("maplayer", type="vector", geometry="Polygon", labelsEnabled="1")
-    SubElement(layer, "layername").text = "changes"
+def _layer(name: str, source: str, provider: str, crs: str, kind: dict[str, str]) -> Element:
+    layer = Element("maplayer", kind)
+    SubElement(layer, "layername").text = name
     SubElement(layer, "datasource").text = source
-    SubElement(layer, "provider", encoding="UTF-8").text = "ogr"
+    SubElement(layer, "provider", {"encoding": "UTF-8"} if kind == _VECTOR else {}).text = provider
     _add_crs(SubElement(layer, "srs"), crs)
-    layer.extend(change_style())
     return layer
 
 
 def _raster(raster: RasterLayer, target: Path) -> Element:
-    layer = Element("maplayer", type="raster")
-    SubElement(layer, "layername").text = raster.name
     source = _name_from(target, Path(raster.source)) if raster.local else raster.source
-    SubElement(layer, "datasource").text = source
-    SubElement(layer, "provider").text = "gdal"
-    _add_crs(SubElement(layer, "srs"), raster.crs)
+    layer = _layer(raster.name, source, "gdal", raster.crs, {"type": "raster"})
     if raster.bands is None:
         return layer
     bands = {f"{name}Band": str(band) for name, band in zip(_COLOURS, raster.bands, strict=True)}
@@ -167,7 +161,7 @@ def _bookmarks(changes: Sequence[Change]) -> Iterator[Element]:
         name = f"{change.id}: {_plain(change.caption)}"
         bookmark = Element("Bookmark", id=f"rscc-{change.id}", name=name, group="changes")
         bookmark.set("extent", f"POLYGON(({ring}))")
-        _add_crs(bookmark, WGS84)
+        _add_crs(bookmark, CRS)
         yield bookmark
 
 
@@ -183,7 +177,7 @@ def _add_crs(parent: Element, crs: str) -> None:
 def _on_map(boxes: Sequence[_Box], crs: str) -> _Box:
     """Return the box around boxes in degrees, on the map."""
     corners = [(x, y) for west, south, east, north in boxes for x in (west, east) for y in (south, north)]
-    xs, ys = transformer(WGS84, crs).transform([x for x, _ in corners], [y for _, y in corners])
+    xs, ys = transformer(CRS, crs).transform([x for x, _ in corners], [y for _, y in corners])
     return min(xs), min(ys), max(xs), max(ys)
 
 

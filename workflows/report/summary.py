@@ -13,6 +13,7 @@ from workflows.report.change import Change, is_large
 
 UNNAMED = "unnamed"
 """The direction, in totals, of changes of which it is not known what came or is gone."""
+_ORDER = (*DIRECTIONS, UNNAMED)
 BUILDING = "building"
 # A part of the scene that has at least this share of the area is named.
 MOSTLY = 2 / 3
@@ -68,14 +69,13 @@ class SceneSummary:
 
 def summary_of(changes: Sequence[Change]) -> SceneSummary:
     """Add up the changes of a report and say what they come to."""
-    directions = {
-        name: Total.of([change for change in changes if change.direction == name]) for name in DIRECTIONS
-    }
-    directions[UNNAMED] = Total.of([change for change in changes if change.direction not in DIRECTIONS])
+    directions: dict[str, list[Change]] = {name: [] for name in _ORDER}
+    for change in changes:
+        directions[change.direction if change.direction in DIRECTIONS else UNNAMED].append(change)
     return SceneSummary(
         " ".join(_sentences(changes)),
         Total.of(changes),
-        {name: total for name, total in directions.items() if total.changes},
+        {name: Total.of(having) for name, having in directions.items() if having},
         _by_class(changes, "came"),
         _by_class(changes, "gone"),
     )
@@ -95,8 +95,7 @@ def archive_summary(scenes: Iterable[SceneSummary], *, failed: int = 0, left: in
         for name, totals in groups.items():
             for key, one in getattr(scene, name).items():
                 totals[key] = totals.get(key, Total(0, 0.0)) + one
-    order = (*DIRECTIONS, UNNAMED)
-    directions = {name: groups["directions"][name] for name in order if name in groups["directions"]}
+    directions = {name: groups["directions"][name] for name in _ORDER if name in groups["directions"]}
     came, gone = (
         dict(sorted(groups[name].items(), key=lambda item: (-item[1].changes, item[0])))
         for name in ("came", "gone")
@@ -178,22 +177,18 @@ def _sentences(changes: Sequence[Change]) -> list[str]:
 def _clauses(changes: Sequence[Change]) -> list[str]:
     """Say what came and what is gone, by what was done to it."""
     clauses = []
-    for attribute, is_kind, verb in (
-        ("came", lambda name: name in BUILT, "built"),
-        ("came", lambda name: name not in BUILT, None),
-        ("gone", lambda name: True, "gone"),
+    for attribute, is_kind, one, several in (
+        ("came", lambda name: name in BUILT, "was built", "were built"),
+        ("came", lambda name: name not in BUILT, "appeared", "appeared"),
+        ("gone", lambda name: True, "is gone", "are gone"),
     ):
         having = _by_class(changes, attribute)
         # Buildings first: they are counted.
         names = sorted((name for name in having if is_kind(name)), key=lambda name: name != BUILDING)
         things = [_thing(name, changes, attribute) for name in names]
-        if not things:
-            continue
-        plural = len(things) > 1 or things[0][1]
-        done = "appeared" if verb is None else f"{'were' if plural else 'was'} {verb}"
-        if verb == "gone":
-            done = f"{'are' if plural else 'is'} gone"
-        clauses.append(f"{_listed(words for words, _ in things)} {done}")
+        if things:
+            done = several if len(things) > 1 or things[0][1] else one
+            clauses.append(f"{_listed(words for words, _ in things)} {done}")
     return clauses
 
 
@@ -205,11 +200,8 @@ def _thing(name: str, changes: Sequence[Change], attribute: str) -> tuple[str, b
     if name == BUILDING:
         # Where buildings stand in place of others, the number is that of the new ones.
         counted = [one for one in having if attribute == "came" or BUILDING not in one.came]
-        noun = (
-            "building"
-            if any(is_large(one.area_m2, one.largest_m2, one.median_m2) for one in having)
-            else "house"
-        )
+        large = any(is_large(one.area_m2, one.largest_m2, one.median_m2) for one in having)
+        noun = "building" if large else "house"
         if len(counted) < len(having):
             return f"{noun}s{places}", True
         count = sum(change.count for change in counted)
@@ -245,16 +237,20 @@ def _where(changes: Sequence[Change]) -> str:
     total = Total.of(changes).area_m2
     shares: dict[str, float] = defaultdict(float)
     for change in changes:
-        words = change.place.split("-") if change.place else []
-        for word in {*words, change.place} if change.place else ():
+        for word in _places(change):
             shares[word] += change.area_m2
     # The most exact word that holds.
     holding = [word for word, area in shares.items() if total and area / total >= MOSTLY]
     if not holding:
         return ""
     word = max(holding, key=lambda one: (len(one.split("-")), shares[one], one))
-    all_of_it = all(change.place and word in (change.place, *change.place.split("-")) for change in changes)
+    all_of_it = all(word in _places(change) for change in changes)
     return f", {'' if all_of_it else 'mostly '}in the {word}"
+
+
+def _places(change: Change) -> set[str]:
+    """Return the words that hold for where a change lies: ``south-west``, ``south`` and ``west``."""
+    return {change.place, *change.place.split("-")} if change.place else set()
 
 
 def _number(count: int, noun: str) -> str:
