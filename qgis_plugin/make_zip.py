@@ -16,8 +16,7 @@ KINDS = (".py", ".txt", ".svg")
 
 def plugin_files() -> list[Path]:
     """Return what belongs to the plugin, in a fixed order."""
-    files = [path for path in FOLDER.rglob("*") if path.suffix in KINDS or path.name == "LICENSE"]
-    return sorted(files)
+    return sorted(path for path in FOLDER.rglob("*") if path.suffix in KINDS or path.name == "LICENSE")
 
 
 def write_zip(target: Path) -> Path:
@@ -26,11 +25,9 @@ def write_zip(target: Path) -> Path:
         for path in plugin_files():
             # Of 1980 and with the same rights, wherever and whenever it is made.
             entry = zipfile.ZipInfo(path.relative_to(FOLDER.parent).as_posix())
-            entry.compress_type, entry.external_attr, entry.create_system = (
-                zipfile.ZIP_DEFLATED,
-                0o644 << 16,
-                3,
-            )
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            entry.external_attr = 0o644 << 16
+            entry.create_system = 3
             archive.writestr(entry, path.read_bytes())
     if target.stat().st_size > MOST_BYTES:
         raise SystemExit(f"{target}: {target.stat().st_size:,} bytes; a plugin has at most {MOST_BYTES:,}")

@@ -25,6 +25,12 @@ from .base import RsccAlgorithm
 from .command import MISSING, CommandMissing, plain
 
 _WGS84 = "EPSG:4326"
+_FLAGS = {
+    "ALIGN": "Move AFTER onto BEFORE by the shift measured between them",
+    "NORMALIZE": "Bring the light of AFTER to that of BEFORE",
+    "FORCE": "Work on scenes that are coarser than the model is meant for",
+}
+_DATES = {"DATE_BEFORE": "Date of BEFORE", "DATE_AFTER": "Date of AFTER"}
 # Exit codes of rscc inspect where captioning would be refused, of rscc batch where not all pairs were done.
 _REFUSED, _NOT_ALL = 2, 3
 
@@ -50,13 +56,9 @@ class Caption(RsccAlgorithm):
             number("THRESHOLD", "Threshold", real, optional=True, minValue=0.0001, maxValue=0.9999)
         )
         self.add_advanced(number("GROUP_DISTANCE", "Join outlines up to, m", real, optional=True, minValue=0))
-        for name, words in (
-            ("ALIGN", "Move AFTER onto BEFORE by the shift measured between them"),
-            ("NORMALIZE", "Bring the light of AFTER to that of BEFORE"),
-            ("FORCE", "Work on scenes that are coarser than the model is meant for"),
-        ):
+        for name, words in _FLAGS.items():
             self.add_advanced(QgsProcessingParameterBoolean(name, words, False))
-        for name, words in (("DATE_BEFORE", "Date of BEFORE"), ("DATE_AFTER", "Date of AFTER")):
+        for name, words in _DATES.items():
             self.add_advanced(QgsProcessingParameterString(name, words, optional=True))
         kind = QgsProcessing.SourceType.TypeVectorPolygon
         self.addParameter(QgsProcessingParameterVectorDestination("OUTPUT", "Changes", kind))
@@ -70,12 +72,8 @@ class Caption(RsccAlgorithm):
         for name in ("MIN_AREA", "THRESHOLD", "GROUP_DISTANCE"):
             if parameters.get(name) is not None:
                 words += [_option(name), repr(self.parameterAsDouble(parameters, name, context))]
-        words += [
-            _option(name)
-            for name in ("ALIGN", "NORMALIZE", "FORCE")
-            if self.parameterAsBoolean(parameters, name, context)
-        ]
-        for name in ("DATE_BEFORE", "DATE_AFTER"):
+        words += [_option(name) for name in _FLAGS if self.parameterAsBoolean(parameters, name, context)]
+        for name in _DATES:
             if date := self.parameterAsString(parameters, name, context).strip():
                 words += [_option(name), date]
         degrees = QgsCoordinateReferenceSystem(_WGS84)

@@ -236,10 +236,7 @@ def _read(stream, take):
 
 def _stop(process):
     """End a process: by a sign to stop, by another, at last by force; nothing is left running."""
-    if sys.platform == "win32":
-        interrupt = signal.CTRL_BREAK_EVENT
-    else:
-        interrupt = signal.SIGINT
+    interrupt = signal.CTRL_BREAK_EVENT if sys.platform == "win32" else signal.SIGINT
     # rscc batch finishes the running pairs after the first sign, and gives them up after the second.
     for _ in range(2):
         process.send_signal(interrupt)  # does nothing where it has ended
