@@ -8,7 +8,7 @@ from pathlib import Path
 
 from stub_pairs import stub_card
 
-from workflows.archive.plan import with_keys
+from workflows.archive.plan import ArchiveOptions, with_keys
 from workflows.layers.stac import stac_item
 from workflows.options import SceneOptions
 from workflows.pairs.rows import PairRow
@@ -25,7 +25,9 @@ def make_finished(path: Path, rows: Sequence[PairRow], share: float, report: Pat
     known = json.loads(content)
     changes = [change["properties"]["area_m2"] for change in known["features"]]
     with Ledger.open(path) as ledger:
-        ledger.plan(with_keys(rows, ledger, SceneOptions(), stub_card()), retry_failed=False)
+        ledger.plan(
+            with_keys(rows, ledger, SceneOptions(), stub_card(), ArchiveOptions()), retry_failed=False
+        )
         for row in ledger.next(round(share * len(rows))):
             item = json.dumps(stac_item(row, known), ensure_ascii=False, indent=1)
             folder.install(

@@ -130,6 +130,8 @@ def coordinate(settings: Settings) -> None:
     import dask
 
     dask.config.set(QUIET)
+    from workflows import SceneOptions
+    from workflows.archive.plan import ArchiveOptions
     from workflows.archive.run import run_archive
     from workflows.engines.dask import DaskEngine
     from workflows.engines.tasks import ModelSource
@@ -149,6 +151,8 @@ def coordinate(settings: Settings) -> None:
         stub_card(),
         ModelSource("stub", "cpu", load_stub),
         lambda source: WatchedEngine(DaskEngine(source, scheduler=settings.scheduler), notes),
+        SceneOptions(),
+        ArchiveOptions(),
         notice=lambda line: print(line, flush=True),
     )
     notes.summary = asdict(summary)

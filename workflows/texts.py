@@ -18,6 +18,11 @@ def shown(text: str | Path) -> str:
     )
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number and what it counts: ``1 pair``, ``2,000 pairs``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def shown_lines(lines: Iterable[str]) -> str:
     """Return lines as one text; none of them can break into two, or steer the terminal."""
     return "\n".join(map(shown, lines))

@@ -55,6 +55,7 @@ def test_ctrl_c_once_finishes_what_runs(tmp_path, shell, made):
     lines = shell.said().splitlines()
     assert lines[1].startswith("Ctrl-C: ") and lines[-1] == "rscc: interrupted" and len(lines) == 3
     assert len(workers) == 2 and not any(map(alive, workers))
+    assert not (out / "changes.gpkg").exists() and not (out / "work").exists()
     found = states(out)
     assert found.keys() <= {"done", "failed", "pending"} and found["done"] >= 3
     # What was begun was finished: nothing is run twice.

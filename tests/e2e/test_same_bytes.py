@@ -7,9 +7,6 @@ import subprocess
 import sys
 
 import pytest
-from archive_pairs import make_archive
-from archive_runs import run
-from inline_engine import InlineEngine
 from scene_pairs import make_pair
 
 # All that a report says of the clock.
@@ -43,17 +40,3 @@ def test_two_processes_write_the_same_report(tmp_path, child_environment):
         assert (tmp_path / f"{number}.qml").read_bytes() == (tmp_path / "0.qml").read_bytes()
     assert reports[0].count(b'"caption"') >= 1
     assert without_times(reports[0]) == without_times(reports[1])
-
-
-def test_two_archives_of_one_table_have_the_same_reports_and_layers(tmp_path):
-    made = make_archive(tmp_path, 3, breakages=())
-    first, second = tmp_path / "first", tmp_path / "second"
-    for out in (first, second):
-        run(made, out, InlineEngine())
-    for name in ("changes.gpkg", "changes.parquet", "catalog.json"):
-        assert (first / name).read_bytes() == (second / name).read_bytes(), name
-    reports = sorted((first / "pairs").glob("*/changes.geojson"))
-    assert len(reports) == 3
-    for report in reports:
-        other = second / report.relative_to(first)
-        assert without_times(report.read_bytes()) == without_times(other.read_bytes())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 from archive_fakes import fake_card, load_fake
@@ -10,22 +11,31 @@ from archive_pairs import MadeArchive
 from inline_engine import InlineEngine
 
 from workflows import SceneOptions
+from workflows.archive.plan import ArchiveOptions
 from workflows.archive.run import ArchiveSummary, run_archive
 from workflows.engines.tasks import ModelSource
 from workflows.pairs.table import read_pairs
 from workflows.store.ledger import Ledger
 
 
-def run(made: MadeArchive, out: Path, engine: InlineEngine | None = None, **options) -> ArchiveSummary:
+def run(
+    made: MadeArchive,
+    out: Path,
+    engine: InlineEngine | None = None,
+    scene: SceneOptions | None = None,
+    notice: Callable[[str], None] | None = None,
+    warn: Callable[[str], None] | None = None,
+    **options,
+) -> ArchiveSummary:
     """Run the table into ``out``; without an engine none may be started."""
 
     def start(source: ModelSource) -> InlineEngine:
         assert engine is not None, "there is nothing to do"
         return engine
 
-    scene = options.pop("scene", SceneOptions())
-    source = ModelSource("fake", "cpu", load_fake)
-    return run_archive(read_pairs(made.table), out, fake_card("fake"), source, start, scene, **options)
+    model = fake_card("fake"), ModelSource("fake", "cpu", load_fake)
+    how = scene or SceneOptions(), ArchiveOptions(**options)
+    return run_archive(read_pairs(made.table), out, *model, start, *how, notice=notice, warn=warn)
 
 
 def begun(engine: InlineEngine) -> list[str]:

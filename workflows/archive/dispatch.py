@@ -18,6 +18,7 @@ from workflows.progress import Progress, tell
 
 if TYPE_CHECKING:
     from workflows.archive.archive import Archive
+    from workflows.archive.plan import ArchiveOptions
     from workflows.engines.engine import Engine
     from workflows.pairs.rows import PairRow
     from workflows.store.ledger_rows import Found, LedgerRow
@@ -28,24 +29,6 @@ PATIENCE = 0.5
 FETCHED = 256
 # What is said where scenes cannot be had, which may be the fault of the storage and not of the pair.
 UNREACHABLE = frozenset({"SceneUnreachable", "SceneNotFound", "SceneUnreadable", "OSError", "TimeoutError"})
-
-
-@dataclass(frozen=True)
-class DispatchOptions:
-    """How failures are met, and what is cut.
-
-    Attributes:
-        retries: how often a pair is tried again after it failed or crashed; what was refused is not.
-        split_above: a pair with more tiles than this is cut into parts, where all workers see the archive;
-            None cuts nothing.
-        give_up_after: so many pairs in a row whose scenes cannot be had end the run; 0: never.
-        overwrite: replace also reports that people have marked since the run began.
-    """
-
-    retries: int = 1
-    split_above: int | None = None
-    give_up_after: int = 25
-    overwrite: bool = True
 
 
 @dataclass
@@ -67,7 +50,7 @@ class Dispatch:
         rows: of the table: the ledger has no addresses that hold secrets.
         engine: does the tasks.
         scene: how every pair is worked through; dates are those of the rows.
-        options: how failures are met.
+        options: how failures are met, and what is cut.
         progress: told of the stage ``pairs``.
         notice: called with lines for a person.
 
@@ -81,7 +64,7 @@ class Dispatch:
         rows: Iterable[PairRow],
         engine: Engine,
         scene: SceneOptions,
-        options: DispatchOptions,
+        options: ArchiveOptions,
         progress: Progress | None = None,
         notice: Callable[[str], None] | None = None,
     ) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rscc.sequences import evenly
 from tiling import TilingError, locate
 from workflows.archive.archive import THREADS, Archive
-from workflows.archive.plan import Shard, archive_of, with_keys
+from workflows.archive.plan import ArchiveOptions, archive_of, with_keys
 from workflows.engines.tasks import error_line
 from workflows.errors import WorkflowError
 from workflows.inspection.cost import CORE_SECONDS
@@ -84,20 +84,17 @@ def estimate_archive(
     rows: Sequence[PairRow],
     folder: str | Path,
     card: ModelCard,
-    options: SceneOptions,
+    scene: SceneOptions,
+    options: ArchiveOptions,
     *,
     workers: int,
     threads: int = 1,
-    retry_failed: bool = False,
-    overwrite: bool = False,
-    full_hash: bool = False,
-    shard: Shard | None = None,
     progress: Progress | None = None,
 ) -> Estimate:
     """Say what ``run_archive`` would do with the same arguments, and what that takes.
 
     Args:
-        rows, folder, card, options, retry_failed, overwrite, full_hash, shard: as there.
+        rows, folder, card, scene, options: as there.
         workers: that the time is for; ``threads`` are the cores of each, where the speed is a stated one.
         progress: told of the stages ``scenes`` and ``headers``.
 
@@ -105,16 +102,16 @@ def estimate_archive(
         NotAnArchive: something else is in the folder.
         LedgerForeign, LedgerUnusable: its ledger cannot be read.
     """
-    archive, options = archive_of(folder, shard), options.for_others()
+    archive, scene = archive_of(folder, options.shard), scene.for_others()
     with Ledger.rehearsal(archive.path) as ledger, ThreadPoolExecutor(THREADS) as pool:
-        keyed = with_keys(rows, ledger, options, card, shard=shard, full_hash=full_hash, progress=progress)
+        keyed = with_keys(rows, ledger, scene, card, options, progress=progress)
         rehearsed = Archive(archive, ledger, pool)
-        planned = rehearsed.plan(keyed, retry_failed=retry_failed, overwrite=overwrite)
+        planned = rehearsed.plan(keyed, retry_failed=options.retry_failed, overwrite=options.overwrite)
         pending = list(ledger.rows("pending"))
         done = evenly(list(ledger.rows("done")), LOOKED_AT) if planned.done >= ENOUGH else []
     by_id = {row.pair: row for row in rows}
     sample = evenly(pending, LOOKED_AT)
-    tiles, refused = _look(sample, by_id, card, options, progress)
+    tiles, refused = _look(sample, by_id, card, scene, progress)
     share = len(pending) / max(len(sample), 1)
     all_tiles = round(sum(tiles) * share)
     second, change, speed = _speed(done, card, threads)
@@ -140,7 +137,7 @@ def _look(
     sample: Sequence[LedgerRow],
     pairs: dict[str, PairRow],
     card: ModelCard,
-    options: SceneOptions,
+    scene: SceneOptions,
     progress: Progress | None,
 ) -> tuple[list[int], list[LedgerRow]]:
     """Return how many tiles the pairs have, by their headers, and those that would be refused."""
@@ -148,7 +145,7 @@ def _look(
     for number, row in enumerate(sample, start=1):
         pair = pairs[row.pair]
         try:
-            tiles.append(len(planned_tiles(pair.before, pair.after, card, options)))
+            tiles.append(len(planned_tiles(pair.before, pair.after, card, scene)))
         except (TilingError, WorkflowError) as error:
             name, line = type(error).__name__, error_line(error)
             refused.append(replace(row, state="failed", kind="refused", error=name, line=line))

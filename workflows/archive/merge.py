@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -54,10 +54,6 @@ class MergeSummary:
     area_m2: float
     removed: bool
     kept: tuple[str, ...] = ()
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-        return asdict(self)
 
 
 def merge_shards(
@@ -116,9 +112,14 @@ def merge_shards(
                 for pair in damaged.pairs:
                     shard.remove(pair)
             raise _to_redo(damaged.pairs, shards, ledgers) from damaged
-        if remove and not kept:
+        removed = remove and not kept
+        if removed:
             folder.remove_shards()
-        return _summary(len(shards), archive.ledger, remove and not kept, kept)
+        counts = archive.ledger.counts()
+        changes, area, _ = archive.ledger.totals()
+        return MergeSummary(
+            len(shards), counts.total, counts.done, counts.failed, changes, area, removed, kept
+        )
 
 
 def _shards(folder: ArchiveFolder) -> Shards:
@@ -269,12 +270,6 @@ def named(items: list[str]) -> str:
     """Name the first of many, and say how many more there are."""
     rest = len(items) - _NAMED
     return ", ".join(items[:_NAMED]) + (f" and {rest:,} more" if rest > 0 else "")
-
-
-def _summary(count: int, ledger: Ledger, removed: bool, kept: tuple[str, ...]) -> MergeSummary:
-    counts = ledger.counts()
-    changes, area, _ = ledger.totals()
-    return MergeSummary(count, counts.total, counts.done, counts.failed, changes, area, removed, kept)
 
 
 def common_record(shards: Shards) -> str | None:

@@ -32,7 +32,8 @@ def done_report(path: Path, changes: int | None) -> ChangeReport:
     try:
         report = read_report(path)
     except ReportInvalid as error:
-        raise _damaged(path) from error
+        remedy = "run the same rscc batch command again to make it anew"
+        raise ReportsDamaged(path, [path.parent.name], remedy) from error
     if len(report.changes) != changes:
         raise ReportsDamaged(
             path,
@@ -41,7 +42,3 @@ def done_report(path: Path, changes: int | None) -> ChangeReport:
             what="was edited since its pair was done",
         )
     return report
-
-
-def _damaged(path: Path) -> ReportsDamaged:
-    return ReportsDamaged(path, [path.parent.name], "run the same rscc batch command again to make it anew")

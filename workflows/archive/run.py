@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from rscc.files import parsed_json
 from tiling import plain_only
 from workflows.archive.archive import DAMAGED, Archive
-from workflows.archive.dispatch import Dispatch, DispatchOptions
+from workflows.archive.dispatch import Dispatch
 from workflows.archive.interrupts import patient_interrupts
-from workflows.archive.plan import Shard, archive_of, with_keys
+from workflows.archive.plan import ArchiveOptions, archive_of, with_keys
 from workflows.errors import ReportsDamaged
 from workflows.files import write_together
 from workflows.options import SceneOptions
@@ -24,7 +24,7 @@ from workflows.progress import Progress
 from workflows.report.record import model_record, settings_record, versions
 from workflows.store.failures import Reason, grouped
 from workflows.store.folder import ArchiveFolder
-from workflows.store.ledger import Ledger
+from workflows.texts import counted
 
 if TYPE_CHECKING:
     from rscc.model_folder import ModelCard
@@ -58,10 +58,6 @@ class ArchiveSummary:
     reasons: tuple[Reason, ...] = ()
     kept: tuple[str, ...] = ()
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-        return asdict(self)
-
 
 def run_archive(
     rows: Sequence[PairRow],
@@ -69,15 +65,9 @@ def run_archive(
     card: ModelCard,
     source: ModelSource,
     engine_factory: Callable[[ModelSource], Engine],
-    options: SceneOptions | None = None,
+    scene: SceneOptions,
+    options: ArchiveOptions,
     *,
-    retries: int = 1,
-    retry_failed: bool = False,
-    overwrite: bool = False,
-    full_hash: bool = False,
-    shard: Shard | None = None,
-    split_above: int | None = None,
-    give_up_after: int = 25,
     progress: Progress | None = None,
     notice: Callable[[str], None] | None = None,
     warn: Callable[[str], None] | None = None,
@@ -94,15 +84,9 @@ def run_archive(
         card: of the model.
         source: how a worker comes by the model.
         engine_factory: called with ``source``, if there is anything to do; gives the engine.
-        options: how every pair is worked through; dates come from the rows, a tile cache is the archive's.
+        scene: how every pair is worked through; dates come from the rows, a tile cache is the archive's.
             Addresses of the rows may lead to the public network and to its ``allow_hosts``.
-        retries: how often a pair is tried again after it failed or crashed.
-        retry_failed: take up what failed in earlier runs, too.
-        overwrite: also do pairs anew whose reports have marks of people, which are lost then.
-        full_hash: know scenes by all their bytes instead of by size, time and header.
-        shard: (number from 1, count): only this share of the pairs, into an archive within the folder.
-        split_above: tiles from which a pair is cut into parts that several workers do; None: never.
-        give_up_after: so many pairs in a row whose scenes cannot be had end the run; 0: never.
+        options: which pairs are taken up, and how failures are met.
         progress: told of the stages ``scenes``, ``pairs`` and ``layers``.
         notice: called with lines for a person: what is to be done, that Ctrl-C came.
         warn: called with what somebody should look at, though the run goes on.
@@ -117,31 +101,21 @@ def run_archive(
         ReportsDamaged: somebody changes reports while it runs; their pairs are to be done again.
         SchedulerLost, WorkersUnable, RsccError: see :class:`workflows.engines.engine.Engine`.
     """
-    options = (options or SceneOptions()).for_others()
+    scene = scene.for_others()
     say, clock = notice or (lambda line: None), time.monotonic()
-    with Archive.open(archive_of(folder, shard)) as archive:
-        without_scenes: list[str] = []
-        keyed = with_keys(
-            rows,
-            archive.ledger,
-            options,
-            card,
-            shard=shard,
-            full_hash=full_hash,
-            progress=progress,
-            missing=without_scenes,
-        )
-        planned = archive.plan(keyed, retry_failed=retry_failed, overwrite=overwrite)
-        if without_scenes and warn is not None:
-            warn(_without_scenes_line(without_scenes))
+    with Archive.open(archive_of(folder, options.shard)) as archive:
+        missing: list[str] = []
+        keyed = with_keys(rows, archive.ledger, scene, card, options, progress=progress, missing=missing)
+        planned = archive.plan(keyed, retry_failed=options.retry_failed, overwrite=options.overwrite)
+        if missing and warn is not None:
+            warn(_without_scenes_line(missing))
 
         kept = [*planned.kept]
 
         def work() -> None:
             with engine_factory(source) as engine, patient_interrupts() as interrupted:
-                _write_record(archive.folder, card, options, rows, engine.name)
-                failing = DispatchOptions(retries, split_above, give_up_after, overwrite)
-                dispatch = Dispatch(archive, rows, engine, options, failing, progress, say)
+                _write_record(archive.folder, card, scene, rows, engine.name)
+                dispatch = Dispatch(archive, rows, engine, scene, options, progress, say)
                 dispatch.run(interrupted)
             kept.extend(dispatch.kept)
             if interrupted():
@@ -151,16 +125,28 @@ def run_archive(
             say(_plan_line(planned))
             work()
         else:
-            _write_record(archive.folder, card, options, rows)
+            _write_record(archive.folder, card, scene, rows)
         skipped = planned.done
         try:
-            archive.write_layers(progress, overwrite=overwrite)
+            archive.write_layers(progress, overwrite=options.overwrite)
         except ReportsDamaged as damaged:
             (warn or say)(_damaged_line(damaged.pairs))
             skipped -= len(damaged.pairs)
             work()
-            archive.write_layers(progress, overwrite=overwrite)
-        return _summary(archive.ledger, kept, skipped, time.monotonic() - clock)
+            archive.write_layers(progress, overwrite=options.overwrite)
+        counts = archive.ledger.counts()
+        changes, area, _ = archive.ledger.totals()
+        return ArchiveSummary(
+            pairs=counts.total,
+            done=counts.done,
+            failed=counts.failed,
+            skipped_as_done=skipped,
+            changes=changes,
+            area_m2=area,
+            seconds=round(time.monotonic() - clock, 2),
+            reasons=tuple(grouped(archive.ledger.rows("failed"))),
+            kept=tuple(kept),
+        )
 
 
 def _damaged_line(pairs: Sequence[str]) -> str:
@@ -181,11 +167,10 @@ def _plan_line(planned: Planned) -> str:
         "report removed or cut off": planned.removed,
     }
     why = ", ".join(f"{count:,} {reason}" for reason, count in reasons.items() if count)
-    pairs = f"{planned.total:,} pair{'' if planned.total == 1 else 's'}"
     failed = f", {planned.failed:,} failed before (--retry-failed takes them up)" if planned.failed else ""
     kept = f", {len(planned.kept):,} left as people marked them (--overwrite)" if planned.kept else ""
     return (
-        f"{pairs}: {planned.done:,} done already, {planned.left:,} to do"
+        f"{counted(planned.total, 'pair')}: {planned.done:,} done already, {planned.left:,} to do"
         + (f" ({why})" if why else "")
         + failed
         + kept
@@ -211,14 +196,14 @@ def _hash_of_names(rows: Sequence[PairRow]) -> str:
 def _write_record(
     folder: ArchiveFolder,
     card: ModelCard,
-    options: SceneOptions,
+    scene: SceneOptions,
     rows: Sequence[PairRow],
     engine: str | None = None,
 ) -> None:
     """Write how the reports are made; without an engine, correct what a run with other options wrote."""
     record: dict[str, Any] = {
         "model": model_record(card),
-        "settings": settings_record(options, card),
+        "settings": settings_record(scene, card),
         "table": {"pairs": len(rows), "sha256": _hash_of_names(rows)},
     }
     if engine is not None:
@@ -233,19 +218,3 @@ def _write_record(
         if json.loads(json.dumps(record)) == earlier:
             return
     write_together({folder.run: [json.dumps(record, ensure_ascii=False, indent=1) + "\n"]})
-
-
-def _summary(ledger: Ledger, kept: Sequence[str], skipped: int, seconds: float) -> ArchiveSummary:
-    counts = ledger.counts()
-    changes, area, _ = ledger.totals()
-    return ArchiveSummary(
-        pairs=counts.total,
-        done=counts.done,
-        failed=counts.failed,
-        skipped_as_done=skipped,
-        changes=changes,
-        area_m2=area,
-        seconds=round(seconds, 2),
-        reasons=tuple(grouped(ledger.rows("failed"))),
-        kept=tuple(kept),
-    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -130,13 +131,22 @@ def batch(
     The same command resumes it, whatever ended it, and repeats nothing.
     """
     from rscc.model_folder import check_whole
+    from workflows.archive.plan import ArchiveOptions
     from workflows.archive.run import run_archive
     from workflows.cli.terminal import show_notice, show_result, show_warnings, shown_progress
     from workflows.engines.processes import local_devices, threads_each
     from workflows.engines.tasks import ModelSource
     from workflows.pairs.table import read_pairs
 
-    share = read_shard(shard)
+    work = ArchiveOptions(
+        retries=retries,
+        retry_failed=retry_failed,
+        overwrite=overwrite,
+        full_hash=full_hash,
+        shard=read_shard(shard),
+        split_above=split_above or None,
+        give_up_after=give_up_after,
+    )
 
     def warn(line: str) -> None:
         show_warnings([line], progress)
@@ -157,12 +167,9 @@ def batch(
                 output,
                 card,
                 options,
+                work,
                 workers=count,
                 threads=1 if scheduler else threads_each(count),
-                retry_failed=retry_failed,
-                overwrite=overwrite,
-                full_hash=full_hash,
-                shard=share,
                 progress=update,
             )
             facts = {"archive": str(output), **expected.as_dict()}
@@ -175,18 +182,12 @@ def batch(
             ModelSource(model, device, context.obj.captioner_factory),
             start,
             options,
-            retries=retries,
-            retry_failed=retry_failed,
-            overwrite=overwrite,
-            full_hash=full_hash,
-            shard=share,
-            split_above=split_above or None,
-            give_up_after=give_up_after,
+            work,
             progress=update,
             notice=None if quiet else partial(show_notice, form=progress),
             warn=warn,
         )
-    facts = {"archive": str(output), **result.as_dict()}
+    facts = {"archive": str(output), **asdict(result)}
     show_result(archive_summary(result, output), facts, progress, quiet=quiet, as_json=as_json)
     if result.failed or result.kept:
         raise typer.Exit(NOT_ALL)
@@ -212,12 +213,7 @@ def read_shard(text: str | None) -> tuple[int, int] | None:
 
 
 def _try_out(device: str, refine: str | None) -> None:
-    """Make sure that workers on this machine have what they need, before anything is made.
-
-    Raises:
-        DeviceUnavailable: there is no such device.
-        OptionInvalid, ExtraNotInstalled, WeightsNotFound: there is no such segmenter.
-    """
+    """Make sure that workers on this machine have what they need, before anything is made."""
     if device not in ("auto", "cpu"):
         from rscc.devices import pick_device
 
@@ -231,11 +227,7 @@ def _try_out(device: str, refine: str | None) -> None:
 def _engine_factory(
     scheduler: str | None, workers: int | None, gpu_workers: bool, isolate: bool
 ) -> Callable[[ModelSource], Engine]:
-    """Return what starts the engine that was asked for.
-
-    Raises:
-        OptionInvalid: the options do not go together.
-    """
+    """Return what starts the engine that was asked for."""
     from workflows.errors import OptionInvalid
 
     if scheduler is None:
@@ -253,10 +245,9 @@ def _engine_factory(
 
 def _local(workers: int | None, isolate: bool, source: ModelSource) -> Engine:
     from workflows.engines.limits import Limits
-    from workflows.engines.local import LocalEngine, local_devices
+    from workflows.engines.local import LocalEngine
 
-    devices = local_devices(source.device, workers)
-    return LocalEngine(source, len(devices), devices, Limits() if isolate else None)
+    return LocalEngine(source, workers, Limits() if isolate else None)
 
 
 def _dask(scheduler: str, gpu_workers: bool, source: ModelSource) -> Engine:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -38,7 +39,7 @@ def merge(
 
     with shown_progress(progress, quiet) as update:
         result = merge_shards(archive, remove=remove_shards, overwrite=overwrite, progress=update)
-    facts = {"archive": str(archive), **result.as_dict()}
+    facts = {"archive": str(archive), **asdict(result)}
     show_result(merge_summary(result, archive, remove_shards), facts, progress, quiet=quiet, as_json=as_json)
     if result.failed or result.kept:
         raise typer.Exit(NOT_ALL)

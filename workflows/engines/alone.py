@@ -19,22 +19,19 @@ _LOOK = 60.0
 _NAMELESS = {"WorkerDied", "MemoryError"}
 
 
-def caption_alone(
-    before: str, after: str, source: ModelSource, options: SceneOptions, limits: Limits | None = None
-) -> ChangeReport:
+def caption_alone(before: str, after: str, source: ModelSource, options: SceneOptions) -> ChangeReport:
     """Do what :func:`workflows.caption_scene` does, in another process; nothing of a scene is read here.
 
     Args:
         before, after, options: as there.
         source: how the other process comes by its captioner.
-        limits: what it may take; None takes the defaults of :class:`Limits`.
 
     Raises:
         WorkflowError: an input or option is wrong, as the message says.
         RunFailed: the run failed, or its process ended.
         RsccError: the model cannot be loaded.
     """
-    with LocalEngine(source, 1, limits=limits or Limits()) as engine:
+    with LocalEngine(source, 1, limits=Limits()) as engine:
         engine.submit(Task("report", "report", "report", 1, before, after, options))
         while not (outcomes := engine.wait(_LOOK)):
             pass

@@ -17,7 +17,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from types import TracebackType
 from typing import Any
 
 from distributed import Client, Future, KilledWorker, Worker, WorkerPlugin, get_worker
@@ -134,9 +133,7 @@ class DaskEngine:
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         # The cluster stays as it is, whether or not its workers are abandoned.
         self._tasks.clear()
         if self._client is not None and self._client.status == "running":
@@ -251,11 +248,7 @@ class DaskEngine:
 
 
 def _register(client: Client, keeper: ModelKeeper) -> None:
-    """Let the workers keep the model, those that are there and those that come.
-
-    Raises:
-        VersionsDiffer: a worker has no rscc.
-    """
+    """Let the workers keep the model, those that are there and those that come."""
     try:
         client.register_plugin(keeper)
     except OSError:

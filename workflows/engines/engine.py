@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import TracebackType
 from typing import Protocol, Self
 
 from workflows.engines.tasks import Outcome, Task
@@ -24,11 +23,9 @@ class Engine(Protocol):
 
     def wanted(self) -> int:
         """Return how many tasks may be outstanding now, those that run included."""
-        ...
 
     def submit(self, task: Task) -> None:
         """Take a task; returns at once."""
-        ...
 
     def wait(self, timeout: float) -> list[Outcome]:
         """Return the outcomes that came, as soon as there is one; none after ``timeout`` seconds.
@@ -38,20 +35,14 @@ class Engine(Protocol):
             SchedulerLost: the scheduler of the workers cannot be reached any more.
             RsccError: the model cannot be loaded; said as the model says it.
         """
-        ...
 
     def withdraw(self) -> list[Task]:
         """Take back the tasks that no worker has begun; for an end in which the running ones are finished."""
-        ...
 
     def shared_folder(self, path: Path) -> bool:
         """Return whether all workers see the folder ``path``, which exists, under its name."""
-        ...
 
     def __enter__(self) -> Self: ...
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         """End the workers, after an error at once; what is still outstanding is lost in either case."""
-        ...

@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from multiprocessing import connection
@@ -23,7 +23,6 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext, SpawnContext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from types import TracebackType
 
 from workflows.engines.limits import Limits
 from workflows.engines.processes import environment, local_devices, no_interrupts, threads_each
@@ -72,26 +71,18 @@ class LocalEngine:
 
     Args:
         source: the model.
-        workers: how many processes.
-        devices: where they compute, in turns; None takes :func:`local_devices` of the source's device.
+        workers: how many processes; None, and where they compute: see :func:`local_devices`.
         limits: what a worker may take for a pair; None: all that its user may.
     """
 
     name = "local"
 
-    def __init__(
-        self,
-        source: ModelSource,
-        workers: int,
-        devices: Sequence[str] | None = None,
-        limits: Limits | None = None,
-    ) -> None:
-        if devices is None:
-            devices = local_devices(source.device, workers)
+    def __init__(self, source: ModelSource, workers: int | None, limits: Limits | None = None) -> None:
+        devices = local_devices(source.device, workers)
         self._source = source
-        self._places = [_Place(f"local-{i + 1}", devices[i % len(devices)]) for i in range(workers)]
-        self._threads = threads_each(workers)
-        self._limits = limits and replace(limits, workers=workers)
+        self._places = [_Place(f"local-{number}", device) for number, device in enumerate(devices, start=1)]
+        self._threads = threads_each(len(devices))
+        self._limits = limits and replace(limits, workers=len(devices))
         self._queue: deque[Task] = deque()
 
     def wanted(self) -> int:
@@ -125,9 +116,7 @@ class LocalEngine:
     def __enter__(self) -> LocalEngine:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         abandon = error is not None
         self._queue.clear()
         workers = self._workers()

@@ -10,23 +10,40 @@ from inline_engine import InlineEngine
 
 @pytest.fixture(scope="module")
 def painted(tmp_path_factory) -> MadeArchive:
-    """The table and scenes that each test has a copy of."""
-    return make_archive(tmp_path_factory.mktemp("painted"), 9, each=1, breakages=("missing", "damaged"))
+    """The table and scenes that each test finds untouched, always in the same place: reports name it."""
+    folder = tmp_path_factory.mktemp("painted") / "here"
+    painted = make_archive(folder, 9, each=1, breakages=("missing", "damaged"))
+    shutil.copytree(folder, folder.with_name("untouched"))
+    return painted
+
+
+def untouched(painted: MadeArchive) -> MadeArchive:
+    folder = painted.table.parent
+    shutil.rmtree(folder)
+    shutil.copytree(folder.with_name("untouched"), folder)
+    return dataclasses.replace(painted, broken=dict(painted.broken))
+
+
+@pytest.fixture(scope="module")
+def worked_through(painted) -> Path:
+    """What the archive is once the table was run into it, to be copied."""
+    out = painted.table.with_name("out")
+    run(untouched(painted), out, InlineEngine())
+    return out.rename(out.parent.with_name("worked_through"))
 
 
 @pytest.fixture
-def made(painted, tmp_path) -> MadeArchive:
-    folder = shutil.copytree(painted.table.parent, tmp_path, dirs_exist_ok=True)
-    return dataclasses.replace(painted, table=folder / painted.table.name, broken=dict(painted.broken))
+def made(painted) -> MadeArchive:
+    return untouched(painted)
 
 
 @pytest.fixture
-def out(tmp_path) -> Path:
-    return tmp_path / "out"
+def out(made) -> Path:
+    return made.table.with_name("out")
 
 
 @pytest.fixture
-def old(made, out) -> dict[str, bytes]:
+def old(worked_through, out) -> dict[str, bytes]:
     """What the archive holds once the table was run into it."""
-    run(made, out, InlineEngine())
+    shutil.copytree(worked_through, out)
     return contents(out)

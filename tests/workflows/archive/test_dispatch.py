@@ -13,7 +13,8 @@ from inline_engine import InlineEngine
 
 from workflows import SceneOptions
 from workflows.archive.archive import Archive
-from workflows.archive.dispatch import Dispatch, DispatchOptions
+from workflows.archive.dispatch import Dispatch
+from workflows.archive.plan import ArchiveOptions
 from workflows.engines.tasks import Outcome, PairResult, Task
 from workflows.errors import OutputNotWritable, ScenesUnreachable
 from workflows.pairs.table import read_pairs
@@ -49,7 +50,7 @@ class Run:
         self.rows = read_pairs(table)
         self.folder = ArchiveFolder(tmp_path / "archive", durable=False)
         self.folder.create()
-        self.options = DispatchOptions(**options)
+        self.options = ArchiveOptions(overwrite=True, **options)
 
     def __call__(
         self,

@@ -19,6 +19,7 @@ from tiling import geodesic_area_m2
 from workflows import SceneOptions
 from workflows.archive.estimate import estimate_archive
 from workflows.archive.overview import archive_overview
+from workflows.archive.plan import ArchiveOptions
 from workflows.errors import OutputExists, ReportsDamaged
 from workflows.inspection.verify import Verifier
 from workflows.pairs.table import read_pairs
@@ -151,7 +152,8 @@ def test_a_dry_run_tells_which_reports_will_be_left(made, out, old, overwrite, p
     pair, _, _ = marked_pair(made, out)
     before = contents(out) | {"ledger": states(out)}
     rows = read_pairs(made.table)
-    expected = estimate_archive(rows, out, fake_card("fake"), OTHER, workers=1, overwrite=overwrite)
+    options = ArchiveOptions(overwrite=overwrite)
+    expected = estimate_archive(rows, out, fake_card("fake"), OTHER, options, workers=1)
     assert expected.planned.kept == (() if overwrite else (pair,))
     assert expected.planned.pending == pending
     assert contents(out) | {"ledger": states(out)} == before

@@ -7,23 +7,10 @@ import json
 import geopandas
 import pystac
 import pytest
-from archive_fakes import fake_card, load_fake
 from archive_pairs import contents, make_archive
+from archive_runs import run
 from command_here import exit_code
 from inline_engine import InlineEngine
-
-from workflows import SceneOptions
-from workflows.archive.run import run_archive
-from workflows.engines.tasks import ModelSource
-from workflows.pairs.table import read_pairs
-
-
-def batch(table, out, **options):
-    """What ``rscc batch`` does, in this process."""
-    source = ModelSource("fake", "cpu", load_fake)
-    return run_archive(
-        read_pairs(table), out, fake_card("fake"), source, lambda _: InlineEngine(), SceneOptions(), **options
-    )
 
 
 def merge(*arguments) -> int:
@@ -43,15 +30,15 @@ def sound(tmp_path_factory):
 @pytest.mark.slow
 def test_merged_shards_are_the_archive_of_one_run(made, tmp_path, capsys):
     whole, out = tmp_path / "whole", tmp_path / "merged"
-    batch(made.table, whole)
+    run(made, whole, InlineEngine())
     for number in (2, 3, 1):
-        batch(made.table, out, shard=(number, 3))
+        run(made, out, InlineEngine(), shard=(number, 3))
     assert merge(out, "--remove-shards") == 3
     assert contents(out) == contents(whole)
     said = capsys.readouterr().out
     assert "3 shards: 7 of 9 pairs done" in said
     assert "failed  2 (rscc status" in said and "shards  removed" in said
-    begun = batch(made.table, out)
+    begun = run(made, out, InlineEngine())
     assert (begun.skipped_as_done, begun.done, begun.failed) == (7, 7, 2)
     assert contents(out) == contents(whole)
 
@@ -62,7 +49,7 @@ def test_what_was_merged_is_sound_stac_with_places(made, tmp_path):
     pytest.importorskip("jsonschema", reason="pystac validates with jsonschema")
     out = tmp_path / "out"
     for number in (1, 2):
-        batch(made.table, out, shard=(number, 2))
+        run(made, out, InlineEngine(), shard=(number, 2))
     merge(out)
     catalog = pystac.Catalog.from_file(str(out / "catalog.json"))
     assert catalog.validate_all() == 7
@@ -80,7 +67,7 @@ def test_what_was_merged_is_sound_stac_with_places(made, tmp_path):
 
 def test_all_done_is_exit_code_0(sound, tmp_path, capsys):
     for number in (1, 2):
-        batch(sound.table, tmp_path / "out", shard=(number, 2))
+        run(sound, tmp_path / "out", InlineEngine(), shard=(number, 2))
     assert merge(tmp_path / "out", "--json") == 0
     streams = capsys.readouterr()
     found = json.loads(streams.out)
@@ -93,7 +80,7 @@ def test_all_done_is_exit_code_0(sound, tmp_path, capsys):
 
 def test_shards_that_are_not_finished_are_one_line_and_exit_code_1(sound, tmp_path, capsys):
     out = tmp_path / "out"
-    batch(sound.table, out, shard=(2, 12))
+    run(sound, out, InlineEngine(), shard=(2, 12))
     assert merge(out, "--remove-shards") == 1
     line = capsys.readouterr().err
     assert line == (
@@ -101,10 +88,3 @@ def test_shards_that_are_not_finished_are_one_line_and_exit_code_1(sound, tmp_pa
         "run them, then merge again\n"
     )
     assert not (out / "changes.gpkg").exists() and (out / "shards" / "2-of-12").is_dir()
-
-
-def test_a_folder_without_shards_is_exit_code_2(tmp_path, capsys):
-    assert merge(tmp_path) == 2
-    line = capsys.readouterr().err
-    assert line.startswith(f"rscc: error: {tmp_path}: there are no shards in it; rscc batch --shard")
-    assert list(tmp_path.iterdir()) == []

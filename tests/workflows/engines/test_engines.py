@@ -9,7 +9,7 @@ import dask
 import pytest
 from archive_fakes import BIG, load_fake, runs
 from distributed import LocalCluster
-from engines import drive, lasting, until
+from engines import drive, until
 
 from rscc.errors import ModelNotFound
 from workflows.engines.dask import DaskEngine
@@ -75,17 +75,6 @@ def test_every_task_comes_back_once_and_a_bad_one_takes_nothing_with_it(start, t
     assert (outcomes["abort-6"].error, outcomes["abort-6"].result) == ("WorkerDied", None)
     assert len(outcomes["big-3"].result.report) > BIG
     assert all(one.worker.startswith(engine.name) and one.seconds >= 0 for one in outcomes.values())
-
-
-@pytest.mark.slow
-def test_the_engines_give_the_same_reports(address, tasks):
-    made, reports = tasks("plain", "slow"), []
-    for engine in (LocalEngine(source(), 1), DaskEngine(source(), address)):
-        with engine:
-            reports.append(
-                {pair: lasting(outcome.result.report) for pair, outcome in drive(engine, made).items()}
-            )
-    assert reports[0] == reports[1]
 
 
 @pytest.mark.slow
