@@ -72,9 +72,8 @@ def main(
     try:
         with tidy_interrupts(), plain_messages():
             # Inside, so that Ctrl-C is tidy even before the command is known.
-            words = None if arguments is None else list(arguments)
             # Not standalone: a wrong command line is an error like others, one line.
-            code = _command()(args=words, prog_name="rscc", obj=state, standalone_mode=False)
+            code = _command()(args=arguments, prog_name="rscc", obj=state, standalone_mode=False)
     except KeyboardInterrupt:
         code = INTERRUPTED
     except Exception as error:

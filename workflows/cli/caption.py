@@ -141,13 +141,15 @@ def caption(
                 report, target, html_folder, scenes=scenes, overwrite=overwrite, progress=update
             )
     show_warnings(warnings, progress)
-    style = style_path(target)
+    files = {
+        "output": target,
+        "style": style_path(target),
+        "html": html,
+        "html_folder": html_folder,
+        "probability": probability,
+    }
     facts = {
-        "output": str(target),
-        "style": None if style is None else str(style),
-        "html": None if html is None else str(html),
-        "html_folder": None if html_folder is None else str(html_folder),
-        "probability": None if probability is None else str(probability),
+        **{name: None if file is None else str(file) for name, file in files.items()},
         "changes": len(report.changes),
         "area_m2": round(report.area_m2, 2),
         "run": report.run,
@@ -159,11 +161,7 @@ def caption(
 
 
 def _default_output(after: str) -> Path:
-    """Name the report after the scene, be it a file, one in an archive, or one on a server.
-
-    Raises:
-        TilingError: the scene is named in a way that is not read.
-    """
+    """Name the report after the scene, be it a file, one in an archive, or one on a server."""
     from tiling import locate
 
     return Path(f"{Path(locate(after).shown).stem}_changes.geojson")

@@ -29,5 +29,4 @@ def doctor(
     code = 1 if any(finding.state == WRONG for finding in findings) else 0
     if as_json:
         say_json({"findings": [finding.as_dict() for finding in findings], "exit_code": code})
-    if code:
-        raise typer.Exit(code)
+    raise typer.Exit(code)

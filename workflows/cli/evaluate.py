@@ -136,16 +136,9 @@ def evaluate(
 
 
 def _check_outputs(outputs: list[Path], overwrite: bool, inputs: tuple[Path, ...]) -> None:
-    """Make sure that the outputs replace neither one another nor, unless asked to, what is there.
+    """Make sure that the outputs replace neither one another nor a file of the inputs, nor what is there.
 
-    Args:
-        outputs: files that will be written.
-        overwrite: those that are there may be replaced.
-        inputs: folders in which no file is, even so.
-
-    Raises:
-        OptionInvalid: two outputs are one file.
-        OutputFolderMissing, OutputExists, OutputNotWritable: see :func:`workflows.files.check_free`.
+    With ``overwrite`` they may replace what is there, but for the inputs.
     """
     from workflows.errors import OptionInvalid
     from workflows.files import check_free

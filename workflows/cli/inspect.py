@@ -54,5 +54,4 @@ def inspect(
         say(inspection.as_text())
     for refusal in inspection.refusals:
         say(f"rscc: error: {refusal.message}", err=True)
-    if inspection.exit_code:
-        raise typer.Exit(inspection.exit_code)
+    raise typer.Exit(inspection.exit_code)

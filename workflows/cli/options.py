@@ -6,6 +6,7 @@ import inspect
 import math
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from enum import StrEnum
 from functools import cache, wraps
 from pathlib import Path
@@ -16,18 +17,10 @@ import typer
 from workflows.options import Options
 
 # Written out, so that the help needs no torch; a test compares them with the registries.
-Paper = StrEnum("Paper", ["scorer", "dirl", "cheers", "rdd", "davir"])
+Paper = StrEnum("Paper", "scorer dirl cheers rdd davir")
 Dataset = StrEnum(
     "Dataset",
-    [
-        "levir_cc",
-        "dubai_cc",
-        "clevr_change",
-        "clevr_dc",
-        "spot_the_diff",
-        "spot_the_diff_multi",
-        "image_editing_request",
-    ],
+    "levir_cc dubai_cc clevr_change clevr_dc spot_the_diff spot_the_diff_multi image_editing_request",
 )
 
 
@@ -93,13 +86,11 @@ _SIZE = re.compile(r"(\d{1,18}(?:\.\d{1,18})?)\s*([kmgt])(i?)b?", re.IGNORECASE)
 def read_bands(text: str) -> tuple[int | str, int | str, int | str]:
     """Parse ``3,2,1`` or ``B04,B03,B02``, numbers or names; OptionInvalid where there are not three."""
     parts = [part.strip() for part in text.split(",")]
-    if len(parts) != 3 or not all(parts):
-        raise _invalid("--bands", text, "three band numbers or names such as 3,2,1 or B04,B03,B02")
-    try:
-        red, green, blue = (int(part) if part.isdecimal() else part for part in parts)
-    except ValueError:  # more digits than Python reads
-        raise _invalid("--bands", text, "three band numbers or names such as 3,2,1 or B04,B03,B02") from None
-    return red, green, blue
+    if len(parts) == 3 and all(parts):
+        with suppress(ValueError):  # more digits than Python reads
+            red, green, blue = (int(part) if part.isdecimal() else part for part in parts)
+            return red, green, blue
+    raise _invalid("--bands", text, "three band numbers or names such as 3,2,1 or B04,B03,B02")
 
 
 def read_names(texts: list[str]) -> tuple[str, ...]:
@@ -118,11 +109,6 @@ def read_scale(text: str) -> tuple[float, float] | Literal["reflectance"]:
     return low, high
 
 
-def read_memory(text: str) -> int:
-    """Parse ``--memory`` into bytes."""
-    return read_size(text, "--memory")
-
-
 def read_size(text: str, option: str) -> int:
     """Parse a size above 0 with its unit, ``2GB``, ``1500M``, ``1.5 GiB``, into bytes; else OptionInvalid."""
     size = 0
@@ -134,29 +120,19 @@ def read_size(text: str, option: str) -> int:
     return size
 
 
-def read_bounds(text: str) -> tuple[float, float, float, float]:
-    """Parse ``W,S,E,N``; OptionInvalid where these are not four numbers."""
-    west, south, east, north = _numbers(text, float, 4, "--bbox", "west,south,east,north in degrees")
-    return west, south, east, north
-
-
 def read_place(text: str) -> tuple[float, float]:
     """Parse ``LON,LAT``; OptionInvalid where these are not a longitude and a latitude."""
-    lon, lat = _numbers(text, float, 2, "--at", "longitude,latitude in degrees")
+    expected = "longitude,latitude in degrees"
+    lon, lat = _numbers(text, float, 2, "--at", expected)
     if not (-180 <= lon <= 180 and -90 <= lat <= 90):
-        raise _invalid("--at", text, "longitude,latitude in degrees")
+        raise _invalid("--at", text, expected)
     return lon, lat
 
 
-def read_pixel(text: str) -> tuple[int, int]:
-    """Parse ``COL,ROW``; OptionInvalid where these are not two whole numbers."""
-    col, row = _numbers(text, int, 2, "--window", "column,row of the image before, counted from 0")
-    return col, row
-
-
-def _numbers(text: str, kind: type, count: int, option: str, expected: str) -> list:
+def _numbers(text: str, kind: type, count: int, option: str, expected: str) -> tuple:
+    """Parse as many numbers as expected, with commas between them."""
     try:
-        numbers = [kind(part) for part in text.split(",")]
+        numbers = tuple(kind(part) for part in text.split(","))
     except ValueError:
         raise _invalid(option, text, expected) from None
     if len(numbers) != count:
@@ -179,14 +155,16 @@ FINDING = (
     "fast", "batch_size", "memory",
 )  # fmt: skip
 # Fields whose value is read from a text.
-_READERS: dict[str, Callable[[Any], Any]] = {
+READERS: dict[str, Callable[[Any], Any]] = {
     "bands": read_bands,
     "band_names": read_names,
     "scale": read_scale,
-    "memory": read_memory,
-    "bounds": read_bounds,
+    "memory": lambda text: read_size(text, "--memory"),
+    "bounds": lambda text: _numbers(text, float, 4, "--bbox", "west,south,east,north in degrees"),
     "at": read_place,
-    "pixel": read_pixel,
+    "pixel": lambda text: _numbers(
+        text, int, 2, "--window", "column,row of the image before, counted from 0"
+    ),
     "assets": tuple,
     "collections": tuple,
     "allow_hosts": tuple,
@@ -218,8 +196,8 @@ def takes_options(
         @wraps(command)
         def run(**values: Any) -> None:
             given = {name: values.pop(parameter) for parameter, name in offered.items()}
-            texts = {name: given[name] for name in _READERS if given.get(name) is not None}
-            given |= {name: _READERS[name](text) for name, text in texts.items()}
+            texts = {name: given[name] for name in READERS if given.get(name) is not None}
+            given |= {name: READERS[name](text) for name, text in texts.items()}
             command(options=kind(**given), **values)
 
         # What typer reads the command line by.
@@ -241,7 +219,7 @@ def option_parameter(kind: type[Options], name: str) -> inspect.Parameter:
     value = get_type_hints(kind)[name]
     if value in (tuple[str, ...], tuple[str, ...] | None):
         value = list[str] if value == tuple[str, ...] else list[str] | None
-    elif name in _READERS:
+    elif name in READERS:
         value = str | None
     return inspect.Parameter(
         # ``from`` is no name that Python has.

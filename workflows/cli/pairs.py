@@ -17,7 +17,7 @@ from workflows.cli.options import (
     takes_options,
 )
 from workflows.pairs.options import CatalogOptions
-from workflows.texts import shown_lines
+from workflows.texts import counted, shown_lines
 
 if TYPE_CHECKING:
     from workflows.pairs.catalog import Catalog
@@ -80,9 +80,9 @@ def _lines(catalog: Catalog) -> list[str]:
 
 def _summary(catalog: Catalog, facts: dict[str, Any]) -> str:
     first, last, sites = facts["first_date"], facts["last_date"], facts["sites"]
-    place = f" at {_count(sites, 'site')}" if sites else ""
+    place = f" at {counted(sites, 'site')}" if sites else ""
     span = f", {first} to {last}" if first else ""
-    lines = [f"{_count(facts['pairs'], 'pair')} of {_count(facts['scenes'], 'scene')}{place}{span}"]
+    lines = [f"{counted(facts['pairs'], 'pair')} of {counted(facts['scenes'], 'scene')}{place}{span}"]
     if catalog.skipped:
         lines.append(f"left out {catalog.left_out_words()}")
     lines.append(f"table    {facts['output']}")
@@ -90,10 +90,6 @@ def _summary(catalog: Catalog, facts: dict[str, Any]) -> str:
         lines.append(f"layer    {facts['layer']} (the ground of each pair, for QGIS)")
     lines.append(f"next     look at the table, edit it, then: rscc batch {facts['output']} --out ARCHIVE")
     return shown_lines(lines)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _facts(catalog: Catalog, target: Path, layer: Path | None) -> dict[str, Any]:

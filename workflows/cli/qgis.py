@@ -9,6 +9,7 @@ import typer
 
 from workflows.cli.options import Debug, JsonOption, QuietOption, takes_options
 from workflows.options import ServerOptions
+from workflows.texts import counted
 
 
 @takes_options(ServerOptions, overwrite=("offline",))
@@ -42,7 +43,7 @@ def qgis(
     scenes = None if before is None or after is None else (before, after)
     made = write_project(report, output, scenes, servers=options, overwrite=overwrite)
     if not quiet:
-        count = f"{made.changes:,} change{'' if made.changes == 1 else 's'}"
+        count = counted(made.changes, "change")
         say(f"{made.path}: {count}, {made.bookmarks:,} as bookmarks; open it in QGIS", err=as_json)
     if as_json:
         say_json({"output": str(made.path), "changes": made.changes, "bookmarks": made.bookmarks})

@@ -10,7 +10,7 @@ import typer
 
 from rscc.config import MOST_SEED
 from workflows.cli.options import Debug, JsonOption, ProgressForm, QuietOption
-from workflows.texts import shown_lines
+from workflows.texts import counted, shown_lines
 
 if TYPE_CHECKING:
     from workflows.inspection.precision import Precision
@@ -122,7 +122,7 @@ def _exported(
 
     check_folder(folder)
     made = export_pairs(reports, folder, seed=seed, progress=progress)
-    lines = [f"{folder}: pairs of {made.places:,} place{'' if made.places == 1 else 's'}"]
+    lines = [f"{folder}: pairs of {counted(made.places, 'place')}"]
     for split, (changed, same) in made.splits.items():
         lines.append(f"{split:<9}{changed:,} changed, {same:,} unchanged")
     lines += [f"left out {count:,} {reason}" for reason, count in made.left_out.items()]

@@ -15,7 +15,7 @@ import typer
 from workflows.cli.options import Debug
 from workflows.cli.terminal import area_words, say
 from workflows.progress import duration
-from workflows.texts import shown_json, shown_lines
+from workflows.texts import counted, shown_json, shown_lines
 
 if TYPE_CHECKING:
     from workflows.archive.status import Status
@@ -137,9 +137,8 @@ def reasons_text(reasons: Sequence[Reason]) -> str:
         return "no pair failed"
     lines = []
     for reason in reasons:
-        count = f"{reason.count:,} pair{'' if reason.count == 1 else 's'}"
         more = reason.count - len(reason.pairs)
-        lines.append(f"{count:>10}  {reason.kind}: {reason.line} [{reason.error}]")
+        lines.append(f"{counted(reason.count, 'pair'):>10}  {reason.kind}: {reason.line} [{reason.error}]")
         lines.append(f"{'':>10}  {', '.join(reason.pairs)}{f' and {more:,} more' if more else ''}")
     return shown_lines(lines)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,6 +22,13 @@ if TYPE_CHECKING:
 
 # Pairs of one kind that a folder gets.
 MOST_PAIRS = 10_000_000
+SeedOption = Annotated[
+    int, typer.Option("--seed", min=0, max=MOST_SEED, help="The same seed gives the same folder.")
+]
+
+
+def _count(help: str) -> Any:
+    return typer.Option(min=0, max=MOST_PAIRS, help=help)
 
 
 def synthesize(
@@ -40,19 +47,11 @@ def synthesize(
     single_date: Annotated[
         Path | None, typer.Option(help="Folder of single dates with masks (index.csv, image, mask).")
     ] = None,
-    crops: Annotated[
-        int, typer.Option(min=0, max=MOST_PAIRS, help="Crops of pairs with change masks.")
-    ] = 600,
-    unchanged: Annotated[
-        int, typer.Option(min=0, max=MOST_PAIRS, help="Pairs of one date and itself, disturbed.")
-    ] = 300,
-    insertions: Annotated[
-        int, typer.Option(min=0, max=MOST_PAIRS, help="Buildings of one place put into another place.")
-    ] = 250,
-    removals: Annotated[
-        int, typer.Option(min=0, max=MOST_PAIRS, help="Buildings covered by the ground beside them.")
-    ] = 100,
-    seed: Annotated[int, typer.Option(min=0, max=MOST_SEED, help="The same seed gives the same folder.")] = 0,
+    crops: Annotated[int, _count("Crops of pairs with change masks.")] = 600,
+    unchanged: Annotated[int, _count("Pairs of one date and itself, disturbed.")] = 300,
+    insertions: Annotated[int, _count("Buildings of one place put into another place.")] = 250,
+    removals: Annotated[int, _count("Buildings covered by the ground beside them.")] = 100,
+    seed: SeedOption = 0,
     debug: Debug = False,
 ) -> None:
     """Make captioned pairs from imagery with masks, to be trained on with ``rscc train --also``."""
@@ -90,19 +89,11 @@ def synthesize_medium(
         Path | None,
         typer.Option("--scenes", help="Folder with the folders of dated GeoTIFFs, one per series."),
     ] = None,
-    city_tiles: Annotated[
-        int, typer.Option(min=0, max=MOST_PAIRS, help="Training tiles of the cities.")
-    ] = 900,
-    series_tiles: Annotated[
-        int, typer.Option(min=0, max=MOST_PAIRS, help="Training tiles of each series.")
-    ] = 200,
-    still_tiles: Annotated[
-        int, typer.Option(min=0, max=MOST_PAIRS, help="Training tiles of one date and itself.")
-    ] = 200,
-    calm_tiles: Annotated[
-        int, typer.Option(min=0, max=MOST_PAIRS, help="Training tiles of two dates without change.")
-    ] = 400,
-    seed: Annotated[int, typer.Option(min=0, max=MOST_SEED, help="The same seed gives the same folder.")] = 0,
+    city_tiles: Annotated[int, _count("Training tiles of the cities.")] = 900,
+    series_tiles: Annotated[int, _count("Training tiles of each series.")] = 200,
+    still_tiles: Annotated[int, _count("Training tiles of one date and itself.")] = 200,
+    calm_tiles: Annotated[int, _count("Training tiles of two dates without change.")] = 400,
+    seed: SeedOption = 0,
     debug: Debug = False,
 ) -> None:
     """Make captioned pairs at 10 to 90 m, with masks, split by place."""

@@ -55,8 +55,7 @@ def verify(
     elif report.is_dir():
         counts = ", ".join(f"{count:,} {state}" for state, count in sorted(states.items()))
         say(f"{states.total():,} files: {counts}")
-    if code:
-        raise typer.Exit(code)
+    raise typer.Exit(code)
 
 
 def _text(verified: Verification, *, alone: bool) -> str:

@@ -283,13 +283,6 @@ def test_models_lists_what_is_shipped(rscc_command):
     ]
 
 
-@pytest.mark.parametrize("command", ["caption", "inspect", "explain", "models", "train", "evaluate"])
-def test_every_command_explains_itself(rscc_command, command):
-    code, out, err = rscc_command(command, "--help")
-    assert (code, err) == (0, "")
-    assert command in out
-
-
 @pytest.mark.slow
 def test_a_progress_bar_is_drawn_on_a_terminal(pair, child_environment):
     master, slave = pty.openpty()

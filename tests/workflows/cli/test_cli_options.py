@@ -19,9 +19,9 @@ from workflows.cli.options import (
     READING,
     option_parameter,
     read_bands,
-    read_memory,
     read_names,
     read_scale,
+    read_size,
     takes_options,
 )
 from workflows.cli.pairs import pairs
@@ -30,6 +30,10 @@ from workflows.options import ExplainOptions, SceneOptions
 from workflows.pairs.options import CatalogOptions
 from workflows.report.record import settings_record
 from workflows.store.identity import settings_key
+
+
+def read_memory(text):
+    return read_size(text, "--memory")
 
 
 @pytest.mark.parametrize(

@@ -23,8 +23,9 @@ def test_every_help_ends_with_an_example_that_the_command_takes(function, capsys
     name, example = NAMES[function], EXAMPLES[function]
     with pytest.raises(SystemExit) as ended:
         main([name, "--help"])
-    shown = " ".join(capsys.readouterr().out.split())
-    assert ended.value.code in (None, 0) and shown.endswith(f"Example: {example}")
+    out, err = capsys.readouterr()
+    assert ended.value.code in (None, 0) and err == ""
+    assert " ".join(out.split()).endswith(f"Example: {example}")
     program, called, *words = shlex.split(example)
     assert (program, called) == ("rscc", name)
     # Parsed and not run: an unknown option or a missing argument is an error here.
