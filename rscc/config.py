@@ -13,16 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from rscc.errors import ConfigInvalid
-from rscc.settings import build, check, check_sizes, is_finite
+from rscc.settings import build, check, check_choice, check_sizes, is_finite
 
 CONFIG_FOLDER = Path(__file__).parent / "configs"
 OBJECTIVES = ("likelihood", "language", "self_critical")
 REWARDS = ("cider", "bleu4")
 SELECTORS = ("cider", "mask_f1", "perplexity")
 SCHEDULES = ("cosine", "paper")
-PAPER_SCHEDULE: dict[str, Any] = {
-    **{"warmup_steps": 0, "clip": 0.0, "bf16": False, "ema": 0.0, "label_smoothing": 0.0}
-}
+PAPER_SCHEDULE: dict[str, Any] = dict(warmup_steps=0, clip=0.0, bf16=False, ema=0.0, label_smoothing=0.0)
 """What ``train.schedule = "paper"`` sets: nothing of what no paper and no released code has."""
 MOST_EPOCHS, MOST_SEED = 100_000, 2**32 - 1
 MOST_TILE = 8192
@@ -128,9 +126,8 @@ class DataConfig:
         check(0 < self.gsd < math.inf, f"data.gsd {self.gsd} is no number above 0")
         low, high = self.scales
         check(0 < low <= high < math.inf, f"data.scales {self.scales} are no two numbers, the smaller first")
-        check(0 <= self.one_date <= 1, f"data.one_date {self.one_date} is not in 0..1")
-        check(0 <= self.reversed <= 1, f"data.reversed {self.reversed} is not in 0..1")
-        check(0 <= self.disturb <= 1, f"data.disturb {self.disturb} is not in 0..1")
+        for name in ("one_date", "reversed", "disturb"):
+            check(0 <= getattr(self, name) <= 1, f"data.{name} {getattr(self, name)} is not in 0..1")
         check_sizes(self, "data", size=(32, MOST_TILE), min_count=(0, _MOST_COUNTED))
         check(self.size % _STRIDE == 0, f"data.size {self.size} is no multiple of {_STRIDE} from 32")
 
@@ -233,9 +230,8 @@ class TrainConfig:
             samples=(2, 1024),
         )
         check(self.learning_rate > 0, f"train.learning_rate {self.learning_rate} is not above 0")
-        for name in ("clip", "final_rate", "backbone_rate", "weight_decay"):
+        for name in ("clip", "final_rate", "backbone_rate", "weight_decay", "hallucination"):
             check(getattr(self, name) >= 0, f"train.{name} {getattr(self, name)} is below 0")
-        check(self.hallucination >= 0, f"train.hallucination {self.hallucination} is below 0")
         for name, weight in self.reward.items():
             check(name in REWARDS, f"train.reward.{name} is unknown; use {' and '.join(REWARDS)}")
             check(is_finite(weight) and weight >= 0, f"train.reward.{name} is {weight!r}, no number from 0")
@@ -356,7 +352,7 @@ class Config:
 
 def check_follow(follow: str, difference: str) -> None:
     """Refuse what names neither the text of a paper nor its authors' code, which has no baseline."""
-    check(follow in ("paper", "code"), f"model.options.follow is {follow!r}; use paper or code")
+    check_choice("model.options.follow", follow, ("paper", "code"), " or ")
     check(
         follow == "paper" or difference != "subtraction",
         "model.options.follow: the released code has no subtraction; use paper",

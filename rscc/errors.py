@@ -54,6 +54,11 @@ def extra(name: str, who: str = "this command") -> Iterator[None]:
         raise ExtraNotInstalled(f"{who} needs {package}: pip install 'rscc[{name}]'") from error
 
 
+def first_line(error: BaseException) -> str:
+    """Return the first line of what an error says; its kind where it says nothing."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
 class DeviceUnavailable(RsccError):
     """The requested compute device does not exist on this machine."""
 

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rscc.config import MOST_TILE, SENTENCES, Choice, ModelConfig, build
-from rscc.errors import ConfigInvalid, ModelFolderInvalid, ModelNotFound
+from rscc.errors import ConfigInvalid, ModelFolderInvalid, ModelNotFound, first_line
 from rscc.files import atomic_write, parsed_json
 from rscc.inference.calibration import Calibration
-from rscc.settings import of_type
+from rscc.settings import check, check_choice, of_type
 
 if TYPE_CHECKING:
     from rscc.inference.facts import FactModel
@@ -108,27 +108,24 @@ class ModelCard:
     ranges: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.localiser not in LOCALISATIONS:
-            raise ConfigInvalid(f"card.localiser is {self.localiser!r}; use {', '.join(LOCALISATIONS)}")
-        if self.sentences not in SENTENCES:
-            raise ConfigInvalid(f"card.sentences is {self.sentences!r}; use {', '.join(SENTENCES)}")
-        if self.draws:
-            raise ConfigInvalid(f"card.draws is {self.draws}; it must be 0: sentences are not drawn any more")
+        check_choice("card.localiser", self.localiser, LOCALISATIONS)
+        check_choice("card.sentences", self.sentences, SENTENCES)
+        check(not self.draws, f"card.draws is {self.draws}; it must be 0: sentences are not drawn any more")
         Choice(self.support)  # refuses what is none
-        if not 16 <= self.tile_size <= MOST_TILE:
-            raise ConfigInvalid(f"card.tile_size is {self.tile_size}; it must be 16 to {MOST_TILE} pixels")
-        if self.search_size and not self.tile_size <= self.search_size <= MOST_TILE:
-            raise ConfigInvalid(f"card.search_size must be {self.tile_size} to {MOST_TILE} pixels, or 0")
-        side = self.position_size
-        if side < 1 or self.tile_size % side or self.search_size % side:
-            raise ConfigInvalid(f"card.tile_size and card.search_size must be multiples of {side} pixels")
+        tile, searched, side = self.tile_size, self.search_size, self.position_size
+        check(16 <= tile <= MOST_TILE, f"card.tile_size is {tile}; it must be 16 to {MOST_TILE} pixels")
+        fits = searched == 0 or tile <= searched <= MOST_TILE
+        check(fits, f"card.search_size must be {tile} to {MOST_TILE} pixels, or 0")
+        whole = side >= 1 and tile % side == searched % side == 0
+        check(whole, f"card.tile_size and card.search_size must be multiples of {side} pixels")
         low_high = len(self.gsd_range) == 2 and 0 < self.gsd_range[0] <= self.gsd_range[1] < math.inf
-        if not (0 < self.gsd < math.inf and low_high):
-            raise ConfigInvalid("card.gsd and card.gsd_range must be metres above 0, the finer first")
-        if not all(0 < most < math.inf for most in self.ranges.values()):
-            raise ConfigInvalid("card.ranges must be numbers above 0")
-        if not (0 <= self.threshold <= 1 and 0 <= self.changed_threshold < math.inf):
-            raise ConfigInvalid("card.threshold must be in 0..1, card.changed_threshold a number from 0")
+        metres = 0 < self.gsd < math.inf and low_high
+        check(metres, "card.gsd and card.gsd_range must be metres above 0, the finer first")
+        check(
+            all(0 < most < math.inf for most in self.ranges.values()), "card.ranges must be numbers above 0"
+        )
+        shares = 0 <= self.threshold <= 1 and 0 <= self.changed_threshold < math.inf
+        check(shares, "card.threshold must be in 0..1, card.changed_threshold a number from 0")
 
     @property
     def choice(self) -> Choice:
@@ -220,10 +217,9 @@ def open_model_folder(path: Path, *, check_hashes: bool = False) -> ModelFolder:
         config = build(ModelConfig, content["model"], "model")
         card = build(ModelCard, _localising(content["card"]), "card")
         card = dataclasses.replace(card, position_size=config.position_size)  # not there in older folders
-        prefixes, runs = (
-            of_type(tuple[tuple[str, ...], ...], content.get(key, default), key)
-            for key, default in (("no_change_prefixes", None), ("no_change_runs", []))
-        )
+        several = tuple[tuple[str, ...], ...]
+        prefixes = of_type(several, content.get("no_change_prefixes"), "no_change_prefixes")
+        runs = of_type(several, content.get("no_change_runs", []), "no_change_runs")
         hashes: dict[str, str] = dict(content["sha256"].items())
     except (OSError, ValueError, KeyError, TypeError, AttributeError, ConfigInvalid) as error:
         raise ModelFolderInvalid(f"{file}: not a model description ({error})") from error
@@ -287,8 +283,7 @@ def load_model(folder: ModelFolder) -> ChangeCaptioner:
             backbone = build_backbone(folder.config.backbone)
             model = kind(config=folder.config, backbone=backbone, vocabulary=vocabulary)
     except (ConfigInvalid, MemoryError, RuntimeError) as error:  # torch says so of more memory than there is
-        first = (str(error).splitlines() or [type(error).__name__])[0]
-        raise ModelFolderInvalid(f"{folder.path / 'model.json'}: {first}") from error
+        raise ModelFolderInvalid(f"{folder.path / 'model.json'}: {first_line(error)}") from error
     try:
         state = load_weights(weights)
         # What is stored in half precision becomes float32.
@@ -297,8 +292,7 @@ def load_model(folder: ModelFolder) -> ChangeCaptioner:
         if missing or result.unexpected_keys:
             raise RuntimeError(f"lacks {missing[:1]}, does not know {result.unexpected_keys[:1]}")
     except (SafetensorError, RuntimeError) as error:
-        first = str(error).splitlines()[0]
-        raise ModelFolderInvalid(f"{weights}: does not fit its model.json ({first})") from error
+        raise ModelFolderInvalid(f"{weights}: does not fit its model.json ({first_line(error)})") from error
     return model.eval()
 
 
@@ -319,8 +313,8 @@ def load_facts(folder: ModelFolder) -> FactModel | None:
     except (
         OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError, MemoryError, SafetensorError,
     ) as error:  # fmt: skip
-        first = (str(error).splitlines() or [type(error).__name__])[0]
-        raise ModelFolderInvalid(f"{folder.path / 'facts.json'}: not facts that fit ({first})") from error
+        reason = first_line(error)
+        raise ModelFolderInvalid(f"{folder.path / 'facts.json'}: not facts that fit ({reason})") from error
 
 
 def use_int8(folder: ModelFolder, model: ChangeCaptioner) -> None:

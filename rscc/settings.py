@@ -9,6 +9,7 @@ import dataclasses
 import math
 import types
 import typing
+from collections.abc import Collection
 from typing import Any, TypeVar
 
 from rscc.errors import ConfigInvalid
@@ -20,6 +21,11 @@ def check(condition: bool, message: str) -> None:
     """Raise ConfigInvalid with the message unless the condition holds."""
     if not condition:
         raise ConfigInvalid(message)
+
+
+def check_choice(name: str, value: str, allowed: Collection[str], joint: str = ", ") -> None:
+    """Raise ConfigInvalid unless the value of a field is one of those allowed."""
+    check(value in allowed, f"{name} is {value!r}; use {joint.join(allowed)}")
 
 
 def check_sizes(config: object, where: str, **ranges: tuple[int, int]) -> None:

@@ -47,6 +47,7 @@ from rscc.models.shared.entities import EntityCaptioner, EntityFeatures, EntityO
 from rscc.models.shared.gated_layer import GatedLayer
 from rscc.models.shared.losses import info_nce
 from rscc.models.shared.retrieval import DATES, retrieve_entities
+from rscc.settings import check_choice
 from rscc.structures import DecoderOutput, DifferenceFeatures, PairBatch, PairView
 from rscc.text.encoders import TextEncoder
 from rscc.text.parsing import noun_phrases, subjects
@@ -86,8 +87,7 @@ class CheersOptions(EntityOptions):
         super().__post_init__()
         if not 1 <= self.layers <= MOST_PARTS or self.temperature <= 0:
             raise ConfigInvalid(f"model.options: layers must be 1 to {MOST_PARTS}, the temperature above 0")
-        if self.phrases not in _READERS:
-            raise ConfigInvalid(f"model.options.phrases is {self.phrases!r}; use {' or '.join(_READERS)}")
+        check_choice("model.options.phrases", self.phrases, _READERS, " or ")
 
     @property
     def disentangles(self) -> bool:

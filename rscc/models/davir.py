@@ -50,6 +50,7 @@ from rscc.models.shared.decoder import Decoder
 from rscc.models.shared.entities import EntityCaptioner, EntityFeatures, EntityOptions, PhraseReader
 from rscc.models.shared.extraction import ChangeExtractor, Extraction, grid_shares
 from rscc.models.shared.retrieval import DATES
+from rscc.settings import check_choice
 from rscc.structures import DecoderOutput, DifferenceFeatures, PairBatch, PairView
 from rscc.text.encoders import TextEncoder
 from rscc.text.parsing import noun_phrases
@@ -99,15 +100,10 @@ class DavirOptions(EntityOptions):
     instruction: str = "Describe what changed from the first image to the second."
 
     def __post_init__(self) -> None:
-        for name, allowed in (
-            ("size", ("compact", "instructblip")),
-            ("attention_loss", LOSSES),
-            ("retrieval", ("similarity", "random")),
-            ("sigma_of", ("logits", "probabilities")),
-        ):
-            value = getattr(self, name)
-            if value not in allowed:
-                raise ConfigInvalid(f"model.options.{name} is {value!r}; use {' or '.join(allowed)}")
+        check_choice("model.options.size", self.size, ("compact", "instructblip"), " or ")
+        check_choice("model.options.attention_loss", self.attention_loss, LOSSES, " or ")
+        check_choice("model.options.retrieval", self.retrieval, ("similarity", "random"), " or ")
+        check_choice("model.options.sigma_of", self.sigma_of, ("logits", "probabilities"), " or ")
         super().__post_init__()
         counts = self.encoder_layers, self.queries, self.query_layers
         if not 1 <= min(counts) <= max(counts) <= MOST_PARTS or not 0 <= self.blur <= MOST_PARTS:
@@ -254,7 +250,7 @@ class Davir(EntityCaptioner):
         soft = self.soft_mask(pair)
         encoded = self.parts.encode(pair)
         chosen, entities = None, None
-        if self.retrieves:
+        if self.options.retrieves:
             chosen = self.retrieve(pair, soft)
             entities = self.retriever.entity_features.float()[chosen]
         fused = self.parts.ask(encoded, entities, partial(self.entity_names, chosen, len(pair.before)))

@@ -46,6 +46,7 @@ from rscc.models.shared.blocks import Attention, CrossImageLayer
 from rscc.models.shared.captioner import ChangeCaptioner
 from rscc.models.shared.decoder import CaptionDecoder, DecoderLayer
 from rscc.models.shared.losses import decorrelation_loss, info_nce, masked_mean, matrix_info_nce
+from rscc.settings import check_choice
 from rscc.structures import DecoderOutput, DifferenceFeatures, PairBatch, PairView
 from rscc.text.encoders import TextEncoder
 
@@ -75,8 +76,7 @@ class DirlOptions:
             raise ConfigInvalid(
                 "model.options: alpha and diagonal must not be negative, the temperature must be above 0"
             )
-        if self.difference not in ("shared", "subtraction"):
-            raise ConfigInvalid(f"model.options.difference is {self.difference!r}; use shared or subtraction")
+        check_choice("model.options.difference", self.difference, ("shared", "subtraction"), " or ")
         check_follow(self.follow, self.difference)
         if not 1 <= self.layers <= MOST_PARTS:
             raise ConfigInvalid(f"model.options: layers must be 1 to {MOST_PARTS}")

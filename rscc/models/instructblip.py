@@ -28,18 +28,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from rscc.errors import ConfigInvalid, WeightsNotFound, extra
+from rscc.errors import ConfigInvalid, WeightsNotFound, extra, first_line
 from rscc.models.language_model_decoder import PROMPT_TOKENS
 from rscc.models.shared.backbone import Backbone
+from rscc.text.encoders import padded_tokens
 from rscc.text.tokenizer import TokenizerVocabulary
 
 CLIP_MEAN = (122.7709383, 116.7460125, 104.09373615)
 CLIP_STD = (68.5005327, 66.6321579, 70.32316305)
 # While a hook is on a layer that all threads share.
 _HOOKED = threading.Lock()
-VISION_TARGETS = ("qkv",)
-FUSION_TARGETS = ("query", "key", "value")
-LANGUAGE_TARGETS = ("q_proj", "k_proj", "v_proj")
 
 
 @dataclass(frozen=True)
@@ -148,7 +146,8 @@ class InstructBlipFusion(nn.Module):
         Returns:
             (B, 2 K, D_lm), the K answers of the first date, then those of the second.
         """
-        ids, real = self._instruction(prompts, before.device)
+        room = min(PROMPT_TOKENS, int(self.qformer.config.max_position_embeddings))
+        ids, real = padded_tokens(self.tokenizer, prompts, room, before.device)
         answers = [self._ask(tokens, ids, real) for tokens in (before, after)]
         return torch.cat(answers, dim=1)
 
@@ -161,18 +160,6 @@ class InstructBlipFusion(nn.Module):
             encoder_hidden_states=tokens.to(self.query_tokens.dtype),
         )
         return self.language_projection(output.last_hidden_state[:, :count])
-
-    def _instruction(self, prompts: Sequence[str], device: torch.device) -> tuple[Tensor, Tensor]:
-        room = min(PROMPT_TOKENS, int(self.qformer.config.max_position_embeddings))
-        encoded = self.tokenizer(
-            list(prompts),
-            padding=True,
-            truncation=True,
-            max_length=room,
-            padding_side="right",
-            return_tensors="pt",
-        )
-        return encoded["input_ids"].to(device), encoded["attention_mask"].to(device)
 
 
 @dataclass(frozen=True)
@@ -217,9 +204,9 @@ def from_whole(
         )
     whole.requires_grad_(False)
     for part, targets, rank in (
-        (whole.vision_model, VISION_TARGETS, ranks.vision),
-        (whole.qformer, FUSION_TARGETS, ranks.fusion),
-        (whole.language_model, LANGUAGE_TARGETS, ranks.language),
+        (whole.vision_model, ("qkv",), ranks.vision),
+        (whole.qformer, ("query", "key", "value"), ranks.fusion),
+        (whole.language_model, ("q_proj", "k_proj", "v_proj"), ranks.language),
     ):
         add_adapters(part, targets, rank=rank, scale=ranks.scale)
     fusion = InstructBlipFusion(
@@ -250,9 +237,8 @@ def add_adapters(part: nn.Module, targets: Sequence[str], *, rank: int, scale: i
     try:
         inject_adapter_in_model(config, part)
     except ValueError as error:
-        reason = str(error).strip().split("\n", 1)[0]
         raise ConfigInvalid(
-            f"{type(part).__name__} has no layers named {', '.join(targets)} ({reason})"
+            f"{type(part).__name__} has no layers named {', '.join(targets)} ({first_line(error)})"
         ) from error
     for name, parameter in part.named_parameters():
         parameter.requires_grad_("lora_" in name)
@@ -265,22 +251,18 @@ def keep_adapters_only(part: nn.Module) -> None:
 
     They are billions, never change, and come from the folder or hub that the model was built from.
     """
-
-    frozen = {name for name, parameter in part.named_parameters() if not parameter.requires_grad}
+    frozen = [name for name, parameter in part.named_parameters() if not parameter.requires_grad]
+    endings = tuple(f".{name}" for name in frozen)
 
     def drop(_module: nn.Module, state: dict[str, Any], prefix: str, _metadata: object) -> None:
         for name in frozen:
             state.pop(prefix + name, None)
 
     def forgive(_module: nn.Module, keys: Any) -> None:
-        keys.missing_keys[:] = [key for key in keys.missing_keys if not _ends_with_any(key, frozen)]
+        keys.missing_keys[:] = [key for key in keys.missing_keys if not f".{key}".endswith(endings)]
 
     part.register_state_dict_post_hook(drop)
     part.register_load_state_dict_post_hook(forgive)
-
-
-def _ends_with_any(key: str, names: set[str]) -> bool:
-    return key in names or any(key.endswith("." + name) for name in names)
 
 
 def load_instructblip(
@@ -319,9 +301,8 @@ def load_instructblip(
             name, use_safetensors=True, dtype=dtype, **local
         )
     except (OSError, ValueError, KeyError) as error:
-        reason = str(error).strip().split("\n", 1)[0]
         raise WeightsNotFound(
-            f"instructblip/{name}: not a complete InstructBLIP with safetensors weights ({reason}); "
-            "give a local folder in the format of transformers, or go online once"
+            f"instructblip/{name}: not a complete InstructBLIP with safetensors weights "
+            f"({first_line(error)}); give a local folder in the format of transformers, or go online once"
         ) from error
     return from_whole(whole, tokenizer=tokenizer, qformer_tokenizer=qformer_tokenizer)

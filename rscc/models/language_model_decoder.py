@@ -97,7 +97,8 @@ class LanguageModelDecoder(Decoder):
 
         mask = _real_rows(memory)
         past = DynamicCache()
-        states = self._run(memory.to(self._dtype), mask, _positions(mask), past)
+        dtype = self.language_model.get_input_embeddings().weight.dtype
+        states = self._run(memory.to(dtype), mask, _positions(mask), past)
         logits = self._logits(_at_last(states, mask))[:, 0]
         return LanguageModelCache(past, mask, mask.sum(1), logits)
 
@@ -111,10 +112,6 @@ class LanguageModelDecoder(Decoder):
         states = self._run(embedded, cache.mask, cache.position.unsqueeze(1), cache.past)
         cache.position = cache.position + 1
         return self._logits(states)[:, 0]
-
-    @property
-    def _dtype(self) -> torch.dtype:
-        return self.language_model.get_input_embeddings().weight.dtype
 
     def _embed(self, tokens: Tensor) -> Tensor:
         return self.language_model.get_input_embeddings()(tokens)

@@ -36,6 +36,7 @@ from rscc.models.shared.attributes import AttributeTokens
 from rscc.models.shared.blocks import Attention, AttentionLayer, feed_forward
 from rscc.models.shared.captioner import ChangeCaptioner
 from rscc.models.shared.losses import info_nce
+from rscc.settings import check_choice
 from rscc.structures import DecoderOutput, DifferenceFeatures, PairBatch, PairView
 from rscc.text.encoders import TextEncoder
 from rscc.text.parsing import NOUN_TEMPLATE, PROMPTS, VERB_TEMPLATE
@@ -82,14 +83,9 @@ class RddOptions:
             raise ConfigInvalid(
                 f"model.options: vectors and steps must be 1 to {MOST_PARTS}, the temperature above 0"
             )
-        for name, allowed in (
-            ("prompt", PROMPTS),
-            ("memory", ("positions", "all")),
-            ("attributes", ATTRIBUTES),
-        ):
-            value = getattr(self, name)
-            if value not in allowed:
-                raise ConfigInvalid(f"model.options.{name} is {value!r}; use {', '.join(allowed)}")
+        check_choice("model.options.prompt", self.prompt, PROMPTS)
+        check_choice("model.options.memory", self.memory, ("positions", "all"))
+        check_choice("model.options.attributes", self.attributes, ATTRIBUTES)
 
 
 @dataclass

@@ -52,6 +52,7 @@ from rscc.errors import ConfigInvalid
 from rscc.models.shared.blocks import Attention, CrossImageLayer
 from rscc.models.shared.captioner import ChangeCaptioner
 from rscc.models.shared.losses import masked_mean, matrix_info_nce
+from rscc.settings import check_choice
 from rscc.structures import DecoderOutput, DifferenceFeatures, PairBatch, PairView
 from rscc.text.encoders import TextEncoder
 
@@ -96,10 +97,7 @@ class ScorerOptions:
             raise ConfigInvalid(
                 f"model.options: layers and heads must be 1 to {MOST_PARTS}, the temperature above 0"
             )
-        if self.difference not in ("reconstruction", "subtraction"):
-            raise ConfigInvalid(
-                f"model.options.difference is {self.difference!r}; use reconstruction or subtraction"
-            )
+        check_choice("model.options.difference", self.difference, ("reconstruction", "subtraction"), " or ")
         check_follow(self.follow, self.difference)
         if self.matching not in ("tokens", *POOLINGS):
             raise ConfigInvalid(f"model.options.matching is {self.matching!r}; use tokens, mean or max")

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from rscc.errors import ConfigInvalid, WeightsNotFound, extra
+from rscc.errors import ConfigInvalid, WeightsNotFound, extra, first_line
 
 Tokenizer = Callable[..., Tensor]
 
@@ -125,7 +125,7 @@ class OpenClipTextEncoder(TextEncoder):
         self.freeze()
 
     @classmethod
-    def load(cls, name: str, pretrained: str | Path | None = None) -> OpenClipTextEncoder:
+    def load(cls, name: str, pretrained: str | None = None) -> OpenClipTextEncoder:
         """Load a tower by name.
 
         Args:
@@ -137,8 +137,7 @@ class OpenClipTextEncoder(TextEncoder):
             ExtraNotInstalled: open_clip is not installed.
             WeightsNotFound: unknown name or tag, no such file, or the download failed.
         """
-        source = None if pretrained is None else str(pretrained)
-        model = load_clip(name, source, instead="use the text encoder 'sentence', which works offline")
+        model = load_clip(name, pretrained, instead="use the text encoder 'sentence', which works offline")
         import open_clip
 
         return cls(model, open_clip.get_tokenizer(name))
@@ -200,29 +199,36 @@ class SentenceEncoder(TextEncoder):
             tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True)
             model = AutoModel.from_pretrained(path, local_files_only=True, use_safetensors=True)
         except (OSError, ValueError, KeyError) as error:
-            reason = str(error).strip().split("\n", 1)[0]
             raise WeightsNotFound(
-                f"{path}: not a complete sentence encoder ({reason}); fetch it again"
+                f"{path}: not a complete sentence encoder ({first_line(error)}); fetch it again"
             ) from error
         return cls(model, tokenizer)
 
     def embed_tokens(self, texts: Sequence[str], *, room: int = 0) -> tuple[Tensor, Tensor]:
         """See :meth:`TextEncoder.embed_tokens`."""
-        encoded = self.tokenizer(
-            list(texts),
-            padding=True,
-            truncation=True,
-            max_length=self.max_tokens - room,
-            padding_side="right",
-            return_tensors="pt",
-        ).to(self.device)
-        return self.model.get_input_embeddings()(encoded["input_ids"]), encoded["attention_mask"].bool()
+        ids, real = padded_tokens(self.tokenizer, texts, self.max_tokens - room, self.device)
+        return self.model.get_input_embeddings()(ids), real.bool()
 
     def encode_embeddings(self, embeddings: Tensor, mask: Tensor) -> Tensor:
         """See :meth:`TextEncoder.encode_embeddings`."""
         output = self.model(inputs_embeds=embeddings, attention_mask=mask.long())
         weights = mask.unsqueeze(-1).to(output.last_hidden_state.dtype)
         return (output.last_hidden_state * weights).sum(1) / weights.sum(1)
+
+
+def padded_tokens(
+    tokenizer: Any, texts: Sequence[str], longest: int, device: torch.device
+) -> tuple[Tensor, Tensor]:
+    """Return ids (B, L) of a tokenizer of transformers, and 1 where they are real, 0 in what fills up."""
+    encoded = tokenizer(
+        list(texts),
+        padding=True,
+        truncation=True,
+        max_length=longest,
+        padding_side="right",
+        return_tensors="pt",
+    )
+    return encoded["input_ids"].to(device), encoded["attention_mask"].to(device)
 
 
 def _package_model(package: str) -> Path:
@@ -293,9 +299,8 @@ def load_clip(name: str, source: str | None, *, instead: str) -> Any:
             force_quick_gelu=tag.get("quick_gelu", False),
         )
     except (OSError, RuntimeError, ValueError) as error:
-        reason = str(error).strip().split("\n", 1)[0]
         raise WeightsNotFound(
-            f"open_clip model {name} ({source or 'own weights'}) cannot be loaded: {reason}; "
+            f"open_clip model {name} ({source or 'own weights'}) cannot be loaded: {first_line(error)}; "
             f"give a known tag or a local checkpoint file, or {instead}"
         ) from error
     return model.eval().requires_grad_(False)

@@ -92,11 +92,6 @@ class EntityCaptioner(ChangeCaptioner):
     retriever: Retriever
 
     @property
-    def retrieves(self) -> bool:
-        """Whether entities are needed at all."""
-        return self.options.retrieves
-
-    @property
     @abstractmethod
     def phrase_reader(self) -> PhraseReader:
         """Finds the phrases that become entities."""
@@ -108,7 +103,7 @@ class EntityCaptioner(ChangeCaptioner):
     def build_retriever(self, text_encoder: TextEncoder | None) -> None:
         """Make the retriever that a saved model fills; without a text encoder none can be trained."""
         self._text_encoder = [text_encoder]  # a list: it is no part of the model
-        if self.retrieves:
+        if self.options.retrieves:
             self.retriever = empty_retriever(
                 self.options.retriever,
                 names=self.options.entity_names,
@@ -127,12 +122,12 @@ class EntityCaptioner(ChangeCaptioner):
     @property
     def prepares_from_features(self) -> bool:
         """Whether the retriever is fitted on the training split; CLIP's is taken as it is."""
-        return self.retrieves and parse_retriever(self.options.retriever) is None
+        return self.options.retrieves and parse_retriever(self.options.retriever) is None
 
     @property
     def needs_images(self) -> bool:
         """Whether the retriever is CLIP's, which has a trunk of its own."""
-        return self.retrieves and parse_retriever(self.options.retriever) is not None
+        return self.options.retrieves and parse_retriever(self.options.retriever) is not None
 
     def prepare(self, material: TrainingMaterial) -> None:
         """Collect the entities of the training captions and make the retriever.
@@ -141,7 +136,7 @@ class EntityCaptioner(ChangeCaptioner):
             ConfigInvalid: no text encoder, or too few entities in the captions.
             ExtraNotInstalled, WeightsNotFound: spaCy, its parser or CLIP is missing.
         """
-        if not self.retrieves:
+        if not self.options.retrieves:
             return
         width = self.options.entity_width
         retriever = self._fitted_retriever(material)

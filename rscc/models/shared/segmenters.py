@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from rscc.errors import ConfigInvalid, WeightsNotFound, extra
+from rscc.errors import ConfigInvalid, WeightsNotFound, extra, first_line
 from rscc.models.shared.blocks import enlarge_maps
 
 _MEAN = (123.675, 116.28, 103.53)
@@ -191,9 +191,8 @@ def load_segmenter(kind: str) -> SamSegmenter:
         if missing := sorted(loaded["missing_keys"]):
             raise ValueError(f"{len(missing)} of its tensors are missing, such as {missing[0]}")
     except Exception as error:  # whatever files of others bring the library to say
-        reason = (str(error) or type(error).__name__).strip().split("\n", 1)[0]
         raise WeightsNotFound(
-            f"{place}: not a Segment Anything model with safetensors weights ({reason}); "
+            f"{place}: not a Segment Anything model with safetensors weights ({first_line(error)}); "
             "give a local folder in the format of transformers"
         ) from error
     return SamSegmenter(sam=sam)
@@ -204,10 +203,7 @@ def _load_mobile_sam(path: Path, config: Any, model: Any) -> SamSegmenter:
     # The encoder of the paper's SAM is not used; it is made as small as it can be.
     sam = model(config(vision_config={"num_hidden_layers": 0, "hidden_size": 8, "num_attention_heads": 1}))
     encoder = MobileSamEncoder()
-    for part, renamed in (
-        (encoder, _encoder_state(state)),
-        (sam, _decoder_state(state)),
-    ):
+    for part, renamed in ((encoder, _encoder_state(state)), (sam, _decoder_state(state))):
         expected = {name for name in part.state_dict() if not name.startswith("vision_encoder.")}
         missing, unknown = expected - set(renamed), set(renamed) - expected
         resized = [
@@ -232,8 +228,7 @@ def _read_tensors(path: Path) -> dict[str, Tensor]:
             return load_file(path)
         state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # whatever files of others bring the libraries to say
-        reason = (str(error) or type(error).__name__).strip().split("\n", 1)[0]
-        raise WeightsNotFound(f"{path}: holds more or other than tensors ({reason})") from error
+        raise WeightsNotFound(f"{path}: holds more or other than tensors ({first_line(error)})") from error
     if not isinstance(state, dict) or not all(isinstance(value, Tensor) for value in state.values()):
         raise WeightsNotFound(f"{path}: holds other than a table of tensors")
     return state
