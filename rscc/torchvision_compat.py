@@ -35,7 +35,7 @@ class TorchvisionFinder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the real spec of ``torchvision`` with a wrapped loader; None for every other module."""
+        """Return the real spec of ``torchvision``, its operators seen to; None for every other module."""
         if fullname != PACKAGE:
             return None
         for finder in sys.meta_path:
@@ -44,33 +44,22 @@ class TorchvisionFinder(MetaPathFinder):
             spec = finder.find_spec(fullname, path, target)
             if spec is not None:
                 if spec.loader is not None:
-                    spec.loader = _DeclareThenRun(spec.loader)
+                    _declare_before_running(spec.loader)
                 return spec
         return None
 
 
-class _DeclareThenRun(Loader):
-    def __init__(self, loader: Loader):
-        self._loader = loader
+def _declare_before_running(loader: Loader) -> None:
+    run = loader.exec_module
 
-    def __getattr__(self, name: str) -> Any:
-        # Whoever asks the spec without importing (for a file name, say) gets the real loader's answer.
-        if name == "_loader":
-            raise AttributeError(name)
-        return getattr(self._loader, name)
+    def declare_then_run(module: ModuleType) -> None:
 
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        return self._loader.create_module(spec)
-
-    def exec_module(self, module: ModuleType) -> None:
-        # From here on the module looks as if nobody had been in between.
-        module.__loader__ = self._loader
-        if module.__spec__ is not None:
-            module.__spec__.loader = self._loader
         folders = list(getattr(module, "__path__", []))
         if folders:
             declare_missing_operators(Path(folders[0]))
-        self._loader.exec_module(module)
+        run(module)
+
+    loader.exec_module = declare_then_run  # type: ignore[method-assign]
 
 
 def install() -> None:
