@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -34,7 +35,7 @@ def greedy_search(decoder: Decoder, memory: Tensor, rules: SearchRules) -> list[
         memory: difference tokens (B, N, D).
         rules: what the sentences must hold to.
     """
-    return _search(decoder, memory, rules, lambda log_probabilities: log_probabilities.argmax(dim=-1))
+    return _search(decoder, memory, rules, partial(torch.argmax, dim=-1), len(memory))
 
 
 def sample_search(
@@ -58,28 +59,15 @@ def sample_search(
     def draw(log_probabilities: Tensor) -> Tensor:
         return torch.multinomial(log_probabilities.exp(), 1, generator=generator).squeeze(1)
 
-    return _search_several(decoder, memory, rules, draw, samples)
-
-
-def _search_several(
-    decoder: Decoder, memory: Tensor, rules: SearchRules, choose: Callable[[Tensor], Tensor], samples: int
-) -> list[list[Hypothesis]]:
-    """Decode ``samples`` sentences per row of the memory, which follow each other; see :func:`_search`."""
     rows = memory.shape[0] * samples
-    drawn = _search(decoder, decoder.repeat(memory, samples), rules, choose, rows=rows)
+    drawn = _search(decoder, decoder.repeat(memory, samples), rules, draw, rows)
     return [drawn[start : start + samples] for start in range(0, rows, samples)]
 
 
 def _search(
-    decoder: Decoder,
-    memory: Tensor,
-    rules: SearchRules,
-    choose: Callable[[Tensor], Tensor],
-    *,
-    rows: int | None = None,
+    decoder: Decoder, memory: Tensor, rules: SearchRules, choose: Callable[[Tensor], Tensor], rows: int
 ) -> list[Hypothesis]:
     """Decode one sentence per row; ``choose`` picks each row's next word from log-probabilities (R, V)."""
-    rows = memory.shape[0] if rows is None else rows
     cache = decoder.start(memory)
     words = torch.full((rows,), rules.bos, device=memory.device)
     sentences: list[tuple[int, ...]] = [()] * rows
@@ -156,31 +144,25 @@ def beam_search(
         vocabulary = log_probabilities.shape[-1]
         candidates = totals.unsqueeze(2) + log_probabilities.view(batch, beams, vocabulary)
         values, flat = candidates.flatten(1).topk(2 * beams, dim=1)
-        rows: list[int] = []
-        next_words: list[int] = []
-        next_totals: list[float] = []
-        next_sentences: list[tuple[int, ...]] = []
+        kept: list[tuple[int, int, float]] = []  # a beginning's row, its next word, their total
         for sample in range(batch):
-            branches = 0
             for value, position in zip(values[sample].tolist(), flat[sample].tolist(), strict=True):
-                if branches == beams:  # what is less likely than all beams, an end too, is no candidate
+                if (
+                    len(kept) == (sample + 1) * beams
+                ):  # what is less likely than all beams, an end too, is no candidate
                     break
                 parent, word = sample * beams + position // vocabulary, position % vocabulary
                 if word == rules.eos:
                     finished[sample].add(sentences[parent], value / step)
                     continue
-                branches += 1
-                rows.append(parent)
-                next_words.append(word)
-                next_totals.append(value)
-                next_sentences.append((*sentences[parent], word))
-            finished[sample].close(next_totals[sample * beams] / step)
+                kept.append((parent, word, value))
+            finished[sample].close(kept[sample * beams][2] / step)
         if all(done.closed for done in finished):
             break
-        sentences = next_sentences
-        cache.select(torch.tensor(rows, device=device))
-        words = torch.tensor(next_words, device=device)
-        totals = torch.tensor(next_totals, device=device).view(batch, beams)
+        sentences = [(*sentences[parent], word) for parent, word, _ in kept]
+        parents, words, best = (torch.tensor(column, device=device) for column in zip(*kept, strict=True))
+        cache.select(parents)
+        totals = best.view(batch, beams)
     for sample, done in enumerate(finished):
         if not done.best:  # nothing ended within max_words: give the beginnings as they stand
             for beam in range(beams):
