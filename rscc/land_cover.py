@@ -149,9 +149,7 @@ class CoverRules:
             return cls({})
         if "green cover" in indices:
             lights = Light.of(before), Light.of(after)
-            before, after = (
-                light.brought(bands) for light, bands in zip(lights, (before, after), strict=True)
-            )
+            before, after = lights[0].brought(before), lights[1].brought(after)
         asked = {**indices, **({"burnt": NBR} if burns else {})}
         changes = {name: index.of(after) - index.of(before) for name, index in asked.items()}
         moved = {
@@ -169,9 +167,7 @@ class CoverRules:
     def decide(self, before: Bands, after: Bands) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         """Return the decisions of both dates by question, see :meth:`Index.decide`."""
         if self.lights is not None:
-            before, after = (
-                light.brought(bands) for light, bands in zip(self.lights, (before, after), strict=True)
-            )
+            before, after = self.lights[0].brought(before), self.lights[1].brought(after)
         dates = []
         for bands, sign in ((before, 1), (after, -1)):
             answers = {

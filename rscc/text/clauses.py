@@ -90,6 +90,18 @@ class Clause:
     rest: str
     kind: str
 
+    @property
+    def gone(self) -> list[str]:
+        """The noun phrases of what the clause says is gone."""
+        match self.kind:
+            case "appear":
+                return replaced_by_the_way(self.rest)[1:]
+            case "vanish" | "replaced" | "turned":
+                return [self.subject]
+            case "replace":
+                return [self.rest]
+        return []
+
 
 def read_clauses(caption: str) -> list[Clause]:
     """Return the clauses of a caption in lower case, in order; none when it has no verb."""
@@ -157,12 +169,8 @@ def vanished_things(caption: str) -> Iterator[str]:
     """Yield the noun phrases that a caption says are gone."""
     for clause in read_clauses(caption):
         into_built = clause.kind == "turned" and names_built(clause.rest)  # made over, not gone
-        if clause.kind in ("vanish", "replaced", "turned") and not into_built:
-            yield clause.subject
-        elif clause.kind == "replace":
-            yield clause.rest
-        elif clause.kind == "appear":
-            yield from replaced_by_the_way(clause.rest)[1:]
+        if not into_built:
+            yield from clause.gone
 
 
 _BY_THE_WAY = re.compile(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
@@ -62,7 +63,5 @@ class ChangeFacts:
     @property
     def probability(self) -> float:
         """The probability that every fact of what came and what is gone holds, taken as independent."""
-        product = 1.0
-        for value in (*self.came.values(), *self.gone.values()):
-            product *= value
-        return product if self.came or self.gone else 0.0
+        every = (*self.came.values(), *self.gone.values())
+        return math.prod(every) if every else 0.0

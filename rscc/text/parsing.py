@@ -165,11 +165,6 @@ def frequent_entities(
     return tuple(phrase for phrase, count in ordered[:most] if count >= least_count)
 
 
-def add_template(text: str, template: str) -> str:
-    """Put a handcrafted prompt before a segment text (prompt kind ``fixed``)."""
-    return f"{template} {text}".strip()
-
-
 def _noun_segments(document: Doc) -> tuple[str, ...]:
     spans = {
         chunk.start: chunk.text

@@ -123,15 +123,8 @@ def grammar_words() -> frozenset[str]:
         {"parking lot": 1.0, "grass": 1.0},
         {},
     )
-    covers, things = (
-        [dict.fromkeys([name], 1.0) for name in _COVERS],
-        [dict.fromkeys([name], 1.0) for name in _BESIDE],
-    )
-    places = [
-        (),
-        ("middle",),
-        *([(up, side) for up in ("top", "bottom", "") for side in ("left", "right", "")]),
-    ]
+    covers, things = ([{name: 1.0} for name in words] for words in (_COVERS, _BESIDE))
+    places = [(), ("middle",), *product(("top", "bottom", ""), ("left", "right", ""))]
     words: set[str] = set()
     for came, gone, count in product(some, some, (1, 2, 5, 12)):
         for before, beside, place in zip(cycle(covers), cycle(things), places, strict=False):
@@ -144,11 +137,12 @@ def grammar_words() -> frozenset[str]:
 
 def _shapes(facts: ChangeFacts) -> Iterator[list[list[str]]]:
     """Yield the shapes of a sentence, each as slots with the words that may stand in them."""
-    around = [_beside(facts), _covers(facts), _places(facts)]
+    beside, covers = _ways(facts, facts.beside, _BESIDE), _ways(facts, facts.before, _COVERS)
+    around = [beside, covers, _places(facts)]
     came, gone = _clauses(facts, gone=False), _clauses(facts, gone=True)
     if not facts.gone:
         yield [came, *around]
-        yield [came, _places(facts), _beside(facts), _covers(facts)]
+        yield [came, _places(facts), beside, covers]
     elif not facts.came:
         yield [gone, *around]
     else:
@@ -237,14 +231,9 @@ def _taken(name: str, count: int | None) -> str:
     return "the buildings" if name == "building" else f"the {_NOUNS.get(name, name)}"
 
 
-def _beside(facts: ChangeFacts) -> list[str]:
-    names = _standing(facts, facts.beside, _BESIDE)
-    return list(_BESIDE[names[0]]) if names else [""]
-
-
-def _covers(facts: ChangeFacts) -> list[str]:
-    names = _standing(facts, facts.before, _COVERS)
-    return list(_COVERS[names[0]]) if names else [""]
+def _ways(facts: ChangeFacts, names: Iterable[str], words: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return the ways to say the first of some names that stands there; an empty one without any."""
+    return next((list(words[name]) for name in _standing(facts, names, words)), [""])
 
 
 def _standing(facts: ChangeFacts, names: Iterable[str], words: Mapping[str, object]) -> list[str]:

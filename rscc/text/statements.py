@@ -95,9 +95,8 @@ def read_statement(caption: str) -> Statement:
     came: list[str] = []
     gone: list[str] = []
     for clause in read_clauses(_FROM.sub("", caption)):
-        new, old = _new_and_old(clause)
-        came += [one for phrase in new for one in _things(phrase)]
-        gone += [one for phrase in old for one in _things(phrase)]
+        came += [one for phrase in _new(clause) for one in _things(phrase)]
+        gone += [one for phrase in clause.gone for one in _things(phrase)]
     text = _NOT_OF_THE_PICTURE.sub(" ", caption)
     return Statement(
         came=_objects(came),
@@ -134,20 +133,18 @@ def agreed(statements: Sequence[frozenset[str]], least: int = 2) -> frozenset[st
     return frozenset(name for name, number in counts.items() if number >= least)
 
 
-def _new_and_old(clause: Clause) -> tuple[list[str], list[str]]:
-    """Return the noun phrases of a clause that came, and those that are gone."""
+def _new(clause: Clause) -> list[str]:
+    """Return the noun phrases of what a clause says came."""
     match clause.kind:
         case "appear":
-            rest, *replaced = replaced_by_the_way(clause.rest)
+            rest = replaced_by_the_way(clause.rest)[0]
             beside = [part for part in _SEGMENTS.split(f" {rest}")[1:] if rest.startswith("with ")]
-            return [clause.subject, *beside], replaced
-        case "vanish":
-            return [], [clause.subject]
+            return [clause.subject, *beside]
         case "replace":
-            return [clause.subject], [clause.rest]
+            return [clause.subject]
         case "replaced" | "turned":
-            return [clause.rest], [clause.subject]
-    return [], []
+            return [clause.rest]
+    return []
 
 
 def _things(phrase: str) -> list[str]:

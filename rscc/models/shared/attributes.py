@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 
 from rscc.text.encoders import TextEncoder, insert_prompt
-from rscc.text.parsing import add_template
 
 PROMPT_TOKENS = 4
 
@@ -30,14 +29,7 @@ class AttributeTokens(nn.Module):
         adapter: three fully connected layers.
     """
 
-    def __init__(
-        self,
-        *,
-        encoder: TextEncoder,
-        width: int,
-        prompt: str = "learnable",
-        template: str = "",
-    ):
+    def __init__(self, *, encoder: TextEncoder, width: int, prompt: str = "learnable", template: str = ""):
         """Build the module.
 
         Args:
@@ -74,20 +66,17 @@ class AttributeTokens(nn.Module):
             self.encoder.to(device)
         numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
         if self.prompt_vectors is not None:
-            vectors = self._prompted(list(numbers), self.prompt_vectors)
+            words = self.encoder.embed_tokens(list(numbers), room=PROMPT_TOKENS)
+            vectors = self.encoder.encode_embeddings(*insert_prompt(*words, self.prompt_vectors))
         else:
             vectors = self._remembered(list(numbers), device)
         tokens = self.adapter(vectors)  # (unique, width)
         return tokens[torch.tensor([numbers[text] for text in texts], device=device)]
 
-    def _prompted(self, texts: list[str], prompt: Tensor) -> Tensor:
-        embeddings, mask = self.encoder.embed_tokens(texts, room=len(prompt))
-        return self.encoder.encode_embeddings(*insert_prompt(embeddings, mask, prompt))
-
     def _remembered(self, texts: list[str], device: torch.device) -> Tensor:
         new = [text for text in texts if text not in self._vectors]
         if new:
-            prompted = [add_template(text, self.template) for text in new] if self.prompt == "fixed" else new
+            prompted = [f"{self.template} {text}".strip() for text in new] if self.prompt == "fixed" else new
             # Kept vectors must be usable in a later training step, whatever mode the first call runs in.
             with torch.inference_mode(False), torch.no_grad(), torch.autocast(device.type, enabled=False):
                 vectors = self.encoder.encode(prompted).float()

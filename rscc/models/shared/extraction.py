@@ -28,6 +28,7 @@ from typing import Protocol
 
 import numpy as np
 import torch
+from torch.nn import functional as F
 
 from rscc.errors import ConfigInvalid
 
@@ -226,13 +227,7 @@ def grid_shares(masks: np.ndarray, grid: tuple[int, int]) -> np.ndarray:
 
     Where H is no multiple of h, neighbouring cells share a row of pixels; columns likewise.
     """
-    for axis, count in ((1, grid[0]), (2, grid[1])):
-        size = masks.shape[axis]
-        starts = np.arange(count) * size // count
-        ends = -(-np.arange(1, count + 1) * size // count)
-        cells = [masks.take(range(a, b), axis).mean(axis) for a, b in zip(starts, ends, strict=True)]
-        masks = np.stack(cells, axis)
-    return masks.astype(np.float32)
+    return F.adaptive_avg_pool2d(torch.from_numpy(masks).float(), grid).numpy()
 
 
 def _cell_means(values: np.ndarray, cell: int) -> np.ndarray:

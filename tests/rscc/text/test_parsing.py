@@ -3,13 +3,7 @@ import pytest
 from rscc.errors import ExtraNotInstalled, WeightsNotFound
 from rscc.text import parsing
 from rscc.text.no_change import NO_CHANGE_SENTENCES
-from rscc.text.parsing import (
-    PARSERS,
-    Segments,
-    add_template,
-    extract_segments,
-    load_parser,
-)
+from rscc.text.parsing import PARSERS, Segments, extract_segments, load_parser
 
 spacy = pytest.importorskip("spacy")
 if not any(spacy.util.is_package(name) for name in PARSERS):
@@ -92,11 +86,6 @@ def test_a_missing_parser_is_named_with_the_remedy(monkeypatch) -> None:
     assert extract_segments([]) == [], "no caption needs no parser"
     with pytest.raises(ExtraNotInstalled, match="needs spacy"):
         load_parser()
-
-
-def test_a_template_stands_before_the_text() -> None:
-    assert add_template("two villas", "a satellite photo of") == "a satellite photo of two villas"
-    assert add_template("", "a satellite photo of") == "a satellite photo of"
 
 
 @pytest.mark.real
