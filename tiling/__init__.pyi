@@ -38,7 +38,6 @@ from .grid import Tile as Tile
 from .grid import TileGrid as TileGrid
 from .grid import Window as Window
 from .grid import lattice as lattice
-from .grouping import group_regions as group_regions
 from .layer import Layer as Layer
 from .location import is_address as is_address
 from .location import locate as locate
@@ -50,6 +49,7 @@ from .plain import is_odd as is_odd
 from .plain import plain_only as plain_only
 from .polygons import ChangeRegion as ChangeRegion
 from .polygons import Polygonizer as Polygonizer
+from .polygons import group_regions as group_regions
 from .polygons import polygonize as polygonize
 from .probability import KeptProbability as KeptProbability
 from .probability import open_probability as open_probability

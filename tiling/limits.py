@@ -1,8 +1,9 @@
-"""Limits on what a raster may be, checked before a pixel of it is decoded."""
+"""Limits on what a raster may be, checked before a pixel of it is decoded, and headers that are damaged."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -78,6 +79,19 @@ def check_substance(shown: str, file: DatasetReader, parts: Iterable[Path]) -> N
             f"{shown}: {file.width} x {file.height} pixels out of {present:,} bytes: nearly all of it is "
             "empty; cut it to where it shows something with gdal_translate -projwin"
         )
+
+
+@contextmanager
+def sound_header(shown: str) -> Iterator[None]:
+    """Within this block, a header is read of which GDAL looks at some parts only when asked.
+
+    Raises:
+        SceneDamaged: one of them cannot be read, or a text in it is no UTF-8; ``shown`` names the scene.
+    """
+    try:
+        yield
+    except (CPLE_BaseError, RasterioError, UnicodeDecodeError) as error:
+        raise SceneDamaged(f"{shown}: its header is damaged ({error}); get a sound copy") from error
 
 
 def _pixel_bytes(dtype: str) -> int:

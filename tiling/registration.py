@@ -9,7 +9,7 @@ real scenes, raw ones follow the shadows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any
@@ -94,11 +94,13 @@ def measure(read: Read, width: int, height: int, gsd: float) -> Registration:
         return Registration()
     spectra = [np.zeros((size, size), np.complex64) for _ in range(GROUPS)]
     windows = 0
-    for spectrum in _spectra(read, width, height, size):
-        spectra[windows % GROUPS] += spectrum
-        windows += 1
-    groups = min(windows, GROUPS)
-    shifts = [_peak(spectrum) for spectrum in spectra[:groups]]
+    # One after the other: products of matrices take all cores, several at a time get in each other's way.
+    for window in lattice(width, height, MOST, size):
+        spectrum = _spectrum(*read(window))
+        if spectrum is not None:
+            spectra[windows % GROUPS] += spectrum
+            windows += 1
+    shifts = [_peak(spectrum) for spectrum in spectra[:windows]]
     return _agreed(np.array(shifts).reshape(-1, 2), windows, FARTHEST * size, gsd)
 
 
@@ -119,18 +121,10 @@ def _agreed(shifts: np.ndarray, windows: int, farthest: float, gsd: float) -> Re
     return Registration(cols, rows, length * gsd, windows, len(shifts), len(alike), spread)
 
 
-def _spectra(read: Read, width: int, height: int, size: int) -> Iterator[np.ndarray]:
-    """Yield the cross spectrum (size, size) of every window that has data and texture, all of one weight."""
-    # One after the other: products of matrices take all cores, several at a time get in each other's way.
-    spectra = (_spectrum(read(window)) for window in lattice(width, height, MOST, size))
-    yield from (spectrum for spectrum in spectra if spectrum is not None)
-
-
-def _spectrum(pixels: tuple[np.ndarray, np.ndarray, np.ndarray]) -> np.ndarray | None:
-    """Return the cross spectrum of a window, read as :func:`measure` says; None without data or texture."""
+def _spectrum(before: np.ndarray, after: np.ndarray, valid: np.ndarray) -> np.ndarray | None:
+    """Return the cross spectrum (size, size) of a window, all of one weight; None without data or texture."""
     from scipy import fft
 
-    before, after, valid = pixels
     if valid.mean() < VALID:
         return None
     taper = np.hanning(len(valid) + 2)[1:-1].astype(np.float32)

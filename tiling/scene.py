@@ -24,7 +24,6 @@ from shapely.geometry import Polygon
 
 from tiling.access import ANYWHERE, Access
 from tiling.archives import head_of
-from tiling.damage import sound_header
 from tiling.errors import (
     NotARaster,
     SceneDamaged,
@@ -33,7 +32,7 @@ from tiling.errors import (
     SceneUnreadable,
     UnsafeReference,
 )
-from tiling.limits import check_header, check_substance
+from tiling.limits import check_header, check_substance, sound_header
 from tiling.location import Location, locate
 from tiling.placement import outline, placement
 from tiling.plain import plain_only
@@ -195,12 +194,20 @@ def _opened(location: Location) -> tuple[DatasetReader, list[Path]]:
 
     Returns with it the files of this machine that its pixels are read from.
     """
+    shown, source = location.shown, location.source
     if location.local is None:
-        return _open_remote(location.shown, location.source), []
+        return _open_remote(shown, source), []
     if location.member is not None:
-        member = _open_member(location.shown, location.local, location.member, location.source)
-        return member, [location.local]
-    return _open_file(location.shown, Path(location.source))
+        head = head_of(shown, location.local, location.member, _HEAD)
+        if looks_like_vrt(head):
+            raise UnsafeReference(f"{shown}: a VRT is not read from an archive; unpack it with its sources")
+        return _open_as(shown, source, _driver(shown, head)), [location.local]
+    path, sidecars = Path(source), Sidecars()
+    head = _head(shown, path)
+    if looks_like_vrt(head):
+        return _open_vrt(shown, path, sidecars)
+    _check_sidecars(shown, path, sidecars)
+    return _open_as(shown, path, _driver(shown, head)), [path]
 
 
 def _open_remote(shown: str, source: str) -> DatasetReader:
@@ -215,22 +222,6 @@ def _open_remote(shown: str, source: str) -> DatasetReader:
         f"{shown}: what the server sends is not a raster that can be read in parts; give a GeoTIFF (a COG is "
         "quickest), JPEG 2000, PNG or JPEG, or download it"
     )
-
-
-def _open_member(shown: str, archive: Path, member: str, source: str) -> DatasetReader:
-    head = head_of(shown, archive, member, _HEAD)
-    if looks_like_vrt(head):
-        raise UnsafeReference(f"{shown}: a VRT is not read from an archive; unpack it with its sources")
-    return _open_as(shown, source, _driver(shown, head))
-
-
-def _open_file(shown: str, path: Path) -> tuple[DatasetReader, list[Path]]:
-    head = _head(shown, path)
-    sidecars = Sidecars()
-    if looks_like_vrt(head):
-        return _open_vrt(shown, path, sidecars)
-    _check_sidecars(shown, path, sidecars)
-    return _open_as(shown, path, _driver(shown, head)), [path]
 
 
 def _open_vrt(shown: str, path: Path, sidecars: Sidecars) -> tuple[DatasetReader, list[Path]]:
@@ -325,22 +316,19 @@ def _described(location: Location, access: Access, file: DatasetReader) -> Scene
     place = placement(location.shown, file)
     real = [np.dtype(dtype) for dtype in file.dtypes if dtype != "complex_int16"]
     return SceneInfo(
+        **vars(place),
         path=location.shown,
         source=location.source,
         driver=file.driver,
-        crs=place.crs,
-        transform=place.transform,
         width=file.width,
         height=file.height,
         count=file.count,
         dtype=str(np.result_type(*real)) if real else "complex_int16",
         nodata=file.nodata,
-        gsd=place.gsd,
         tags=dict(file.tags()),
         dtypes=tuple(file.dtypes),
         colors=tuple(color.name for color in file.colorinterp),
         masked_by=_masked_by(file),
-        gcps=place.gcps,
         descriptions=_descriptions(file),
         palette=_palette(file),
         scales=tuple(float(scale) for scale in file.scales),
