@@ -85,7 +85,7 @@ def _likeliest(info: SceneInfo) -> BandChoice:
         )
         return BandChoice((seen[0], seen[0], seen[0]), "gray", warning)
     first = (seen[0], seen[1], seen[2])
-    named = _telling(info)
+    named = telling_names(info)
     if len(seen) <= MOST_IN_ORDER and not named:
         return BandChoice(first, "order")
     what = f"bands named {_listed(named)}" if named else f"{len(seen)} bands without names"
@@ -144,12 +144,8 @@ def band_names(info: SceneInfo) -> list[str]:
     return [re.split(r"[,;:(]", text or "")[0].strip() for text in info.descriptions]
 
 
-def is_unnamed(info: SceneInfo) -> bool:
-    """Return whether the names of its bands say nothing of what they show."""
-    return not _telling(info)
-
-
-def _telling(info: SceneInfo) -> list[str]:
+def telling_names(info: SceneInfo) -> list[str]:
+    """Return the names of bands that say something of what they show."""
     return [name for name in band_names(info) if not _NO_NAME.fullmatch(name)]
 
 

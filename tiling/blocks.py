@@ -6,26 +6,26 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
-from typing import Generic, TypeVar
 
-T = TypeVar("T")
+import numpy as np
+
+Block = tuple[np.ndarray, np.ndarray]
 
 
-class BlockCache(Generic[T]):
+class BlockCache:
     """Keeps the blocks that were used last; a block that a thread computes others wait for.
 
     Args:
-        most: what all kept blocks together may weigh.
-        weight: what one block weighs.
+        most: bytes that all kept blocks together may take.
     """
 
-    def __init__(self, most: int, weight: Callable[[T], int]) -> None:
-        self._most, self._weight = most, weight
+    def __init__(self, most: int) -> None:
+        self._most = most
         self._lock = threading.Lock()
-        self._blocks: OrderedDict[Hashable, Future[T]] = OrderedDict()
-        self._weights: dict[Hashable, int] = {}
+        self._blocks: OrderedDict[Hashable, Future[Block]] = OrderedDict()
+        self._sizes: dict[Hashable, int] = {}
 
-    def get(self, key: Hashable, compute: Callable[[], T]) -> T:
+    def get(self, key: Hashable, compute: Callable[[], Block]) -> Block:
         """Return the block of ``key``, which ``compute`` makes if it is not there; errors are not kept."""
         with self._lock:
             block = self._blocks.get(key)
@@ -41,19 +41,19 @@ class BlockCache(Generic[T]):
                     del self._blocks[key]
                 block.set_exception(error)
             else:
-                self._keep(key, self._weight(value))
+                self._keep(key, sum(part.nbytes for part in value))
                 block.set_result(value)
         return block.result()
 
-    def _keep(self, key: Hashable, weight: int) -> None:
+    def _keep(self, key: Hashable, size: int) -> None:
         """Count a block that was made, and let the oldest go that are too many; never one in the making."""
         with self._lock:
-            self._weights[key] = weight
-            total = sum(self._weights.values())
-            for old in [cached for cached in self._blocks if cached in self._weights]:
+            self._sizes[key] = size
+            total = sum(self._sizes.values())
+            for old in [cached for cached in self._blocks if cached in self._sizes]:
                 if total <= self._most:
                     break
-                total -= self._weights.pop(old)
+                total -= self._sizes.pop(old)
                 del self._blocks[old]
 
     def __len__(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import shapely
@@ -17,6 +17,7 @@ from shapely.geometry.polygon import orient
 
 from tiling.errors import ReprojectionFailed
 
+Number = TypeVar("Number", float, np.ndarray)
 _ELLIPSOID = Geod(ellps="WGS84")
 # An edge longer than this is bent when it is reprojected: its middle would be off by centimetres.
 LONGEST_EDGE_M = 1000.0
@@ -48,8 +49,8 @@ def _known(crs: Any) -> CRS:
     return CRS.from_user_input(crs if code is None else ":".join(code))
 
 
-def on_map(transform: Affine, col: float, row: float) -> tuple[float, float]:
-    """Return the map coordinates of a place in an image; written out because releases of affine differ."""
+def on_map(transform: Affine, col: Number, row: Number) -> tuple[Number, Number]:
+    """Return the map coordinates of places in an image; written out because releases of affine differ."""
     return (
         transform.a * col + transform.b * row + transform.c,
         transform.d * col + transform.e * row + transform.f,
@@ -66,13 +67,8 @@ def ground_sampling(crs: Any, transform: Affine, width: int, height: int) -> tup
         ReprojectionFailed: the centre of the scene is no place on Earth.
     """
     col, row = width / 2, height / 2
-    points = np.array(
-        [
-            on_map(transform, *at)
-            for at in ((col - 0.5, row), (col + 0.5, row), (col, row - 0.5), (col, row + 0.5))
-        ]
-    )
-    lon, lat = transformer(crs, "EPSG:4326").transform(points[:, 0], points[:, 1])
+    cols, rows = col + np.array([-0.5, 0.5, 0, 0]), row + np.array([0, 0, -0.5, 0.5])
+    lon, lat = transformer(crs, "EPSG:4326").transform(*on_map(transform, cols, rows))
     if not (np.isfinite(lon).all() and np.isfinite(lat).all()):
         raise ReprojectionFailed(
             f"the centre of the scene ({on_map(transform, col, row)}) is no place in {crs}"

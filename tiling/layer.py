@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -21,10 +20,9 @@ from affine import Affine
 from rasterio.control import GroundControlPoint
 from rasterio.enums import MaskFlags, Resampling
 from rasterio.errors import RasterioError
-from rasterio.io import DatasetReader
 from rasterio.windows import Window as RasterWindow
 
-from tiling.blocks import BlockCache
+from tiling.blocks import Block, BlockCache
 from tiling.errors import SceneDamaged
 from tiling.frame import Grid
 from tiling.geodesy import near, on_map, transformer
@@ -46,18 +44,9 @@ WARP_BLOCK = (128, 512)
 MOST_SOURCE_PX = 2048
 # Warped blocks that one date keeps: enough for the rows that the tiles of a scene of 24,000 columns share.
 KEPT_BYTES = 48 * 2**20
-# The warper's approximation of the map projection is at most this many source pixels off.
-WARP_TOLERANCE = 0.01
 # Of 1: a mask that was warped is above it only where nothing masked is in it; the rest is arithmetic.
 FULL = 1 - 3e-7
 _SAME_PLACE = 1e-3
-
-_Block = tuple[np.ndarray, np.ndarray]
-
-
-def weight_of(block: _Block) -> int:
-    """Return the bytes that a block takes."""
-    return sum(part.nbytes for part in block)
 
 
 @dataclass(frozen=True)
@@ -83,9 +72,7 @@ class Layer:
     resampling: Resampling
     picture: Picture
     shift: tuple[float, float] = (0.0, 0.0)
-    blocks: BlockCache[_Block] = field(
-        default_factory=lambda: BlockCache(KEPT_BYTES, weight_of), repr=False, compare=False
-    )
+    blocks: BlockCache = field(default_factory=lambda: BlockCache(KEPT_BYTES), repr=False, compare=False)
 
     @classmethod
     def of(
@@ -117,7 +104,7 @@ class Layer:
     def displaced(self, shift: tuple[float, float]) -> Layer:
         """Return the layer with its scene moved right and down by ``shift``; nothing is read of the file."""
         offset = _offset(self.info, moved(self.grid, shift)) if self.info.crs == self.grid.crs else None
-        return replace(self, offset=offset, shift=shift, blocks=BlockCache(KEPT_BYTES, weight_of))
+        return replace(self, offset=offset, shift=shift, blocks=BlockCache(KEPT_BYTES))
 
     def open(self, stack: ExitStack) -> LayerReader:
         """Open the files; ``stack`` closes them. The reader is for the calling thread alone."""
@@ -160,7 +147,7 @@ class LayerReader:
         except RasterioError as error:
             raise read_error(self.layer.info.path, self.layer.info.source, error) from error
 
-    def _aligned(self, window: Window) -> _Block:
+    def _aligned(self, window: Window) -> Block:
         cols, rows = self.layer.offset or (0, 0)
         wide, high = self._file.width, self._file.height
         placed = window.shifted(cols, rows)
@@ -177,7 +164,7 @@ class LayerReader:
             valid[there] = cover[turn]
         return values, valid
 
-    def _warped(self, window: Window) -> _Block:
+    def _warped(self, window: Window) -> Block:
         values, valid = self._blank(window)
         (height, width), first = self._block, self._first
         placed = window.shifted(*first)
@@ -192,13 +179,13 @@ class LayerReader:
                 valid[there] = cover[part]
         return values, valid
 
-    def _blank(self, window: Window) -> _Block:
+    def _blank(self, window: Window) -> Block:
         shape = (window.height, window.width)
         return np.zeros((len(self._show), *shape), np.result_type(*self._file.dtypes)), np.zeros(shape, bool)
 
-    def _read(self, window: Window) -> _Block:
+    def _read(self, window: Window) -> Block:
         """Return the bands of the open file, each once, and where they have data."""
-        at = RasterWindow(window.col_off, window.row_off, window.width, window.height)
+        at = RasterWindow(*astuple(window))
         values = np.stack([self._file.read(band, window=at) for band in self._file.indexes])
         valid = self._mask.read(1, window=at) > FULL
         if values.dtype.kind == "f":
@@ -214,22 +201,16 @@ def opaque_value(info: SceneInfo, band: int) -> float:
     that is depends on the program: 1, or the highest of 8 or 16 bits whatever the type of the band.
     """
     with open_scene(info) as file:
-        seen = np.concatenate(list(_sampled(info, file, band)))
+        try:
+            windows = (RasterWindow(*astuple(window)) for window in lattice(info.width, info.height))
+            seen = np.nan_to_num(np.concatenate([file.read(band, window=at).ravel() for at in windows]))
+        except RasterioError as error:
+            raise read_error(info.path, info.source, error) from error
     highest = float(seen.max())
     most = next((value for value in _HIGHEST if value >= highest), highest)
     share = seen / most
     between = ((share > CLEAR) & (share < OPAQUE / 255)).mean()
     return most if between <= MOST_BETWEEN or (share >= 1).mean() >= ENOUGH_OPAQUE else 0.0
-
-
-def _sampled(info: SceneInfo, file: DatasetReader, band: int) -> Iterator[np.ndarray]:
-    """Yield values of a band from all over a scene."""
-    for window in lattice(info.width, info.height):
-        at = RasterWindow(window.col_off, window.row_off, window.width, window.height)
-        try:
-            yield np.nan_to_num(file.read(band, window=at)).ravel()
-        except RasterioError as error:
-            raise read_error(info.path, info.source, error) from error
 
 
 def moved(grid: Grid, shift: tuple[float, float]) -> Affine:
@@ -300,23 +281,21 @@ def _warp(layer: Layer, block: tuple[int, int], first: tuple[int, int]) -> Warp:
         width=-(-(first[0] + grid.width) // block[1]) * block[1],
         height=-(-(first[1] + grid.height) // block[0]) * block[0],
         block=block,
-        method="Average" if layer.resampling is Resampling.average else "Bilinear",
+        method=layer.resampling.name.capitalize(),
         scale=_scale(layer),
-        tolerance=WARP_TOLERANCE,
     )
 
 
 def _scale(layer: Layer) -> tuple[float, float]:
     """Return the working pixels per source pixel along its columns and rows, in the middle of the grid."""
     grid, info = layer.grid, layer.info
-    col, row = grid.width / 2, grid.height / 2
-    places = np.array([on_map(grid.transform, *at) for at in ((col, row), (col + 1, row), (col, row + 1))])
+    # There, one pixel to the right and one below.
+    cols, rows = grid.width / 2 + np.array([0, 1, 0]), grid.height / 2 + np.array([0, 0, 1])
+    x, y = on_map(grid.transform, cols, rows)
     if info.crs != grid.crs:
-        x, y = transformer(grid.crs, info.crs).transform(places[:, 0], places[:, 1])
-        places = np.column_stack([near(x, x[0]) if info.crs.is_geographic else x, y])
-    to_pixels = ~info.transform
-    here, right, below = (np.array(on_map(to_pixels, *place)) for place in places)
-    wide, high = np.hypot(right - here, below - here)
+        x, y = transformer(grid.crs, info.crs).transform(x, y)
+        x = near(x, x[0]) if info.crs.is_geographic else x
+    wide, high = (np.hypot(*(line[1:] - line[0])) for line in on_map(~info.transform, x, y))
     return (1.0, 1.0) if not (wide > 0 and high > 0) else (float(f"{1 / wide:.3g}"), float(f"{1 / high:.3g}"))
 
 

@@ -9,10 +9,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from tiling.bands import COLORS, band_names, is_unnamed, sensor_keys, short_name
+from tiling.bands import COLORS, band_names, sensor_keys, short_name, telling_names
 from tiling.blocks import BlockCache
 from tiling.grid import Window
-from tiling.layer import Layer, LayerReader, weight_of
+from tiling.layer import Layer, LayerReader
 from tiling.pair import ScenePair, alpha_opaque
 from tiling.sampling import sample_cells
 from tiling.scene import SceneInfo
@@ -87,7 +87,7 @@ class SpectralPair:
             if bands:
                 opaque = alpha_opaque(layer.info, bands)
                 own = Layer.of(layer.info, bands, pair.grid, opaque, layer.shift)
-                own = replace(own, blocks=BlockCache(_KEPT_BYTES, weight_of))
+                own = replace(own, blocks=BlockCache(_KEPT_BYTES))
                 self._readers.append(own.open(stack))
 
     @classmethod
@@ -145,7 +145,7 @@ def _numbers(pair: ScenePair) -> tuple[dict[str, int], dict[str, int]]:
     infos = pair.before, pair.after
     before, after = (
         dict(zip(COLORS, shown, strict=True))
-        if is_unnamed(info) and len(set(shown)) == 3
+        if not telling_names(info) and len(set(shown)) == 3
         else spectral_bands(info)
         for info, shown in zip(infos, pair.bands, strict=True)
     )

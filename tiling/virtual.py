@@ -21,6 +21,8 @@ from tiling.errors import UnsafeReference
 MASK_TYPE = "float32"
 # Of 255: below it a pixel of a scene is transparent.
 OPAQUE = 250
+# The warper's approximation of the map projection is at most this many source pixels off.
+WARP_TOLERANCE = 0.01
 _ALPHA = 4  # the component of a palette
 
 
@@ -149,7 +151,6 @@ class Warp:
         method: GDAL's name of what pixels are mixed by.
         scale: working pixels per source pixel along its columns and rows. Left alone GDAL measures it
             block by block, and so neighbouring blocks would be mixed differently.
-        tolerance: error of the way from grid to picture, in source pixels.
     """
 
     source: Place
@@ -159,7 +160,6 @@ class Warp:
     block: tuple[int, int]
     method: str
     scale: tuple[float, float]
-    tolerance: float
 
 
 def warped_vrt(text: str, types: Sequence[str], warp: Warp) -> str:
@@ -189,7 +189,7 @@ def warped_vrt(text: str, types: Sequence[str], warp: Warp) -> str:
         SubElement(options, "Option", name=name).text = value
     SubElement(options, "SourceDataset", relativeToVRT="0").text = text
     approximation = SubElement(SubElement(options, "Transformer"), "ApproxTransformer")
-    SubElement(approximation, "MaxError").text = repr(warp.tolerance)
+    SubElement(approximation, "MaxError").text = repr(WARP_TOLERANCE)
     _add_way(SubElement(approximation, "BaseTransformer"), warp.source, warp.target)
     bands = SubElement(options, "BandList")
     for number in range(1, len(types) + 1):
@@ -206,10 +206,9 @@ def _add_way(node: Element, source: Place, target: Place) -> None:
         SubElement(points, "Reversed").text = "0"
         listed = SubElement(points, "GCPList")
         for number, point in enumerate(source.gcps):
-            place = (("Pixel", point.col), ("Line", point.row), ("X", point.x), ("Y", point.y))
-            node = SubElement(listed, "GCP", Id=str(number))
-            for name, value in place:
-                node.set(name, repr(float(value)))
+            place = {"Pixel": point.col, "Line": point.row, "X": point.x, "Y": point.y}
+            texts = {name: repr(float(value)) for name, value in place.items()}
+            SubElement(listed, "GCP", {"Id": str(number), **texts})
     else:
         SubElement(way, "SrcGeoTransform").text = _numbers(source.transform)
         SubElement(way, "SrcInvGeoTransform").text = _numbers(~source.transform)

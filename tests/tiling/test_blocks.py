@@ -10,36 +10,43 @@ from tiling.blocks import BlockCache
 from tiling.layer import LayerReader
 
 
+def block_of(size, value=0):
+    """A block of two times ``size`` bytes."""
+    return np.full(size, value, np.uint8), np.ones(size, bool)
+
+
 def test_a_block_is_computed_once_and_the_oldest_goes():
     computed = []
 
     def maker(key):
-        return lambda: computed.append(key) or key * 10
+        return lambda: computed.append(key) or block_of(1, key * 10)
 
-    cache = BlockCache(2, lambda block: 1)
-    assert [cache.get(key, maker(key)) for key in (1, 2, 1, 3, 1, 2)] == [10, 20, 10, 30, 10, 20]
+    cache = BlockCache(4)
+    got = [int(cache.get(key, maker(key))[0][0]) for key in (1, 2, 1, 3, 1, 2)]
+    assert got == [10, 20, 10, 30, 10, 20]
     assert computed == [1, 2, 3, 2] and len(cache) == 2
 
 
-def test_blocks_are_kept_by_weight():
-    cache = BlockCache(10, len)
-    for key, weight in (("a", 4), ("b", 5), ("c", 1), ("d", 3)):
-        assert cache.get(key, lambda weight=weight: "x" * weight) == "x" * weight
+def test_blocks_are_kept_by_their_size():
+    cache = BlockCache(20)
+    for key, size in (("a", 4), ("b", 5), ("c", 1), ("d", 3)):
+        assert len(cache.get(key, lambda size=size: block_of(size))[0]) == size
     computed = []
     for key in "dcba":
-        cache.get(key, lambda key=key: computed.append(key) or "x" * 4)
+        cache.get(key, lambda key=key: computed.append(key) or block_of(4))
     assert computed == ["a"]
-    assert cache.get("heavy", lambda: "x" * 11) == "x" * 11 and len(cache) == 0
+    assert len(cache.get("heavy", lambda: block_of(11))[0]) == 11 and len(cache) == 0
 
 
 def test_threads_wait_for_the_one_that_computes():
-    cache, started, go_on, computed = BlockCache(4, lambda block: 1), threading.Event(), threading.Event(), []
+    block = block_of(1)
+    cache, started, go_on, computed = BlockCache(4), threading.Event(), threading.Event(), []
 
     def slow():
         started.set()
         assert go_on.wait(10)
         computed.append(1)
-        return "block"
+        return block
 
     with ThreadPoolExecutor(4) as pool:
         first = pool.submit(cache.get, "key", slow)
@@ -47,19 +54,19 @@ def test_threads_wait_for_the_one_that_computes():
         others = [pool.submit(cache.get, "key", slow) for _ in range(3)]
         assert not any(other.done() for other in others)
         go_on.set()
-        assert [future.result(10) for future in (first, *others)] == ["block"] * 4
+        assert [future.result(10) for future in (first, *others)] == [block] * 4
     assert computed == [1]
 
 
 def test_an_error_is_raised_and_not_kept():
-    cache = BlockCache(4, lambda block: 1)
+    cache, sound = BlockCache(4), block_of(1)
 
     def broken():
         raise OSError("broken")
 
     with pytest.raises(OSError, match="broken"):
         cache.get("key", broken)
-    assert len(cache) == 0 and cache.get("key", lambda: 5) == 5
+    assert len(cache) == 0 and cache.get("key", lambda: sound) is sound
 
 
 def test_threads_share_the_warped_blocks_of_a_pair(tmp_path, monkeypatch):
