@@ -9,7 +9,6 @@ import io
 import re
 import zipfile
 import zlib
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
@@ -142,7 +141,7 @@ def _rasters(members: list[zipfile.ZipInfo]) -> list[str]:
     """Return the names of the members that look like rasters, each once, without what macOS adds."""
     names = sorted(
         name
-        for name in Counter(member.filename for member in members)
+        for name in {member.filename for member in members}
         if not any(part == "__MACOSX" or part.startswith("._") for part in PurePosixPath(name).parts)
     )
     for endings in (_PLACED, _PICTURES):

@@ -65,30 +65,21 @@ def locate(path: str | Path) -> Location:
         TilingError: the archive or its member is missing, damaged, too large or unsafe.
     """
     text = str(path)
-    if text.startswith("/vsi"):
-        return _virtual(text)
-    address = _ADDRESS.match(_FOLDED.sub(r"\1://", text, count=1))
-    if address:
-        return _on_server("", address[1], address[2])
-    return _on_disk(text, Path(text))
-
-
-def _virtual(text: str) -> Location:
-    """Locate a name that is written for GDAL's virtual file systems."""
     if text.startswith(_ZIP):
         return _in_zip(text)
-    if text.startswith(_CURL):
-        address = _ADDRESS.match(_FOLDED.sub(r"\1://", text[len(_CURL) :], count=1))
-        if address and address[1].lower() in _WEB:
-            return _on_server(_CURL, address[1], address[2])
-    for prefix in _CLOUDS.values():
-        if text.startswith(prefix):
-            return _in_cloud(prefix, prefix, text[len(prefix) :])
-    kind = re.match(r"/vsi\w*", text)
-    raise LocationUnsupported(
-        f"{kind[0] if kind else text}...: scenes are not read through this file system of GDAL; give "
-        f"{_KNOWN}, or /vsizip/, /vsicurl/http..., /vsis3/, /vsigs/, /vsiaz/"
-    )
+    prefix = _CURL if text.startswith(_CURL) else ""
+    address = _ADDRESS.match(_FOLDED.sub(r"\1://", text.removeprefix(prefix), count=1))
+    if address and (not prefix or address[1].lower() in _WEB):
+        return _on_server(prefix, address[1], address[2])
+    for system in _CLOUDS.values():
+        if text.startswith(system):
+            return _in_cloud(system, system, text.removeprefix(system))
+    if virtual := re.match(r"/vsi\w*", text):
+        raise LocationUnsupported(
+            f"{virtual[0]}...: scenes are not read through this file system of GDAL; give {_KNOWN}, or "
+            "/vsizip/, /vsicurl/http..., /vsis3/, /vsigs/, /vsiaz/"
+        )
+    return _on_disk(text, Path(text))
 
 
 def _on_server(prefix: str, scheme: str, rest: str) -> Location:
@@ -126,12 +117,9 @@ def _public(place: str) -> str:
 
 
 def _on_disk(shown: str, path: Path) -> Location:
-    if path.suffix.lower() == ".zip" and os.path.isfile(path):
-        return _zipped(shown, path, None)
-    if not os.path.lexists(path):
-        for archive in path.parents:
-            if archive.suffix.lower() == ".zip" and os.path.isfile(archive):
-                return _zipped(shown, archive, path.relative_to(archive).as_posix())
+    for archive in (path, *path.parents):
+        if archive.suffix.lower() == ".zip" and os.path.isfile(archive):
+            return _zipped(shown, archive, _member(path, archive))
     return Location(shown, os.path.abspath(path), path)
 
 
@@ -146,11 +134,15 @@ def _in_zip(text: str) -> Location:
     whole = Path(rest)
     for archive in (whole, *whole.parents):
         if os.path.isfile(archive):
-            inner = whole.relative_to(archive).as_posix()
-            return _zipped(text, archive, None if inner == "." else inner)
+            return _zipped(text, archive, _member(whole, archive))
     if rest.startswith("vsi") or rest.startswith("/vsi"):
         raise LocationUnsupported(f"{_ZIP}vsi...: a zip archive is read from this machine only; download it")
     raise SceneNotFound(f"{text}: there is no such archive; check the path")
+
+
+def _member(whole: Path, archive: Path) -> str | None:
+    """Return what of a path lies within an archive, None for the archive itself."""
+    return None if whole == archive else whole.relative_to(archive).as_posix()
 
 
 def _zipped(shown: str, archive: Path, inner: str | None) -> Location:

@@ -12,7 +12,7 @@ import numpy as np
 
 from tiling.bands import BandRequest, choose_bands
 from tiling.errors import NothingValid
-from tiling.frame import Bounds, Grid, plan_frame
+from tiling.frame import Bounds, Frame, plan_frame
 from tiling.grid import Window
 from tiling.layer import Layer, LayerReader, opaque_value
 from tiling.normalization import Normalization
@@ -49,19 +49,18 @@ class ScenePair:
         notes: what makes the pair doubtful though it can be read; one line each.
     """
 
-    def __init__(self, before: Layer, after: Layer, grid: Grid) -> None:
-        self.before, self.after, self.grid = before.info, after.info, grid
+    def __init__(self, before: Layer, after: Layer, planned: Frame, frame: Role) -> None:
+        self.before, self.after, self.grid = before.info, after.info, planned.grid
         self.bands = (before.bands, after.bands)
         self.layers = (before, after)
         self._local = threading.local()
         self._lock = threading.Lock()
-        self._handles: list[tuple[threading.Thread, ExitStack]] = []
+        self._handles: dict[threading.Thread, ExitStack] = {}
         self._closed = False
         self.stretch = Stretch("none")
         self._tables: tuple[Table | None, Table | None] = (None, None)
-        self.focus = Window(0, 0, grid.width, grid.height)
+        self.focus, self.frame = planned.focus, frame
         self.registration = Registration()
-        self.frame: Role = "before"
         self.normalization: Normalization | None = None
         self.notes: tuple[str, ...] = ()
 
@@ -107,8 +106,7 @@ class ScenePair:
             Layer.of(info, choice.numbers, planned.grid, alpha_opaque(info, choice.numbers))
             for info, choice in zip(infos, choices, strict=True)
         )
-        pair = cls(first, second, planned.grid)
-        pair.focus, pair.frame = planned.focus, frame
+        pair = cls(first, second, planned, frame)
         pair.notes = tuple(choice.warning for choice in choices if choice.warning is not None)
         pair._note_unused_masks()
         try:
@@ -146,18 +144,15 @@ class ScenePair:
         self._closed = True
         self._close_files()
 
-    def _close_files(self) -> None:
-        with self._lock:
-            handles, self._handles = self._handles, []
-        for _, stack in handles:
-            stack.close()
-
     def release_ended_threads(self) -> None:
         """Close the files of threads that have ended."""
+        self._close_files(ended_only=True)
+
+    def _close_files(self, *, ended_only: bool = False) -> None:
         with self._lock:
-            ended = [entry for entry in self._handles if not entry[0].is_alive()]
-            self._handles = [entry for entry in self._handles if entry[0].is_alive()]
-        for _, stack in ended:
+            threads = [thread for thread in self._handles if not (ended_only and thread.is_alive())]
+            stacks = [self._handles.pop(thread) for thread in threads]
+        for stack in stacks:
             stack.close()
 
     def __enter__(self) -> ScenePair:
@@ -179,7 +174,7 @@ class ScenePair:
             with ExitStack() as stack:
                 readers = (self.layers[0].open(stack), self.layers[1].open(stack))
                 with self._lock:
-                    self._handles.append((threading.current_thread(), stack.pop_all()))
+                    self._handles[threading.current_thread()] = stack.pop_all()
             self._local.readers = readers
         return readers
 

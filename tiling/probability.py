@@ -10,7 +10,7 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -103,12 +103,9 @@ def write_probability(
     Raises:
         ProbabilityNotWritable: the system refused.
     """
-    grid, focus = frame.grid, frame.focus
-    place = {
-        "transform": list(grid.transform)[:6],
-        **{name: getattr(grid, name) for name in ("width", "height", "gsd")},
-        **{"anchor": list(grid.anchor), "area": _numbers(area), "focus": _numbers(focus)},
-    }
+    grid = frame.grid
+    place = dict(vars(grid), transform=grid.transform[:6], area=astuple(area), focus=astuple(frame.focus))
+    del place["crs"]
     tags = {"TIFFTAG_SOFTWARE": software, _GRID: json.dumps(place), _ABOUT: json.dumps(dict(about))}
     with ExitStack() as stack:
         with _writing(path):
@@ -168,10 +165,6 @@ def open_probability(path: str | Path) -> Iterator[KeptProbability]:
         if not sound:
             raise SceneDamaged(f"{shown}: this is no change probability that rscc kept; give one")
         yield KeptProbability(shown, Frame(grid, focus), area, about, file)
-
-
-def _numbers(window: Window) -> list[int]:
-    return [window.col_off, window.row_off, window.width, window.height]
 
 
 def _placed(told: Mapping[str, Any], file: DatasetReader) -> tuple[Grid, Window, Window]:

@@ -23,29 +23,39 @@ def sample_pixels(
 
     ``for_nothing``: pixels of 8 bits are fitted to nothing; it is enough to know that one is there.
     """
-    sample = _Sample()
+    dates: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
+
+    def add(window: Window) -> int:
+        """Take the valid pixels of a window; return how many there are."""
+        *images, valid = read(window)
+        for date, image in zip(dates, images, strict=True):
+            date.append(image[:, valid])
+        return int(valid.sum())
+
+    count, enough = 0, ENOUGH
     for window in lattice(width, height):
-        sample.add(*read(window))
-        if sample.count and for_nothing and sample.is_uint8:
-            break
-    if sample.count < (1 if for_nothing and sample.is_uint8 else ENOUGH):
-        for window in everywhere(width, height):
-            sample.add(*read(window))
-            if sample.count >= ENOUGH:
+        count += add(window)
+        if for_nothing and all(date[0].dtype == np.uint8 for date in dates):
+            enough = 1
+            if count:
                 break
-    return sample.pixels() if sample.count else None
+    if count < enough:
+        for window in everywhere(width, height):
+            count += add(window)
+            if count >= ENOUGH:
+                break
+    return _joined(dates) if count else None
 
 
 def sample_cells(read: Read, width: int, height: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the means (3, n) float32 of cells of 8 x 8 pixels that have data on both dates everywhere."""
     dates: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
     for window in lattice(width, height):
-        before, after, valid = read(window)
+        *images, valid = read(window)
         whole = _cells(valid[None].astype(np.float32))[0] == 1
-        for means, image in zip(dates, (before, after), strict=True):
+        for means, image in zip(dates, images, strict=True):
             means.append(_cells(image.astype(np.float32))[:, whole])
-    first, second = (np.concatenate(means, axis=1) for means in dates)
-    return first, second
+    return _joined(dates)
 
 
 def only_values(read: Read, width: int, height: int) -> tuple[float | None, float | None]:
@@ -79,23 +89,6 @@ def _cells(image: np.ndarray) -> np.ndarray:
     return np.asarray(cut.reshape(bands, rows, CELL, cols, CELL).mean(axis=(2, 4)))
 
 
-class _Sample:
-    """Collects pixels that are valid on both dates."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._parts: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
-
-    def add(self, before: np.ndarray, after: np.ndarray, valid: np.ndarray) -> None:
-        self.count += int(valid.sum())
-        for parts, values in zip(self._parts, (before, after), strict=True):
-            parts.append(values[:, valid])
-
-    @property
-    def is_uint8(self) -> bool:
-        """Whether both dates are."""
-        return all(parts[0].dtype == np.uint8 for parts in self._parts)
-
-    def pixels(self) -> tuple[np.ndarray, np.ndarray]:
-        before, after = (np.concatenate(parts, axis=1) for parts in self._parts)
-        return before, after
+def _joined(dates: tuple[list[np.ndarray], list[np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+    before, after = (np.concatenate(parts, axis=1) for parts in dates)
+    return before, after

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 from tiling.errors import SceneTooLarge, UnsafeReference
@@ -15,7 +16,6 @@ _AUXILIARY = ".aux"
 MAX_TEXT_BYTES = 4 * 2**20
 """Of a text beside a scene: what GDAL makes of it takes time that grows with the square of its size."""
 # Texts that GDAL reads with image.tif: image.tif.aux.xml, image.tfw and the like, image_metadata.txt ...
-_AFTER_NAME = (".aux.xml",)
 _AFTER_STEM = (
     ".imd", ".pass", ".pvl", ".rpb", ".rpc", ".til", ".txt", ".xml", "_metadata.txt", "_metadata.xml",
     "_mtl.txt", "_rpc.txt", ".tab", ".wld", ".tfw", ".tifw", ".tiffw", ".jgw", ".jpgw", ".jpw", ".jpegw",
@@ -31,8 +31,7 @@ class Sidecars:
     """Finds what lies beside rasters; lists each folder once."""
 
     def __init__(self) -> None:
-        self._folders: dict[Path, dict[str, list[str]] | None] = {}
-        self._of_products: dict[Path, list[str]] = {}  # the names among them that are of a product
+        self._listed = cache(_listed)
 
     def rasters(self, shown: str, path: Path) -> list[Path]:
         """Return the masks and overviews beside a raster.
@@ -61,35 +60,33 @@ class Sidecars:
 
     def _texts(self, path: Path) -> list[Path]:
         """Return the files beside a raster that GDAL may take for texts about it."""
-        own = [path.name + ending for ending in _AFTER_NAME] + [path.stem + ending for ending in _AFTER_STEM]
-        if path.parent not in self._of_products:
-            names = self._names(path.parent) or ()
-            self._of_products[path.parent] = [name for name in names if _OF_PRODUCT.fullmatch(name)]
-        of_product = self._of_products[path.parent]
+        own = [f"{path.name}.aux.xml", *(path.stem + ending for ending in _AFTER_STEM)]
+        _, of_product = self._listed(path.parent)
         return [file for file in self._called(path, {*own, *of_product}) if file != path]
 
     def _called(self, path: Path, names: Iterable[str]) -> list[Path]:
-        listed = self._names(path.parent)
-        if listed is None:  # GDAL tries these two if it cannot list the folder
+        spellings, _ = self._listed(path.parent)
+        if spellings is None:  # GDAL tries these two if it cannot list the folder
             tried = {spelt for name in names for spelt in (name, name[:-4] + name[-4:].upper())}
         else:
-            tried = {spelt for name in names for spelt in listed.get(name.lower(), ())}
+            tried = {spelt for name in names for spelt in spellings.get(name.lower(), ())}
         files = (path.with_name(name) for name in sorted(tried))
         return [file for file in files if os.path.exists(file) and not os.path.isdir(file)]
 
-    def _names(self, folder: Path) -> dict[str, list[str]] | None:
-        """Return the names in a folder by how they are in lower case, None if it cannot be listed."""
-        if folder not in self._folders:
-            try:
-                names = os.listdir(folder)
-            except OSError:
-                self._folders[folder] = None
-            else:
-                spellings: dict[str, list[str]] = {}
-                for name in names:
-                    spellings.setdefault(name.lower(), []).append(name)
-                self._folders[folder] = spellings
-        return self._folders[folder]
+
+def _listed(folder: Path) -> tuple[dict[str, list[str]] | None, list[str]]:
+    """Return the names in a folder by how they are in lower case, and those of these that are of a product.
+
+    None and none if it cannot be listed.
+    """
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return None, []
+    spellings: dict[str, list[str]] = {}
+    for name in names:
+        spellings.setdefault(name.lower(), []).append(name)
+    return spellings, [name for name in spellings if _OF_PRODUCT.fullmatch(name)]
 
 
 def _check_auxiliary(shown: str, file: Path) -> None:
