@@ -22,6 +22,12 @@ def whole(pair: ScenePair) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return pair.read(Window(0, 0, pair.grid.width, pair.grid.height))
 
 
+def read_pair(before: Path, after: Path | None = None, **options: Any) -> tuple[np.ndarray, ...]:
+    """Both dates and the validity of all the pixels of two files, or of one twice."""
+    with ScenePair.open(before, before if after is None else after, **options) as pair:
+        return whole(pair)
+
+
 def lonlat(x: float, y: float, crs: Any = UTM) -> tuple[float, float]:
     """A place on a map in degrees."""
     return Transformer.from_crs(crs, "EPSG:4326", always_xy=True).transform(x, y)
@@ -40,6 +46,12 @@ def refused(
         assert word in message
     assert not any(secret in text for secret in SECRETS for text in (message, repr(caught.value)))
     return caught.value
+
+
+def refused_file(error: type[TilingError], path: Path, *words: str) -> None:
+    """Have a file refused for what it is, in a line that begins with its name."""
+    caught = refused(error, path, *words)
+    assert str(caught).startswith(f"{path}: ") and caught.exit_code == 2
 
 
 def refused_pair(

@@ -31,6 +31,12 @@ def textured(height: int, width: int, *, bands: int = 3, seed: int = 0, dtype: s
     return (top * (1 - fr) + low * fr).astype(dtype)
 
 
+def write_dates(folder: Path, *images: np.ndarray, **options: Any) -> list[Path]:
+    """Write two scenes alike but for their pixels, before.tif and after.tif."""
+    names = ("before.tif", "after.tif")
+    return [write_scene(folder / name, image, **options) for name, image in zip(names, images, strict=True)]
+
+
 def write_scene(
     path: Path,
     array: np.ndarray,
@@ -42,25 +48,36 @@ def write_scene(
     mask: np.ndarray | None = None,
     alpha: np.ndarray | None = None,
     colors: Sequence[str] | None = None,
+    names: Sequence[str | None] | None = None,
+    scales: Sequence[float] | None = None,
+    offsets: Sequence[float] | None = None,
+    palette: Mapping[int, tuple[int, ...]] | None = None,
     driver: str = "GTiff",
     **options: Any,
 ) -> Path:
     """Write (bands, height, width) and return ``path``.
 
     ``mask`` (height, width) bool is written as an internal mask, ``alpha`` (height, width) as one more band;
-    ``colors`` names the colour interpretation of every band of ``array``.
+    ``colors`` names the colour interpretation of every band of ``array``; ``names``, ``scales`` and
+    ``offsets`` are what the file says of each band, ``palette`` its colours by pixel value.
     """
-    names = list(colors or ["red", "green", "blue", *["undefined"] * array.shape[0]][: array.shape[0]])
+    colors = ["palette"] if palette and not colors else colors
+    shown = list(colors or ["red", "green", "blue", *["undefined"] * array.shape[0]][: array.shape[0]])
     if alpha is not None:
-        array, names = np.concatenate([array, alpha[None].astype(array.dtype)]), [*names, "alpha"]
+        array, shown = np.concatenate([array, alpha[None].astype(array.dtype)]), [*shown, "alpha"]
     options |= {} if transform is None else {"transform": transform}
     options |= dict(zip(("count", "height", "width"), array.shape, strict=True))
     options |= {"driver": driver, "dtype": array.dtype, "crs": crs, "nodata": nodata}
     with rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True), rasterio.open(path, "w", **options) as file:
         if driver == "GTiff":
-            file.colorinterp = [ColorInterp[name] for name in names]
+            file.colorinterp = [ColorInterp[name] for name in shown]
+        if palette is not None:
+            file.write_colormap(1, palette)
         file.write(array)
         if mask is not None:
             file.write_mask(mask)
         file.update_tags(**(tags or {}))
+        for what, said in (("descriptions", names), ("scales", scales), ("offsets", offsets)):
+            if said is not None:
+                setattr(file, what, said)
     return path

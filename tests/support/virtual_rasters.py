@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from rasters import UTM
 
 PLACE = f"<SRS>{UTM}</SRS><GeoTransform>500000, 0.5, 0, 5600000, 0, -0.5</GeoTransform>"
 
 
-def source(name: object, band: int = 1, relative: object = 1, more: str = "", kind: str = "Simple") -> str:
+def source(name: object, band: object = 1, relative: object = 1, more: str = "", kind: str = "Simple") -> str:
     """A source of a band: a band of the raster ``name``."""
     return (
         f'<{kind}Source><SourceFilename relativeToVRT="{relative}">{name}</SourceFilename>'
@@ -29,7 +30,9 @@ def write_bands(path: Path, content: str, size: tuple[int, int] = (60, 40), plac
     return path
 
 
-def write_vrt(path: Path, name: object = "a.tif", *, relative: object = 1, extra: str = "") -> Path:
+def write_vrt(
+    path: Path, name: object = "a.tif", *, relative: object = 1, extra: str = "", **options: Any
+) -> Path:
     """Write a VRT of three bands of the raster ``name`` and what else ``extra`` says."""
     bands = "".join(band(number, source(name, number, relative)) for number in (1, 2, 3))
-    return write_bands(path, bands + extra)
+    return write_bands(path, bands + extra, **options)

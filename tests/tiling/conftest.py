@@ -2,15 +2,14 @@
 
 import numpy as np
 import pytest
-from rasters import textured, write_scene
+from rasters import textured, write_dates, write_scene
 
 
 @pytest.fixture
 def scenes(tmp_path):
     """Two dates (60 rows, 90 columns) on one grid, and their pixels."""
     images = textured(60, 90), textured(60, 90, seed=1)
-    names = "before.tif", "after.tif"
-    return *(write_scene(tmp_path / n, i) for n, i in zip(names, images, strict=True)), *images
+    return *write_dates(tmp_path, *images), *images
 
 
 @pytest.fixture

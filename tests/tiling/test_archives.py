@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from opened_scenes import refused
+from opened_scenes import read_pair, refused
 from rasters import textured, write_scene
 
 import tiling.archives
@@ -15,11 +15,10 @@ from tiling import (
     MissingGeoreferencing,
     NotARaster,
     SceneNotFound,
-    ScenePair,
     SceneTooLarge,
     SceneUnreadable,
+    TilingError,
     UnsafeReference,
-    Window,
     describe,
 )
 from tiling.location import locate
@@ -44,8 +43,7 @@ def test_the_only_raster_of_an_archive_is_read(tmp_path, tiff, method, member):
     assert info.path == f"{path}/{member}" and info.driver == "GTiff" and info.width == 60
     with open_scene(info) as file:
         assert np.array_equal(file.read(), IMAGE)
-    with ScenePair.open(path, tmp_path / "plain.tif") as pair:
-        before, after, valid = pair.read(Window(0, 0, 60, 40))
+    before, after, valid = read_pair(path, tmp_path / "plain.tif")
     assert valid.all() and np.array_equal(before, IMAGE) and np.array_equal(after, IMAGE)
 
 
@@ -167,6 +165,17 @@ def test_a_damaged_archive_is_refused(tmp_path, tiff):
     start = content.index(b"a.tif") + len("a.tif")
     (tmp_path / "c.zip").write_bytes(content[:start] + b"\xff" * 50 + content[start + 50 :])
     refused(NotARaster, tmp_path / "c.zip")
+
+
+def test_a_member_whose_packed_bytes_are_damaged_is_refused_in_one_line(tmp_path):
+    noise = np.random.default_rng(1).integers(0, 255, (3, 200, 200), np.uint8)
+    path = write_zip(tmp_path / "a.zip", {"a.tif": write_scene(tmp_path / "a.tif", noise).read_bytes()})
+    sound = path.read_bytes()
+    for place in range(40, len(sound) - 120, 1009):
+        path.write_bytes(sound[:place] + b"\xff" * 60 + sound[place + 60 :])
+        with pytest.raises(TilingError, match=r"a\.zip") as caught:
+            describe(path)
+        assert "\n" not in str(caught.value)
 
 
 def test_an_encrypted_or_unusually_packed_member_is_refused(tmp_path, tiff):

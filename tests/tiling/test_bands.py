@@ -3,10 +3,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import rasterio
+from opened_scenes import read_pair
 from PIL import Image
 from rasters import ORIGIN, UTM, north_up, textured, write_scene
 
-from tiling import BandNotFound, PixelTypeUnsupported, ScenePair, TooFewBands, Window, describe
+from tiling import BandNotFound, PixelTypeUnsupported, TooFewBands, describe
 from tiling.bands import BandChoice, choose_bands
 
 SENTINEL = ["B01", "B02", "B03", "B04", "B05", "B06", "B07", "B08", "B8A", "B09", "B10", "B11", "B12"]
@@ -17,19 +18,11 @@ def scene(tmp_path_factory):
     """Write a scene with band names and colours; return what its header says."""
     folder = tmp_path_factory.mktemp("bands")
 
-    def make(names=None, colors=None, count=None, **options):
+    def make(names=None, colors=None, count=None):
         count = count or len(names or colors)
-        path = write_scene(
-            folder / "scene.tif",
-            textured(8, 8, bands=count),
-            colors=colors or ["gray", *["undefined"] * (count - 1)],
-            photometric="MINISBLACK",
-            **options,
-        )
-        if names:
-            with rasterio.open(path, "r+") as file:
-                file.descriptions = names
-        return describe(path)
+        colors = colors or ["gray", *["undefined"] * (count - 1)]
+        said = {"colors": colors, "names": names, "photometric": "MINISBLACK"}
+        return describe(write_scene(folder / "scene.tif", textured(8, 8, bands=count), **said))
 
     return make
 
@@ -147,28 +140,16 @@ def test_complex_pixels_are_refused(tmp_path):
 
 # --- palettes
 
-
-def write_palette(path, index, colors, *, x=ORIGIN[0], nodata=None):
-    height, width = index.shape
-    with rasterio.open(
-        path, "w", driver="GTiff", count=1, height=height, width=width, dtype="uint8", crs=UTM,
-        transform=north_up(x), nodata=nodata, photometric="palette",
-    ) as file:  # fmt: skip
-        file.write(index.astype(np.uint8), 1)
-        file.write_colormap(1, dict(enumerate(colors)))
-    return path
-
-
 COLORS = [(200, 10, 30, 255), (20, 180, 40, 255), (10, 20, 220, 255), (250, 250, 250, 255)]
+PALETTE = dict(enumerate(COLORS))
 
 
 def test_a_palette_becomes_its_colours(tmp_path):
-    index = np.random.default_rng(0).integers(0, 4, (30, 40))
-    path = write_palette(tmp_path / "a.tif", index, COLORS, nodata=3)
+    index = np.random.default_rng(0).integers(0, 4, (30, 40)).astype(np.uint8)
+    path = write_scene(tmp_path / "a.tif", index[None], palette=PALETTE, nodata=3)
     assert choose_bands(describe(path)) == BandChoice((1, 1, 1), "palette")
     assert choose_bands(describe(path), (1, 1, 1)).how == "palette"
-    with ScenePair.open(path, path) as pair:
-        before, after, valid = pair.read(Window(0, 0, 40, 30))
+    before, after, valid = read_pair(path)
     expected = np.array(COLORS)[index][..., :3].transpose(2, 0, 1)
     assert np.array_equal(valid, index != 3)
     assert np.array_equal(before[:, valid], expected[:, valid]) and np.array_equal(before, after)
@@ -176,12 +157,11 @@ def test_a_palette_becomes_its_colours(tmp_path):
 
 def test_a_palette_is_mixed_as_colours_and_not_as_numbers(tmp_path):
     """Halfway between colours 0 and 2 lies their mean, not colour 1."""
-    index = np.zeros((30, 40), int)
-    index[:, 20:] = 2
-    path = write_palette(tmp_path / "a.tif", index, COLORS)
-    moved = write_palette(tmp_path / "b.tif", index, COLORS, x=ORIGIN[0] + 0.25)
-    with ScenePair.open(path, moved) as pair:
-        _, after, valid = pair.read(Window(0, 0, pair.grid.width, pair.grid.height))
+    index = np.zeros((1, 30, 40), np.uint8)
+    index[:, :, 20:] = 2
+    path = write_scene(tmp_path / "a.tif", index, palette=PALETTE)
+    moved = write_scene(tmp_path / "b.tif", index, palette=PALETTE, transform=north_up(ORIGIN[0] + 0.25))
+    _, after, valid = read_pair(path, moved)
     assert valid.all()
     assert after[:, 5, 20].tolist() == [105, 15, 125]
     assert after[:, 5, 19].tolist() == [200, 10, 30] and after[:, 5, 21].tolist() == [10, 20, 220]
@@ -198,8 +178,7 @@ def test_clear_colours_of_a_palette_are_no_data(tmp_path):
     with rasterio.open(path, "r+") as file:
         file.crs = UTM
     assert describe(path).palette[1][3] == 0
-    with ScenePair.open(path, path) as pair:
-        before, _, valid = pair.read(Window(0, 0, 40, 30))
+    before, _, valid = read_pair(path)
     assert np.array_equal(valid, (index == 0) | (index == 2))
     assert before[:, index == 2].T.tolist()[0] == [10, 20, 220]
 
@@ -207,7 +186,6 @@ def test_clear_colours_of_a_palette_are_no_data(tmp_path):
 def test_a_grey_scene_and_one_in_colour(tmp_path):
     gray = write_scene(tmp_path / "a.tif", textured(30, 40, bands=1), colors=["gray"])
     color = write_scene(tmp_path / "b.tif", textured(30, 40), transform=north_up(ORIGIN[0] + 0.2))
-    with ScenePair.open(gray, color) as pair:
-        before, after, _ = pair.read(Window(0, 0, 39, 30))
-    assert np.array_equal(before, np.repeat(textured(30, 40, bands=1)[:, :, :39], 3, axis=0))
+    before, after, _ = read_pair(gray, color)
+    assert np.array_equal(before[:, :, :39], np.repeat(textured(30, 40, bands=1)[:, :, :39], 3, axis=0))
     assert not np.array_equal(after[0], after[1])

@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
-import rasterio
-from opened_scenes import refused_pair, whole
-from rasters import ORIGIN, north_up, textured, write_scene
+from opened_scenes import read_pair, refused_pair, whole
+from rasters import ORIGIN, north_up, textured, write_dates, write_scene
 
-from tiling import NothingValid, ScaleInvalid, ScenePair, Window
+from tiling import NothingValid, ScaleInvalid, ScenePair, Window, describe
 
 
 def test_bands_by_number_by_colour_and_by_order(tmp_path):
@@ -20,8 +19,7 @@ def test_bands_by_number_by_colour_and_by_order(tmp_path):
     }
     for name, (colors, bands, expected) in cases.items():
         path = write_scene(tmp_path / f"{name}.tif", image, colors=colors, photometric="MINISBLACK")
-        with ScenePair.open(path, path, bands=bands) as pair:
-            assert np.array_equal(whole(pair)[0], image[list(expected)]), name
+        assert np.array_equal(read_pair(path, bands=bands)[0], image[list(expected)]), name
 
 
 @pytest.mark.parametrize("way", ["nodata", "mask", "alpha"])
@@ -44,8 +42,7 @@ def test_what_either_date_lacks_is_zero_on_both(tmp_path, way, grid, date):
         write_scene(tmp_path / f"{n}.tif", image, transform=transform, **option)
         for n, (image, transform, option) in enumerate(zip(images, transforms, options, strict=True))
     ]
-    with ScenePair.open(*paths) as pair:
-        before, after, valid = whole(pair)
+    before, after, valid = read_pair(*paths)
     assert not valid[21:29, 41:59].any()
     assert valid[2:18, 2:-2].all() and valid[32:-2, 2:-2].all()
     assert not before[:, ~valid].any() and not after[:, ~valid].any()
@@ -57,8 +54,7 @@ def test_what_either_date_lacks_is_zero_on_both(tmp_path, way, grid, date):
             write_scene(tmp_path / f"c{n}.tif", textured(60, 90, seed=n), transform=transform)
             for n, transform in enumerate(transforms)
         ]
-        with ScenePair.open(*same) as pair:
-            expected = whole(pair)
+        expected = read_pair(*same)
         assert np.array_equal(before[:, valid], expected[0][:, valid])
         assert np.array_equal(after[:, valid], expected[1][:, valid])
 
@@ -67,9 +63,7 @@ def test_a_dark_band_is_not_nodata(tmp_path):
     image = textured(60, 90)
     image[0, 10:20] = 0
     image[:, 40] = 0
-    path = write_scene(tmp_path / "a.tif", image, nodata=0)
-    with ScenePair.open(path, path) as pair:
-        before, _, valid = whole(pair)
+    before, _, valid = read_pair(write_scene(tmp_path / "a.tif", image, nodata=0))
     assert not valid[40].any() and valid.sum() == valid.size - 90
     assert np.array_equal(before, image)
 
@@ -77,9 +71,7 @@ def test_a_dark_band_is_not_nodata(tmp_path):
 def test_one_band_without_data_is_enough_where_the_value_cannot_be_a_measurement(tmp_path):
     image = textured(60, 90, dtype="int16") * 10
     image[1, 10:20] = -9999
-    path = write_scene(tmp_path / "a.tif", image, nodata=-9999)
-    with ScenePair.open(path, path) as pair:
-        _, _, valid = whole(pair)
+    _, _, valid = read_pair(write_scene(tmp_path / "a.tif", image, nodata=-9999))
     assert not valid[10:20].any() and valid.sum() == valid.size - 900
 
 
@@ -92,8 +84,7 @@ def test_what_is_not_finite_is_nodata(tmp_path, shift, value):
     after = write_scene(
         tmp_path / "b.tif", textured(60, 90, dtype="float32") / 255, transform=north_up(ORIGIN[0] + shift)
     )
-    with ScenePair.open(after, before) as pair:
-        first, second, valid = whole(pair)
+    first, second, valid = read_pair(after, before)
     assert not valid[10:20, 5:9].any() and valid.mean() > 0.95
     assert not first[:, ~valid].any() and not second[:, ~valid].any()
     assert second[:, valid].std() > 20
@@ -103,8 +94,7 @@ def test_an_alpha_band_that_is_looked_at_is_no_mask(tmp_path):
     near_infrared = textured(60, 90, seed=5)[0]
     near_infrared[:30] = 0
     path = write_scene(tmp_path / "a.tif", textured(60, 90), alpha=near_infrared)
-    with ScenePair.open(path, path, bands=(4, 1, 2)) as pair:
-        before, _, valid = whole(pair)
+    before, _, valid = read_pair(path, bands=(4, 1, 2))
     assert valid.all() and np.array_equal(before[0], near_infrared)
 
 
@@ -128,9 +118,7 @@ def test_a_transparent_collar_has_no_data_whatever_else_the_file_holds(tmp_path,
     bands = [*image, *image[: len(more) - 1], np.zeros((200, 300), dtype)]
     bands[-1][:, 100:] = opaque
     colors = ["red", "green", "blue", *more]
-    path = write_scene(tmp_path / "a.tif", np.stack(bands), nodata=nodata, colors=colors)
-    with ScenePair.open(path, path) as pair:
-        valid = whole(pair)[2]
+    valid = read_pair(write_scene(tmp_path / "a.tif", np.stack(bands), nodata=nodata, colors=colors))[2]
     assert not valid[:, :100].any() and valid[5:, 100:].all() and valid[:5].any() == (nodata is None)
 
 
@@ -140,13 +128,10 @@ def test_near_infrared_that_is_called_alpha_is_no_mask(tmp_path, dtype):
     near_infrared = textured(200, 300, seed=5)[0].astype(dtype) * (1 if dtype == "uint8" else 100)
     near_infrared[:20] = 0
     picture = write_scene(tmp_path / "a.tif", image, alpha=near_infrared)
-    with ScenePair.open(picture, picture) as pair:
-        assert pair.before.masked_by == "alpha" and whole(pair)[2].all()
+    assert describe(picture).masked_by == "alpha" and read_pair(picture)[2].all()
     full = np.iinfo(dtype).max
     feathered = np.linspace(0, full, 9)[np.clip(np.arange(300) - 100, 0, 8)][None, :].repeat(200, 0)
-    mask = write_scene(tmp_path / "b.tif", image, alpha=feathered)
-    with ScenePair.open(mask, mask) as pair:
-        valid = whole(pair)[2]
+    valid = read_pair(write_scene(tmp_path / "b.tif", image, alpha=feathered))[2]
     assert not valid[:, :108].any() and valid[:, 108:].all()
 
 
@@ -163,10 +148,7 @@ def test_data_only_where_the_other_has_none(tmp_path):
     images = textured(60, 90), textured(60, 90)
     images[0][:, :30] = 0
     images[1][:, 30:] = 0
-    paths = [
-        write_scene(tmp_path / f"{n}.tif", image, nodata=0) for n, image in zip("ab", images, strict=True)
-    ]
-    refused_pair(NothingValid, *paths, "a.tif", "b.tif")
+    refused_pair(NothingValid, *write_dates(tmp_path, *images, nodata=0), "before.tif", "after.tif")
 
 
 def test_a_speck_of_data_in_a_large_scene_is_found(tmp_path):
@@ -183,11 +165,10 @@ def test_a_speck_of_data_in_a_large_scene_is_found(tmp_path):
 def test_one_stretch_for_both_dates_and_all_windows(tmp_path, dtype):
     image = textured(300, 400, dtype="float64")
     scale = 1 / 255 if dtype == "float32" else 20
-    before = write_scene(tmp_path / "before.tif", (image * scale).astype(dtype))
     darker = image * 0.5
     darker[:, :100] = image[:, :100]  # a third of the ground did not change
-    after = write_scene(tmp_path / "after.tif", (darker * scale).astype(dtype))
-    with ScenePair.open(before, after) as pair:
+    dates = write_dates(tmp_path, *((one * scale).astype(dtype) for one in (image, darker)))
+    with ScenePair.open(*dates) as pair:
         first, second, valid = whole(pair)
         part = pair.read(Window(50, 60, 70, 80))[0]
         assert pair.stretch.kind == "shared"
@@ -211,9 +192,7 @@ def test_the_stretch_leaves_out_nodata(tmp_path):
 
 def test_scenes_of_different_types_look_alike(tmp_path):
     image = textured(300, 400)
-    before = write_scene(tmp_path / "before.tif", image)
-    after = write_scene(tmp_path / "after.tif", image.astype(np.uint16) * 37 + 1000)
-    with ScenePair.open(before, after) as pair:
+    with ScenePair.open(*write_dates(tmp_path, image, image.astype(np.uint16) * 37 + 1000)) as pair:
         first, second, _ = whole(pair)
     assert np.array_equal(first, image)
     assert pair.stretch.kind == "per type"
@@ -258,10 +237,11 @@ def test_a_scale_that_was_asked_for(tmp_path, scale):
 
 
 def test_values_that_mean_different_things_by_the_headers_are_told(tmp_path):
-    paths = [write_scene(tmp_path / f"{n}.tif", textured(60, 90, dtype="uint16")) for n in range(2)]
-    for path, offset in zip(paths, (0.0, -0.1), strict=True):
-        with rasterio.open(path, "r+") as file:
-            file.scales, file.offsets = [1e-4] * 3, [offset] * 3
+    image = textured(60, 90, dtype="uint16")
+    paths = [
+        write_scene(tmp_path / f"{n}.tif", image, scales=[1e-4] * 3, offsets=[offset] * 3)
+        for n, offset in enumerate((0.0, -0.1))
+    ]
     with ScenePair.open(*paths) as pair:
         assert len(pair.notes) == 1 and "1.tif: it states another scale or offset" in pair.notes[0]
     with ScenePair.open(*paths, scale="reflectance") as pair:
@@ -281,10 +261,9 @@ def test_a_scale_that_hides_the_scene_is_told(tmp_path, scenes):
 )
 def test_undeclared_nodata_is_told_and_fits_no_stretch(tmp_path, dtype, fill):
     image = textured(200, 200, dtype="uint16").astype(dtype) * 10
-    before = write_scene(tmp_path / "before.tif", image)
     filled = image.copy()
     filled[:, :, :30] = fill
-    after = write_scene(tmp_path / "after.tif", filled)
+    before, after = write_dates(tmp_path, image, filled)
     with ScenePair.open(before, after) as pair, ScenePair.open(before, before) as sound:
         (note,) = pair.notes
         declared = float(note.partition("-a_nodata ")[2].partition(":")[0])

@@ -2,7 +2,6 @@ import json
 
 import numpy as np
 import pytest
-import rasterio
 from hypothesis import given
 from hypothesis import strategies as st
 from rasters import textured, write_scene
@@ -149,31 +148,25 @@ def test_a_given_scale_is_that_of_both_dates():
     assert "percentiles" not in stretch.as_dict() and stretch.as_dict()["after"]["high"] == [300] * 3
 
 
-def info_of(path, dtype, *, scale=None, offset=None, names=None):
-    write_scene(path, textured(8, 9, dtype="float64").astype(dtype))
-    with rasterio.open(path, "r+") as file:
-        if scale is not None:
-            file.scales, file.offsets = (scale,) * 3, (offset,) * 3
-        if names is not None:
-            file.descriptions = names
-    return describe(path)
+def info_of(path, dtype, **said):
+    return describe(write_scene(path, textured(8, 9, dtype="float64").astype(dtype), **said))
 
 
 REFLECTANCES = {
-    "ten-thousandths": ("uint16", None, None, None, (0, 3000)),
-    "signed": ("int16", None, None, None, (0, 3000)),
-    "fractions": ("float32", None, None, None, (0, 0.3)),
-    "the file's own": ("uint16", 2e-4, -0.1, None, (500, 2000)),
-    "the file's own of 8 bits": ("uint8", 0.002, 0.0, None, (0, 150)),
-    "Landsat's names": ("uint16", None, None, ("SR_B4", "SR_B3", "SR_B2"), (7272.73, 18181.8)),
-    "Sentinel's names": ("uint16", None, None, ("B04", "B03", "B02"), (0, 3000)),
+    "ten-thousandths": ("uint16", {}, (0, 3000)),
+    "signed": ("int16", {}, (0, 3000)),
+    "fractions": ("float32", {}, (0, 0.3)),
+    "the file's own": ("uint16", {"scales": [2e-4] * 3, "offsets": [-0.1] * 3}, (500, 2000)),
+    "the file's own of 8 bits": ("uint8", {"scales": [0.002] * 3}, (0, 150)),
+    "Landsat's names": ("uint16", {"names": ("SR_B4", "SR_B3", "SR_B2")}, (7272.73, 18181.8)),
+    "Sentinel's names": ("uint16", {"names": ("B04", "B03", "B02")}, (0, 3000)),
 }
 
 
 @pytest.mark.parametrize("kind", REFLECTANCES)
 def test_reflectances(tmp_path, kind):
-    dtype, scale, offset, names, limits = REFLECTANCES[kind]
-    info = info_of(tmp_path / "a.tif", dtype, scale=scale, offset=offset, names=names)
+    dtype, said, limits = REFLECTANCES[kind]
+    info = info_of(tmp_path / "a.tif", dtype, **said)
     table = Stretch.reflectance((info, info), ((1, 2, 3),) * 2).after
     assert (table.low[1], table.high[1]) == pytest.approx(limits, rel=1e-5)
     assert table.dark == (0,) * 3 and table.bright == (255,) * 3

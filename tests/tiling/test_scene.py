@@ -6,9 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
-import opened_scenes
 import pytest
 import rasterio
+from opened_scenes import read_pair
+from opened_scenes import refused_file as refused
 from PIL import Image
 from rasterio.windows import Window as RasterWindow
 from rasters import north_up, textured, write_scene
@@ -30,12 +31,6 @@ from tiling import (
 )
 
 IMAGE = textured(40, 60)
-
-
-def refused(error, path, *words):
-    """The file, what is wrong with it, ``words`` and a remedy."""
-    caught = opened_scenes.refused(error, path, *words)
-    assert str(caught).startswith(f"{path}: ") and caught.exit_code == 2
 
 
 def test_what_a_scene_says_of_itself(tmp_path):
@@ -141,8 +136,7 @@ def test_pictures_with_a_world_file_and_a_crs(tmp_path, driver):
     path = tmp_path / f"a.{driver.lower()}"
     write_scene(path, IMAGE, driver=driver)
     assert describe(path).driver == driver
-    with ScenePair.open(path, path) as pair:
-        assert pair.grid.width == 60
+    assert read_pair(path)[0].shape == (3, 40, 60)
 
 
 def test_a_vrt_of_sources_beside_it(tmp_path):
@@ -152,8 +146,7 @@ def test_a_vrt_of_sources_beside_it(tmp_path):
     for name in ("a.tif", "deeper/a.tif", "deeper/../a.tif"):
         path = write_vrt(tmp_path / "a.vrt", name)
         assert describe(path).driver == "VRT"
-        with ScenePair.open(path, tmp_path / "a.tif") as pair:
-            before, after, valid = pair.read(Window(0, 0, 60, 40))
+        before, after, valid = read_pair(path, tmp_path / "a.tif")
         assert valid.all() and np.array_equal(before, IMAGE) and np.array_equal(after, IMAGE)
     describe(write_vrt(tmp_path / "b.vrt", tmp_path / "a.tif", relative=0))
 
@@ -204,28 +197,6 @@ def test_a_vrt_of_a_vrt_of_nothing_or_of_no_raster_is_refused(folder):
     (folder / "text.tif").write_text("secret")
     with pytest.raises(NotARaster, match=r"text\.tif"):
         describe(write_vrt(folder / "a.vrt", "text.tif"))
-
-
-def test_a_mask_or_overview_beside_a_scene_must_be_a_tiff(folder):
-    for suffix in (".msk", ".ovr"):
-        beside = write_vrt(folder / f"a.tif{suffix}", "../secret.tif")
-        refused(UnsafeReference, folder / "a.tif", beside.name)
-        beside.unlink()
-    describe(folder / "a.tif")
-
-
-@pytest.mark.parametrize("beside", ["a.tif.ovr.ovr", "a.tif.msk.ovr", "a.tif.ovr.msk"])
-def test_what_lies_beside_a_mask_or_overview_must_be_a_tiff_too(folder, beside):
-    write_scene(folder / beside.removesuffix(beside[-4:]), IMAGE)
-    describe(folder / "a.tif")
-    write_vrt(folder / beside, "../secret.tif")
-    refused(UnsafeReference, folder / "a.tif", beside)
-
-
-def test_a_scene_that_names_a_file_of_overviews_is_refused(folder):
-    with rasterio.open(folder / "a.tif", "r+") as file:
-        file.update_tags(ns="OVERVIEWS", OVERVIEW_FILE="../secret.tif")
-    refused(UnsafeReference, folder / "a.tif", "overviews")
 
 
 def test_gdal_options_end_with_the_read(tmp_path):

@@ -17,21 +17,16 @@ def test_what_a_plain_file_says_of_its_bands(tmp_path):
 
 
 def test_names_scales_and_offsets_of_the_bands(tmp_path):
-    path = write_scene(tmp_path / "a.tif", IMAGE.astype("uint16"))
-    with rasterio.open(path, "r+") as file:
-        file.descriptions = ("B04", "B03", None)
-        file.scales, file.offsets = (1e-4, 1e-4, 2e-4), (0, 0, -0.1)
-    info = describe(path)
-    assert info.descriptions == ("B04", "B03", None)
-    assert info.scales == (1e-4, 1e-4, 2e-4) and info.offsets == (0.0, 0.0, -0.1)
+    said = {"names": ("B04", "B03", None), "scales": (1e-4, 1e-4, 2e-4), "offsets": (0.0, 0.0, -0.1)}
+    info = describe(write_scene(tmp_path / "a.tif", IMAGE.astype("uint16"), **said))
+    assert (info.descriptions, info.scales, info.offsets) == tuple(said.values())
 
 
 @pytest.mark.parametrize("driver", ["GTiff", "PNG"])
 def test_the_colour_table_of_a_paletted_image(tmp_path, driver):
     path = tmp_path / ("a.tif" if driver == "GTiff" else "a.png")
-    write_scene(tmp_path / "a.tif", IMAGE[:1], colors=["palette"])
-    with rasterio.open(tmp_path / "a.tif", "r+") as file:
-        file.write_colormap(1, {value: (value, 255 - value, 7, 255) for value in range(256)})
+    palette = {value: (value, 255 - value, 7, 255) for value in range(256)}
+    write_scene(tmp_path / "a.tif", IMAGE[:1], palette=palette)
     if driver == "PNG":
         copy(tmp_path / "a.tif", path, driver="PNG", WORLDFILE="YES")
     info = describe(path)
@@ -41,9 +36,9 @@ def test_the_colour_table_of_a_paletted_image(tmp_path, driver):
 
 
 def test_a_paletted_image_may_have_an_alpha_band(tmp_path):
-    path = write_scene(tmp_path / "a.tif", IMAGE[:1], alpha=np.full((40, 60), 255), colors=["palette"])
-    with rasterio.open(path, "r+") as file:
-        file.write_colormap(1, {3: (1, 2, 3, 255)})
+    palette = {3: (1, 2, 3, 255)}
+    path = write_scene(tmp_path / "a.tif", IMAGE[:1], alpha=np.full((40, 60), 255), palette=palette)
+    with rasterio.open(path) as file:
         assert file.colorinterp == (ColorInterp.palette, ColorInterp.alpha)
     assert describe(path).palette[3] == (1, 2, 3, 255)
 

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import rasterio
 from rasters import ORIGIN, north_up, textured, write_scene
 
 from tiling import ScenePair, SpectralPair, Window, describe, spectral_bands
@@ -11,15 +10,9 @@ SENTINEL = ["B01", "B02", "B03", "B04", "B05", "B06", "B07", "B08", "B8A", "B09"
 WINDOW = Window(3, 2, 20, 12)
 
 
-def write(path, array, names=None, transform=None, **options):
+def write(path, array, names=None, **options):
     colors = ["gray", *["undefined"] * (len(array) - 1)]
-    write_scene(
-        path, array, colors=colors, photometric="MINISBLACK", transform=transform or north_up(), **options
-    )
-    if names:
-        with rasterio.open(path, "r+") as file:
-            file.descriptions = names
-    return path
+    return write_scene(path, array, colors=colors, photometric="MINISBLACK", names=names, **options)
 
 
 @pytest.mark.parametrize(
@@ -80,10 +73,9 @@ def test_scale_and_offset_make_reflectances_and_nodata_of_either_date_counts(tmp
     second = textured(30, 40, bands=4, seed=2, dtype="uint16")
     second[:, 7, 7] = 0
     names = ["red", "green", "blue", "nir"]
-    before = write(tmp_path / "before.tif", first, names, nodata=0)
+    said = {"scales": (0.5,) * 4, "offsets": (1.0, 2.0, 3.0, 4.0)}
+    before = write(tmp_path / "before.tif", first, names, nodata=0, **said)
     after = write(tmp_path / "after.tif", second, names, nodata=0)
-    with rasterio.open(before, "r+") as file:
-        file.scales, file.offsets = (0.5,) * 4, (1.0, 2.0, 3.0, 4.0)
     with ScenePair.open(before, after) as pair, SpectralPair.open(pair) as spectral:
         old, _, valid = spectral.read(Window(0, 0, 40, 30))
         assert old["nir"][20, 20] == pytest.approx(first[3, 20, 20] * 0.5 + 4)

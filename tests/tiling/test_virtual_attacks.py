@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 import rasterio
 from file_server import serving
+from opened_scenes import read_pair, refused
 from rasters import textured, write_scene
 from virtual_rasters import band, source, write_vrt
 
-from tiling import NotARaster, ScenePair, UnsafeReference, Window, describe
+from tiling import NotARaster, ScenePair, UnsafeReference, describe
 from tiling.scene import files_of, open_scene
 from tiling.virtual import pinned
 
@@ -53,20 +54,6 @@ def tile_index(address):
     )
 
 
-def pixels_of(path):
-    """The pixels that a pair of a scene with itself has, and where they count."""
-    with ScenePair.open(path, path) as pair:
-        before, _, valid = pair.read(Window(0, 0, 60, 40))
-    return before, valid
-
-
-def refused(path, *words, error=UnsafeReference):
-    with pytest.raises(error) as caught:
-        describe(path)
-    message = str(caught.value)
-    assert "; " in message and "\n" not in message and all(word in message for word in words)
-
-
 # Processing instructions
 
 
@@ -82,13 +69,13 @@ def refused(path, *words, error=UnsafeReference):
 )
 def test_nothing_is_hidden_between_processing_instructions(folder, hidden):
     path = write_vrt(folder / "a.vrt", extra=OPENING + hidden + CLOSING)
-    refused(path, "processing instructions")
+    refused(UnsafeReference, path, "processing instructions")
 
 
 def test_no_request_is_hidden_between_processing_instructions(folder, server):
     hidden = band(4, source(f"/vsicurl/{server.address}/a.tif", relative="0"))
     path = write_vrt(folder / "a.vrt", extra=OPENING + hidden + CLOSING)
-    refused(path, "processing instructions")
+    refused(UnsafeReference, path, "processing instructions")
     assert not server.asked
 
 
@@ -130,19 +117,21 @@ def test_a_vrt_that_changes_after_the_check_is_not_what_is_read(folder):
 @pytest.mark.parametrize("name", ["SourceFilename", "sourcefilename", "SimpleSource", "subclass"])
 def test_attributes_that_gdal_takes_for_elements_are_refused(folder, name):
     content = source("a.tif").replace("<SimpleSource>", f'<SimpleSource {name}="../secret.tif">')
-    refused(write_vrt(folder / "a.vrt", extra=band(4, content)), "not allowed")
+    refused(UnsafeReference, write_vrt(folder / "a.vrt", extra=band(4, content)), "not allowed")
 
 
 def test_a_vrt_nested_deeper_than_a_mosaic_is_refused(folder):
     deep = "<Metadata>" * 3000 + "</Metadata>" * 3000
-    refused(write_vrt(folder / "a.vrt", extra=deep), "deeper")
+    refused(UnsafeReference, write_vrt(folder / "a.vrt", extra=deep), "deeper")
 
 
 @pytest.mark.parametrize("relative", ["2", "yes", "true", "", "-1", "01"])
 def test_relative_is_0_or_1(folder, relative):
     """GDAL and we must not differ in where a source lies."""
     (folder / "scenes").mkdir()
-    refused(write_vrt(folder / "a.vrt", folder / "a.tif", relative=relative), "relativeToVRT")
+    refused(
+        UnsafeReference, write_vrt(folder / "a.vrt", folder / "a.tif", relative=relative), "relativeToVRT"
+    )
 
 
 # Drivers
@@ -150,10 +139,10 @@ def test_relative_is_0_or_1(folder, relative):
 
 def test_a_jpeg_is_read_as_a_jpeg_whatever_its_comment_says(folder, server):
     path = write_host(folder / "b.jpg")
-    before, _ = pixels_of(path)
+    before, _, _ = read_pair(path)
     commented(path, tile_index(server.address))
     assert describe(path).driver == "JPEG"
-    after, valid = pixels_of(path)
+    after, _, valid = read_pair(path)
     assert valid.all() and np.array_equal(after, before)
     assert not server.asked
 
@@ -161,9 +150,9 @@ def test_a_jpeg_is_read_as_a_jpeg_whatever_its_comment_says(folder, server):
 def test_a_source_of_a_vrt_is_read_with_the_driver_of_its_check(folder, server):
     write_host(folder / "b.jpg")
     path = write_vrt(folder / "b.vrt", "b.jpg")
-    before, _ = pixels_of(path)
+    before, _, _ = read_pair(path)
     commented(folder / "b.jpg", tile_index(server.address))
-    after, valid = pixels_of(path)
+    after, _, valid = read_pair(path)
     assert valid.all() and np.array_equal(after, before)
     assert not server.asked
 
@@ -179,7 +168,7 @@ def test_a_source_is_not_opened_as_something_else_later(folder):
 def test_a_question_mark_in_a_path_cannot_shed_the_driver(folder, server):
     tiff = folder / "a.tif"
     named = tiff.rename(folder / "a?if=JPEG.tif")
-    assert pixels_of(named)[1].all()
+    assert read_pair(named)[2].all()
     jpeg = write_host(folder / "b.jpg")
     commented(jpeg, tile_index(server.address))
     folder.joinpath("b.jpg.aux.xml").rename(folder / "b?.jpg.aux.xml")
@@ -201,12 +190,14 @@ def test_what_is_pinned_opens_with_that_driver_alone(folder):
 
 
 @pytest.mark.parametrize("kind", HOSTS)
-@pytest.mark.parametrize("spelling", ["in.{}.Msk", "IN.{}.msk", "In.{}.MSK", "in.{}.Ovr", "IN.{}.ovr"])
+@pytest.mark.parametrize(
+    "spelling", ["in.{}.msk", "in.{}.Msk", "IN.{}.msk", "In.{}.MSK", "in.{}.ovr", "in.{}.Ovr", "IN.{}.ovr"]
+)
 def test_masks_and_overviews_are_checked_in_any_spelling(folder, kind, spelling):
     path = write_host(folder / f"in.{kind}")
     describe(path)
     beside = write_vrt(folder / spelling.format(kind if spelling.startswith("in") else kind.upper()))
-    refused(path, beside.name, "not a TIFF")
+    refused(UnsafeReference, path, beside.name, "not a TIFF")
 
 
 @pytest.mark.parametrize("spelling", ["a.tif.Msk", "A.TIF.msk", "a.TIF.Ovr"])
@@ -214,42 +205,46 @@ def test_those_of_the_sources_of_a_vrt_are_checked_too(folder, spelling):
     path = write_vrt(folder / "b.vrt")
     describe(path)
     beside = write_vrt(folder / spelling, "../secret.tif")
-    refused(path, beside.name, "not a TIFF")
+    refused(UnsafeReference, path, beside.name, "not a TIFF")
 
 
-def test_those_of_a_mask_are_checked_in_any_spelling(folder):
-    write_scene(folder / "a.tif.Msk", IMAGE[:1])
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("a.tif.Msk", "A.TIF.MSK.Msk"),
+        ("a.tif.ovr", "a.tif.ovr.ovr"),
+        ("a.tif.msk", "a.tif.msk.ovr"),
+        ("a.tif.ovr", "a.tif.ovr.msk"),
+    ],
+)
+def test_those_of_masks_and_overviews_are_checked_in_any_spelling(folder, first, second):
+    write_scene(folder / first, IMAGE[:1])
     describe(folder / "a.tif")
-    write_vrt(folder / "A.tif.MSK.Msk", "../secret.tif")
-    refused(folder / "a.tif", "not a TIFF")
+    write_vrt(folder / second, "../secret.tif")
+    refused(UnsafeReference, folder / "a.tif", second, "not a TIFF")
 
 
 @pytest.mark.parametrize("spelling", ["a.tif.msk", "a.tif.Msk", "A.TIF.msk"])
 def test_an_honest_mask_counts_in_any_spelling(folder, spelling):
     mask = np.full((1, 40, 60), 255, np.uint8)
     mask[:, :, :25] = 0
-    write_scene(folder / "m.tif", mask, tags=None)
-    (folder / "m.tif").rename(folder / spelling)
-    with rasterio.open(folder / spelling, "r+") as file:
-        file.update_tags(INTERNAL_MASK_FLAGS_1="2")
-    assert np.array_equal(pixels_of(folder / "a.tif")[1], mask[0] > 0)
+    write_scene(folder / "m.tif", mask, tags={"INTERNAL_MASK_FLAGS_1": "2"}).rename(folder / spelling)
+    assert np.array_equal(read_pair(folder / "a.tif")[2], mask[0] > 0)
 
 
 def test_a_mask_beside_a_vrt_counts(folder):
     mask = np.full((1, 40, 60), 255, np.uint8)
     mask[:, 30:] = 0
-    write_scene(folder / "m.tif", mask)
-    with rasterio.open(folder / "m.tif", "r+") as file:
-        file.update_tags(**{f"INTERNAL_MASK_FLAGS_{number}": "2" for number in (1, 2, 3)})
-    (folder / "m.tif").rename(folder / "b.vrt.msk")
+    tags = {f"INTERNAL_MASK_FLAGS_{number}": "2" for number in (1, 2, 3)}
+    write_scene(folder / "m.tif", mask, tags=tags).rename(folder / "b.vrt.msk")
     path = write_vrt(folder / "b.vrt")
     assert describe(path).masked_by == "mask"
-    assert np.array_equal(pixels_of(path)[1], mask[0] > 0)
+    assert np.array_equal(read_pair(path)[2], mask[0] > 0)
 
 
 def test_a_damaged_mask_is_named(folder):
     (folder / "a.tif.msk").write_bytes(b"II*\0" + bytes(40))
-    refused(folder / "a.tif", "a.tif.msk", error=NotARaster)
+    refused(NotARaster, folder / "a.tif", "a.tif.msk")
 
 
 @pytest.mark.parametrize("host", ["a.tif", "b.vrt"])
@@ -262,7 +257,7 @@ def test_no_scene_source_or_mask_names_a_file_of_overviews(folder, host, key):
         before = (folder / named).read_bytes()
         with rasterio.open(folder / named, "r+") as file:
             file.update_tags(ns="OVERVIEWS", **{key: "../secret.tif"})
-        refused(folder / host, named, "overviews")
+        refused(UnsafeReference, folder / host, named, "overviews")
         (folder / named).write_bytes(before)
 
 
@@ -273,7 +268,7 @@ def test_an_auxiliary_file_that_is_no_true_one_is_refused(folder, name):
     (folder / name).write_bytes(b"\\relax % of another program")
     describe(folder / "a.tif")
     (folder / name).write_bytes(b"ehfa_HEADER_TAG<VRTDataset/>")
-    refused(folder / "a.tif", name)
+    refused(UnsafeReference, folder / "a.tif", name)
 
 
 def test_files_beside_a_scene_are_found_where_the_folder_cannot_be_listed(folder, monkeypatch):
@@ -283,7 +278,7 @@ def test_files_beside_a_scene_are_found_where_the_folder_cannot_be_listed(folder
     monkeypatch.setattr("tiling.sidecars.os.listdir", failing)
     describe(folder / "a.tif")
     write_vrt(folder / "a.tif.MSK", "../secret.tif")
-    refused(folder / "a.tif", "a.tif.MSK")
+    refused(UnsafeReference, folder / "a.tif", "a.tif.MSK")
 
 
 def test_the_files_of_a_vrt_are_known(folder):
