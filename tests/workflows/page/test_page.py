@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from page_reports import made_page, made_report, square, squares
 
 from tiling import NoOverlap
-from workflows.errors import FormatUnsupported, OptionInvalid, OutputExists, ReportInvalid
+from workflows.errors import ReportInvalid
 from workflows.page import imagery, page
-from workflows.page.page import check_page, write_page
+from workflows.page.page import write_page
 from workflows.page.template import data_text, legible
 from workflows.report.record import run_id
 from workflows.report.report import ChangeReport
@@ -211,13 +211,3 @@ def test_a_damaged_resolution_is_refused(made, tmp_path, gsd):
     damaged = made_report(made.pair, [], tiling={"gsd": gsd})
     with pytest.raises(ReportInvalid, match="at what resolution"):
         write_page(damaged, made.source, tmp_path / "page.html")
-
-
-def test_where_a_page_goes_is_checked(made, tmp_path):
-    with pytest.raises(FormatUnsupported, match=r"written as \.html"):
-        check_page(tmp_path / "page.htm")
-    with pytest.raises(OptionInvalid, match=r"takes 0\.5 MB at least"):
-        check_page(tmp_path / "page.html", size=1000)
-    with pytest.raises(OutputExists):
-        check_page(made.page)
-    assert check_page(made.page, overwrite=True) == made.page

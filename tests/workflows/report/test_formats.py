@@ -7,7 +7,6 @@ import sqlite3
 
 import geopandas
 import numpy as np
-import pyarrow.parquet as pq
 import pyogrio
 import pytest
 import shapely
@@ -17,7 +16,7 @@ from rfc7946 import load_valid
 from shapely.geometry import MultiPolygon, box, mapping, shape
 
 from workflows import ChangeReport
-from workflows.errors import FormatUnsupported, OutputNotWritable
+from workflows.errors import OutputNotWritable
 from workflows.report.qgis import qgis_style
 
 LISTS = ("alternatives", "came", "gone", "before_cover")
@@ -81,11 +80,6 @@ def test_what_stands_behind_the_character_0_is_not_lost(tmp_path, suffix):
     assert (row["caption"], row["came"]) == (f"a{mark}b", ["x\0y"])
 
 
-def test_lines_are_features(made, tmp_path):
-    lines = made.write(tmp_path / "r.geojsonl").read_text(encoding="utf-8").splitlines()
-    assert [json.loads(line)["id"] for line in lines] == [1, 2]
-
-
 def test_the_style_lies_beside_a_report_or_in_it(made, tmp_path):
     made.write(tmp_path / "a.fgb")
     assert (tmp_path / "a.qml").read_text(encoding="utf-8") == qgis_style()
@@ -104,25 +98,10 @@ def test_a_geopackage_has_outlines_and_ground_of_their_own(made, tmp_path):
     # Geodesic and planar areas of a small outline differ by the scale of UTM.
     assert np.allclose(outlines.area, outlines["area_m2"], rtol=0.002)
     (ground,) = geopandas.read_file(path, layer="footprint").to_dict("records")
-    assert (ground["before"], ground["date_after"], ground["model"]) == (
-        "/scenes/before.tif",
-        "2020",
-        "brightness",
-    )
+    seen = [ground[name] for name in ("before", "date_after", "model")]
+    assert seen == ["/scenes/before.tif", "2020", "brightness"]
     record = pyogrio.read_info(path, layer="changes")["layer_metadata"]["rscc"]
     assert json.loads(record) == made.run
-
-
-def test_a_parquet_file_has_boxes_and_the_run_record(made, tmp_path):
-    path = made.write(tmp_path / "r.parquet")
-    metadata = pq.read_metadata(path).metadata
-    assert json.loads(metadata[b"rscc"]) == made.run
-    geo = json.loads(metadata[b"geo"])
-    assert geo["version"] == "1.1.0" and geo["columns"]["geometry"]["covering"]["bbox"]["xmin"] == [
-        "bbox",
-        "xmin",
-    ]
-    assert len(geopandas.read_parquet(path, bbox=(12.59, 41.7, 12.7, 41.9))) == 1
 
 
 @pytest.mark.parametrize("suffix", [".geojsonl", ".gpkg", ".fgb", ".parquet"])
@@ -167,8 +146,3 @@ def test_an_error_leaves_nothing(made, tmp_path, monkeypatch, suffix, broken):
     with pytest.raises(OutputNotWritable, match="no space left"):
         made.write(tmp_path / f"r{suffix}")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_other_formats_are_named(made, tmp_path):
-    with pytest.raises(FormatUnsupported, match=r"r\.shp: .*\.gpkg"):
-        made.write(tmp_path / "r.shp")

@@ -65,8 +65,3 @@ def test_a_neck_thinner_than_the_rounding_splits_the_polygon():
 )
 def test_bbox(boxes, expected):
     assert collection_bbox([box(*bounds) for bounds in boxes]) == expected
-
-
-def test_the_parts_of_one_geometry_count_in_the_bbox():
-    cut = MultiPolygon([box(179.9, 10, 180, 11), box(-180, 10, -179.8, 11)])
-    assert collection_bbox([cut]) == [179.9, 10, -179.8, 11]

@@ -6,7 +6,6 @@ from rfc7946 import load_valid
 from shapely.geometry import MultiPolygon, box
 
 from workflows import ChangeReport
-from workflows.errors import OutputExists
 from workflows.report.change import is_large
 
 
@@ -79,16 +78,6 @@ def test_a_number_that_json_does_not_know_is_not_written(tmp_path):
     with pytest.raises(ValueError, match="JSON"):
         ChangeReport([changed(box(0, 0, 1, 1), score=float("nan"))]).write(tmp_path / "r.geojson")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_overwriting_is_asked_for(tmp_path):
-    first, second = ChangeReport([changed(box(0, 0, 1, 1))]), ChangeReport([])
-    first.write(tmp_path / "r.geojson")
-    with pytest.raises(OutputExists):
-        second.write(tmp_path / "r.geojson")
-    assert load_valid(tmp_path / "r.geojson")["features"]
-    second.write(tmp_path / "r.geojson", overwrite=True)
-    assert load_valid(tmp_path / "r.geojson")["features"] == []
 
 
 def test_the_area_is_the_sum():

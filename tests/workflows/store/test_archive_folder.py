@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -41,13 +42,26 @@ def everything(folder: ArchiveFolder) -> set[str]:
     return {str(path.relative_to(folder.path)) for path in folder.path.rglob("*")}
 
 
-def steps_of(action, only=STEPS) -> int:
-    """How many steps ``action`` takes when nothing stops it."""
+def steps_of(action, only=STEPS) -> range:
+    """The steps that ``action`` takes when nothing stops it."""
     with pytest.MonkeyPatch.context() as patch:
         counted = Steps(patch, only=only)
         action()
     assert counted.count > 2
-    return counted.count
+    return range(1, counted.count + 1)
+
+
+def killed_at_each_step(prepared, action):
+    """Yield what ``prepared`` makes, under a new name each time, killed before each step of ``action``."""
+    undisturbed = prepared("whole")
+    for last in steps_of(lambda: action(undisturbed)):
+        folder = prepared(str(last))
+        assert kill(last, lambda folder=folder: action(folder))
+        yield folder
+
+
+def install(folder: ArchiveFolder) -> None:
+    folder.install("a", NEW)
 
 
 def test_a_new_archive_is_an_empty_one(tmp_path):
@@ -90,10 +104,10 @@ def test_shards_are_archives_of_their_own(tmp_path):
 
 
 def test_what_a_run_leaves_that_was_killed_when_it_began_is_no_other_thing(tmp_path):
-    steps = steps_of(lambda: ArchiveFolder(tmp_path / "whole").shard(1, 2).create())
-    for last in range(1, steps + 1):
-        folder = ArchiveFolder(tmp_path / str(last))
-        assert kill(last, folder.shard(1, 2).create)
+    def archive(name):
+        return ArchiveFolder(tmp_path / name)
+
+    for folder in killed_at_each_step(archive, lambda folder: folder.shard(1, 2).create()):
         folder.create()
         folder.shard(2, 2).create()
 
@@ -175,10 +189,8 @@ def test_a_kill_while_installing_takes_nothing_that_people_put_beside_a_report(t
         (folder.pair_folder("a") / "notes.txt").write_text("mine")
         return folder
 
-    undisturbed, notes = prepared("whole"), {"notes.txt": b"mine"}
-    for last in range(1, 1 + steps_of(lambda: undisturbed.install("a", NEW))):
-        folder = prepared(str(last))
-        assert kill(last, lambda: folder.install("a", NEW))  # noqa: B023
+    notes = {"notes.txt": b"mine"}
+    for folder in killed_at_each_step(prepared, install):
         check_recovered(folder, OLD | notes, NEW | notes)
 
 
@@ -220,20 +232,15 @@ def test_a_kill_while_installing_leaves_the_old_or_the_new(tmp_path, durable, be
         folder.install("other", OLD)
         return folder
 
-    undisturbed = prepared("whole")
-    seen = set()
-    for last in range(1, 1 + steps_of(lambda: undisturbed.install("a", NEW))):
-        folder = prepared(str(last))
-        assert kill(last, lambda: folder.install("a", NEW))  # noqa: B023
-        ArchiveFolder(folder.path).recover()
-        found = files(folder.pair_folder("a"))
-        assert found in ([before, NEW] if before else [{}, NEW]), last
-        seen.add(found == NEW)
+    undisturbed, seen = prepared("undisturbed"), set()
+    install(undisturbed)
+    undisturbed.tidy()
+    for folder in killed_at_each_step(prepared, install):
+        check_recovered(ArchiveFolder(folder.path), before or {}, NEW)
+        seen.add(files(folder.pair_folder("a")) == NEW)
         assert files(folder.pair_folder("other")) == OLD
-        assert not folder.work.exists()
-        folder.install("a", NEW)
+        install(folder)
         folder.tidy()
-        undisturbed.tidy()
         assert everything(folder) == everything(undisturbed)
         assert files(folder.path) == files(undisturbed.path)
     # Without an old folder and without waiting for the disk, the last step is the renaming itself.
@@ -249,11 +256,10 @@ def test_the_old_folder_comes_back_where_the_new_one_is_lost(tmp_path):
 
 
 def test_a_kill_while_recovering_is_recovered_from(tmp_path):
-    whole = made(tmp_path, "whole", durable=False, pair=OLD)
-    for last in range(1, 1 + steps_of(lambda: whole.install("a", NEW))):
-        for again in range(1, 12):
-            folder = made(tmp_path, f"{last}-{again}", durable=False, pair=OLD)
-            kill(last, lambda: folder.install("a", NEW))  # noqa: B023
+    for again in range(1, 12):
+        prepared = partial(made, tmp_path / str(again), durable=False, pair=OLD)
+        (tmp_path / str(again)).mkdir()
+        for folder in killed_at_each_step(prepared, install):
             kill(again, folder.recover)
             check_recovered(folder, OLD, NEW)
 
@@ -261,7 +267,7 @@ def test_a_kill_while_recovering_is_recovered_from(tmp_path):
 def test_a_full_disk_while_installing_leaves_the_old_and_says_so(tmp_path):
     whole = made(tmp_path, "whole", pair=OLD)
     only = ("rename", "fsync")
-    for last in range(1, 1 + steps_of(lambda: whole.install("a", NEW), only)):
+    for last in steps_of(lambda: install(whole), only):
         folder = made(tmp_path, str(last), pair=OLD)
         with pytest.MonkeyPatch.context() as patch:
             Steps(patch, last, OSError(errno.ENOSPC, "No space left on device"), only)
@@ -272,10 +278,7 @@ def test_a_full_disk_while_installing_leaves_the_old_and_says_so(tmp_path):
 
 
 def test_a_kill_while_removing_leaves_all_of_it_or_nothing(tmp_path):
-    whole = made(tmp_path, "whole", pair=OLD)
-    for last in range(1, 1 + steps_of(lambda: whole.remove("a"))):
-        folder = made(tmp_path, str(last), pair=OLD)
-        assert kill(last, lambda: folder.remove("a"))  # noqa: B023
+    for folder in killed_at_each_step(partial(made, tmp_path, pair=OLD), lambda folder: folder.remove("a")):
         assert files(folder.pair_folder("a")) in ({}, OLD)
         check_recovered(folder, {}, OLD)
 
@@ -298,13 +301,10 @@ def test_a_kill_while_publishing_leaves_layers_of_one_run(tmp_path, before):
             draw(folder, before)
         return folder
 
-    whole = prepared("whole")
     seen = set()
-    for last in range(1, 1 + steps_of(lambda: draw(whole, "new"))):
-        folder = prepared(str(last))
-        assert kill(last, lambda: draw(folder, "new"))  # noqa: B023
+    for folder in killed_at_each_step(prepared, lambda folder: draw(folder, "new")):
         folder.recover()
-        assert shown(folder) in ({before}, {"new"}), last
+        assert shown(folder) in ({before}, {"new"}), folder.path.name
         seen |= shown(folder)
         assert not folder.work.exists()
         draw(folder, "newer")
