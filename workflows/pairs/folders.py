@@ -91,10 +91,7 @@ class SceneFolder:
 
     def headers(self, progress: Progress | None) -> list[tuple[str, Header | Skipped]]:
         """Return the name and the header of each raster, or why there is none."""
-        headers = read_headers(
-            self.locations(), progress, lambda location: self.sidecars.get(os.path.dirname(location))
-        )
-        return list(zip(self.names, headers, strict=True))
+        return list(zip(self.names, read_headers(self.locations(), self.sidecars, progress), strict=True))
 
 
 def folder_catalog(folder: str | Path, options: CatalogOptions, progress: Progress | None = None) -> Catalog:
@@ -108,7 +105,7 @@ def folder_catalog(folder: str | Path, options: CatalogOptions, progress: Progre
         CatalogUnreachable: see :func:`workflows.pairs.headers.read_headers`.
     """
     files = SceneFolder.listed(folder, options)
-    pattern = None if options.match is None else options.pattern()
+    pattern = options.pattern()
     scenes: list[Scene] = []
     undated: dict[str, dict[str, Scene]] = defaultdict(dict)
     skipped = list(files.skipped)
@@ -260,7 +257,7 @@ def two_folder_catalog(
 
 def _by_key(files: SceneFolder, options: CatalogOptions) -> tuple[dict[str, str], list[Skipped]]:
     """Return the scenes of a folder by what they have in common with those of the other."""
-    pattern = None if options.match is None else options.pattern()
+    pattern = options.pattern()
     by_key = defaultdict(list)
     skipped = []
     for name, location in zip(files.names, files.locations(), strict=True):
@@ -286,10 +283,7 @@ def _checked(
 ) -> tuple[list[PairRow], list[Skipped]]:
     """Return the rows whose scenes can be read and overlap, with what the scenes say filled in."""
     locations = list(dict.fromkeys(location for row in rows for location in (row.before, row.after)))
-    found = read_headers(
-        locations, progress, lambda location: sidecars.get(os.path.dirname(location)), access
-    )
-    headers = dict(zip(locations, found, strict=True))
+    headers = dict(zip(locations, read_headers(locations, sidecars, progress, access), strict=True))
     skipped = [header for header in headers.values() if isinstance(header, Skipped)]
     checked = []
     for row in rows:

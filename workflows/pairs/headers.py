@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from shapely.geometry import MultiPolygon, Polygon
 
 from tiling import ANYWHERE, Access, SceneUnreachable, TilingError, choose_bands, describe, to_wgs84
 from tiling.ahead import in_order
@@ -16,9 +18,6 @@ from workflows.errors import CatalogUnreachable
 from workflows.pairs.catalog import Skipped
 from workflows.pairs.sidecars import Sidecars, tag_clouds
 from workflows.progress import Progress, tell
-
-if TYPE_CHECKING:
-    from shapely.geometry import MultiPolygon, Polygon
 
 # Headers are waited for more than they are computed with.
 _READERS = 8
@@ -45,7 +44,7 @@ class Header:
     footprint: Polygon | MultiPolygon
 
 
-def read_header(location: str, beside: Sidecars | None = None, access: Access = ANYWHERE) -> Header:
+def read_header(location: str, beside: Sidecars | None, access: Access) -> Header:
     """Read the header of one scene, and of the text files ``beside`` it those that belong to it.
 
     Raises:
@@ -66,11 +65,13 @@ def read_header(location: str, beside: Sidecars | None = None, access: Access = 
 
 def read_headers(
     locations: Sequence[str],
+    sidecars: Mapping[str, Sidecars],
     progress: Progress | None = None,
-    beside: Callable[[str], Sidecars | None] = lambda location: None,
     access: Access = ANYWHERE,
 ) -> Iterator[Header | Skipped]:
     """Yield the header of each scene in the order given, or why there is none; several are read at a time.
+
+    ``sidecars`` are the text files of each folder, by its absolute path.
 
     Raises:
         CatalogUnreachable: the server of many scenes in a row does not answer.
@@ -78,7 +79,7 @@ def read_headers(
 
     def read(location: str) -> Header | TilingError:
         try:
-            return read_header(location, beside(location), access)
+            return read_header(location, sidecars.get(os.path.dirname(location)), access)
         except TilingError as error:
             return error
 

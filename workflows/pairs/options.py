@@ -76,19 +76,20 @@ class CatalogOptions(ServerOptions):
         dates = [parse_date(text) for text in (self.first_date, self.last_date) if text is not None]
         if len(dates) == 2 and not within(dates[0], None, dates[1]):
             raise OptionInvalid(f"there is no day from {dates[0]} to {dates[1]}; are they swapped?")
-        if self.match is not None:
-            self.pattern()
+        self.pattern()
 
-    def pattern(self) -> Pattern[str]:
-        """Return ``match``, compiled.
+    def pattern(self) -> Pattern[str] | None:
+        """Return ``match``, compiled; None without it.
 
         Raises:
             OptionInvalid: it is no pattern, or has no group.
         """
+        if self.match is None:
+            return None
         # Python's own re cannot be stopped: on an unlucky name some patterns take for ever.
         import regex
 
-        text = self.match or ""
+        text = self.match
         try:
             pattern = regex.compile(text)
         except (regex.error, RecursionError, OverflowError) as error:

@@ -39,7 +39,7 @@ _MOST_BYTES = 2**20
 def tag_clouds(tags: Iterable[tuple[str, str]]) -> float | None:
     """Return the cloud cover in percent that the tags of a raster state, None where they do not."""
     upper = {key.upper(): value for key, value in tags}
-    clouds = (_percent(upper.get(name.upper(), "")) for name in _CLOUDS)
+    clouds = (percent(upper.get(name.upper(), "")) for name in _CLOUDS)
     return next((cloud for cloud in clouds if cloud is not None), None)
 
 
@@ -85,7 +85,7 @@ def _facts(path: Path) -> tuple[str | None, float | None]:
     except OSError:
         return None, None
     date = next(filter(None, (_value(text, name, r"\d{4}-?\d\d-?\d\d") for name in _DATES)), None)
-    clouds = (_percent(_value(text, name, r"[\d.]+") or "") for name in _CLOUDS)
+    clouds = (percent(_value(text, name, r"[\d.]+") or "") for name in _CLOUDS)
     return date, next((cloud for cloud in clouds if cloud is not None), None)
 
 
@@ -97,7 +97,8 @@ def _value(text: str, name: str, form: str) -> str | None:
     return match[1] if match else None
 
 
-def _percent(text: str) -> float | None:
+def percent(text: str) -> float | None:
+    """Return a number of 0 to 100, None where the text is none."""
     try:
         value = float(text)
     except ValueError:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from tiling import is_address
 from workflows.addresses import public_path
@@ -14,9 +13,7 @@ from workflows.pairs.catalog import Catalog
 from workflows.pairs.options import CatalogOptions
 from workflows.pairs.stac_client import is_web, stac_root
 from workflows.pairs.table import is_table
-
-if TYPE_CHECKING:
-    from workflows.progress import Progress
+from workflows.progress import Progress
 
 _SERVERS = {"offline", "allow_hosts"}
 _DATED = {"pair", "max_cloud", "first_date", "last_date", "min_overlap"}

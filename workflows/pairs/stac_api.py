@@ -33,11 +33,7 @@ class _CheckedAdapter(HTTPAdapter):
         self._access = access
 
     def send(self, request: PreparedRequest, *args: Any, **kwargs: Any) -> Response:
-        """Send a request.
-
-        Raises:
-            AddressForbidden, SceneUnreachable: see :meth:`tiling.Access.check_address`.
-        """
+        """Send a request; errors as :meth:`tiling.Access.check_address`."""
         address = request.url or ""
         self._access.check_address(public_path(address), address)
         return super().send(request, *args, **kwargs)
@@ -53,11 +49,7 @@ class _CheckedIO(StacApiIO):
             self.session.mount(scheme, _CheckedAdapter(access))
 
     def read_text(self, source: Any, *args: Any, **kwargs: Any) -> str:
-        """Read what an address gives.
-
-        Raises:
-            CatalogInvalid: it is none of the web.
-        """
+        """Read what an address of the web gives."""
         href = str(getattr(source, "href", source))
         if not href.lower().startswith(("http://", "https://")):
             raise CatalogInvalid(
@@ -67,7 +59,7 @@ class _CheckedIO(StacApiIO):
 
 
 def api_items(
-    address: str, options: CatalogOptions, access: Access, collections: Sequence[str] = ()
+    address: str, options: CatalogOptions, access: Access, collections: Sequence[str]
 ) -> Iterator[dict[str, Any]]:
     """Ask an API for items, page by page; ``access`` says which servers it may lead to.
 

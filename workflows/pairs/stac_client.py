@@ -14,9 +14,9 @@ import urllib.request
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from http.client import HTTPException, HTTPMessage, InvalidURL
+from http.client import HTTPException, InvalidURL
 from time import monotonic
-from typing import IO, Any
+from typing import Any
 
 from tiling import Access, SceneUnreachable, TilingError, plain_only
 from workflows.addresses import public_path
@@ -210,15 +210,7 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
     def __init__(self, access: Access) -> None:
         self._access = access
 
-    def redirect_request(
-        self,
-        req: urllib.request.Request,
-        fp: IO[bytes],
-        code: int,
-        msg: str,
-        headers: HTTPMessage,
-        newurl: str,
-    ) -> urllib.request.Request | None:
+    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
         """Return the request that follows; errors as :meth:`tiling.Access.check_address`."""
         try:
             self._access.check_address(public_path(newurl), newurl)
@@ -264,6 +256,7 @@ class _Reader:
                 f"{shown}: the server fails (HTTP {error.code}); try again later"
             ) from error
         except (OSError, ValueError, RecursionError, HTTPException) as error:
+            plain = "this is no address" if isinstance(error, InvalidURL) else "this is no JSON"
             if (
                 isinstance(error, OSError | HTTPException)
                 and not isinstance(error, InvalidURL)
@@ -272,7 +265,6 @@ class _Reader:
                 raise CatalogUnreachable(
                     f"{shown}: the server does not answer; check the address, or try again later"
                 ) from error
-            plain = "this is no address" if isinstance(error, InvalidURL) else "this is no JSON"
             reason = error.strerror if isinstance(error, OSError) else plain
             raise StacUnreadable(f"{shown}: it cannot be read ({reason}); check the path") from error
         if not isinstance(document, dict):
@@ -291,12 +283,6 @@ class _Reader:
 
 
 def _content(shown: str, file: Any) -> bytes:
-    """Return what a file or a server gives.
-
-    Raises:
-        StacUnreadable: it is too much.
-        CatalogUnreachable: it comes too slowly.
-    """
     content, end = bytearray(), monotonic() + _LONGEST
     while block := file.read1(2**20):
         content += block

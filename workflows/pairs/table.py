@@ -20,6 +20,7 @@ from workflows.files import check_free, guarded_cell, is_formula, unguarded_cell
 from workflows.pairs.names import ALLOWED, is_pair_id, made_ids
 from workflows.pairs.parquet import flat, from_wkt, parquet_bytes, read_parquet, to_wkt
 from workflows.pairs.rows import COLUMNS, Draft, PairRow, RawTable
+from workflows.pairs.sidecars import percent
 
 CSV_SUFFIXES = (".csv", ".tsv", ".txt")
 PARQUET_SUFFIXES = (".parquet", ".geoparquet")
@@ -215,7 +216,7 @@ def _row(folder: Path, texts: Mapping[str, str], footprint: Any) -> PairRow:
         raise ValueError(f"before and after are the same scene, {public_path(scenes['before'])}")
     facts: dict[str, Any] = {"site": texts.get("site") or None, "footprint": footprint}
     facts |= {role: parse_date(texts[role]) for role in ("date_before", "date_after") if texts.get(role)}
-    facts |= {role: _percent(role, texts.get(role)) for role in ("cloud_before", "cloud_after")}
+    facts |= {role: _cloud(role, texts.get(role, "")) for role in ("cloud_before", "cloud_after")}
     return PairRow(name, **places, **facts)
 
 
@@ -225,14 +226,9 @@ def _first(seen: dict[Any, str], key: Any, where: str, what: str) -> None:
     seen[key] = where
 
 
-def _percent(role: str, text: str | None) -> float | None:
-    if not text:
-        return None
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value <= 100:
+def _cloud(role: str, text: str) -> float | None:
+    value = percent(text)
+    if text and value is None:
         raise ValueError(f"{role} is {text!r}; give percent, 0 to 100, or leave it empty")
     return value
 
