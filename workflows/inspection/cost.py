@@ -6,18 +6,18 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from shapely import box
 from shapely.affinity import affine_transform
 
+from rscc.sequences import batches
 from tiling import Tile, Window
 from tiling.polygons import ChangeRegion
 from workflows.progress import cores, device_of
 from workflows.scene.events import Event, Events, places_of
-from workflows.scene.memory import MemoryPlan, tiles_at_once
+from workflows.scene.memory import MemoryPlan, alike, tiles_at_once
 
 if TYPE_CHECKING:
     from rscc.model_folder import ModelCard
@@ -77,34 +77,22 @@ def measured_rate(run: SceneRun) -> Rate:
     batch_size = tiles_at_once(run.memory.batch_size, grid, run.card)
     step = max(1, len(grid) // TRIED)
     tiles = [grid[number] for number in range(0, len(grid), step)][:TRIED]
-    batches = [
-        same[start : start + batch_size]
-        for same in _of_one_size(tiles)
-        for start in range(0, len(same), batch_size)
-    ]
+    sizes = alike(tiles, lambda tile: (tile.window.height, tile.window.width))
+    shown = [batch for same in sizes for batch in batches(same, batch_size)]
     look = captioner.search if run.fact_maps is None else captioner.survey
 
     def find(batch: Sequence[Tile]) -> None:
         dates = [pair.read(tile.window)[:2] for tile in batch]
         look(np.stack([before for before, _ in dates]), np.stack([after for _, after in dates]))
 
-    find(batches[0])
-    tile = sum(_seconds(partial(find, batch)) for batch in batches) / len(tiles)
+    find(shown[0])
+    tile = sum(_seconds(partial(find, batch)) for batch in shown) / len(tiles)
     places = places_of([_square(each.window, pair) for each in tiles[:DESCRIBED]], pair, min_area=0)
     describe = partial(run.describe, Events([Event((place,)) for place in places], [], {}, []))
     describe()
     device = device_of(captioner, "this machine")
     words = f"{len(tiles)} tile{'' if len(tiles) == 1 else 's'} of these scenes on {device}"
     return Rate(tile, _seconds(describe) / len(places), "measured", words)
-
-
-def _of_one_size(tiles: Sequence[Tile]) -> list[list[Tile]]:
-    """Return the tiles of each size together: those at the scene's edges are smaller."""
-
-    def size(tile: Tile) -> tuple[int, int]:
-        return tile.window.height, tile.window.width
-
-    return [list(same) for _, same in groupby(sorted(tiles, key=size), key=size)]
 
 
 def _square(window: Window, pair: ScenePair) -> ChangeRegion:

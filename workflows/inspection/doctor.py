@@ -54,9 +54,7 @@ class Finding:
 def examine(model: str, device: str, load: Callable[[str, str], Captioner]) -> Iterator[Finding]:
     """Yield what an installation has and lacks, the quick things first.
 
-    Args:
-        model, device: those that are tried out on one tile.
-        load: gives the captioner for both.
+    Last, what ``load`` gives of ``model`` and ``device`` is tried out on one tile.
     """
     yield _versions()
     yield _device()

@@ -92,11 +92,7 @@ class ReportedRun:
             )
 
     def opened(self, scenes: tuple[Scene, Scene], servers: ServerOptions) -> ScenePair:
-        """Open scenes as they were searched: on the same pixel grid.
-
-        Args:
-            scenes: before and after, as :meth:`scenes` has them or wherever they are now.
-            servers: which may be asked.
+        """Open the scenes, wherever they are now, as they were searched: on the same pixel grid.
 
         Raises:
             TilingError: a scene cannot be read.

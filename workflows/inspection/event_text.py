@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from workflows.texts import shown_lines
@@ -76,18 +76,13 @@ def _evidence(facts: Mapping[str, Any]) -> Iterator[str]:
     rows += [_row(answer) for answer in facts["evidence"]]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
-        yield _line(row, widths)
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
 def _row(answer: Mapping[str, Any]) -> tuple[str, ...]:
     least = "never" if answer["least"] is None else f"{answer['least']:.2f}"
     stated = {True: "yes", False: "no", None: "-"}[answer["stated"]]
     return _KINDS[answer["kind"]], answer["name"], f"{answer['probability']:.2f}", least, stated
-
-
-def _line(row: Sequence[str], widths: Sequence[int]) -> str:
-    kind, name, *others = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-    return "  ".join([kind, name, *others]).rstrip()
 
 
 def _metres(area: float) -> str:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from rscc.model_folder import ModelCard, available_models
+from rscc.text.sentences import map_name
 from tiling import NoOverlap, ScenePair, locate
 from workflows.inspection.event import ReportedEvent
 from workflows.options import ServerOptions
@@ -18,7 +20,6 @@ from workflows.texts import shown
 if TYPE_CHECKING:
     from rscc.captioner import Captioner
     from rscc.inference.roads import RoadEvidence
-    from rscc.model_folder import ModelCard
 
 
 @dataclass(frozen=True)
@@ -84,8 +85,6 @@ def shipped_model(event: ReportedEvent) -> str | None:
 
     Since a report may come from anybody, it may name a shipped model, but no folder of weights.
     """
-    from rscc.model_folder import available_models
-
     name = event.record["model"].get("name")
     return next((card.name for card in available_models() if card.name == name), None)
 
@@ -156,7 +155,6 @@ def _found_roads(event: ReportedEvent, roads: RoadEvidence) -> tuple[Answer, Ans
 
 def _covered(event: ReportedEvent, covers: Mapping[str, float]) -> tuple[Answer, ...]:
     from rscc.inference.fact_heads import COVERED
-    from rscc.text.sentences import map_name
 
     words = {map_name(name): share for name, share in covers.items() if share > 0}
     return tuple(
@@ -166,8 +164,6 @@ def _covered(event: ReportedEvent, covers: Mapping[str, float]) -> tuple[Answer,
 
 
 def _answer(event: ReportedEvent, answer: str, value: float, least: float | None) -> Answer:
-    from rscc.text.sentences import map_name
-
     kind, _, name = answer.partition(" ")
     word = map_name(name)
     named = {"came": event.change.came, "gone": event.change.gone}.get(kind)

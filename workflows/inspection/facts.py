@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import shapely
@@ -11,13 +11,20 @@ from pyproj import CRS
 from rasterio.enums import Resampling
 from shapely.geometry import Polygon
 
-from tiling import SceneInfo, ScenePair, common_ground, lattice, pole_in, to_wgs84, transformer
+from tiling import (
+    BandChoice,
+    Layer,
+    SceneInfo,
+    ScenePair,
+    common_ground,
+    lattice,
+    pole_in,
+    to_wgs84,
+    transformer,
+)
+from workflows.dates import SceneDate
 from workflows.report.geojson import collection_bbox, rounded
 from workflows.report.record import scene_record
-
-if TYPE_CHECKING:
-    from tiling import BandChoice, Layer
-    from workflows.dates import SceneDate
 
 # Windows a side that are read to tell how much of the common ground has data on both dates.
 LOOKED_AT = 8

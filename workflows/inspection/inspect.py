@@ -105,9 +105,8 @@ def inspect_pair(
     """Say what ``rscc caption`` would make of two scenes; what it would refuse is part of the answer.
 
     Args:
-        before, after: as for :func:`workflows.caption_scene`.
+        before, after, options: as for :func:`workflows.caption_scene`.
         card: of the model; its weights are not needed.
-        options: as for :func:`workflows.caption_scene`.
         load: loads the model, which is then timed on a few tiles; None takes a stated rate instead.
 
     Raises:
@@ -138,11 +137,7 @@ def inspect_pair(
 
 
 def _opened(inspection: Inspection, run: SceneRun, load: Callable[[], Captioner] | None) -> Inspection:
-    """Add to an inspection what only the open pair tells.
-
-    Raises:
-        OptionInvalid, MemoryTooSmall: the run cannot be planned as asked for.
-    """
+    """Add to an inspection what only the open pair tells."""
     grid = run.grid
     # What the process holds then is part of the plan.
     run = replace(run, model=run.card if load is None else load(), held=None)

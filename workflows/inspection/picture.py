@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from PIL import Image, ImageFont
@@ -13,11 +12,10 @@ from PIL import Image, ImageFont
 from rscc.evaluation.drawing import INK, PAPER, drawn_lines, wrapped
 from workflows.errors import FormatUnsupported
 from workflows.files import check_free, write_together
-
-if TYPE_CHECKING:
-    from workflows.inspection.explain import ExplainedPair
+from workflows.inspection.explain import ExplainedPair
 
 FORMATS = {".png": "PNG", ".webp": "WEBP"}
+Color = tuple[int, int, int]
 
 WIDTH, MARGIN, GAP = 1064, 16, 12
 PANELS_IN_ROW, WORDS_IN_ROW = 4, 8
@@ -106,11 +104,9 @@ def _header(explained: ExplainedPair) -> Image.Image:
         f"model {card.name} {card.version} ({card.paper})",
         f"place: {explained.crop.place}",
     ]
-    lines = [(line, 26, INK) for line in _wrapped(explanation.caption.text, 26, WIDTH)]
-    lines += [(line, 15, FAINT) for line in _wrapped(" · ".join(facts), 15, WIDTH)]
+    lines = [*_lines(explanation.caption.text, 26, INK), *_lines(" · ".join(facts), 15, FAINT)]
     if explanation.entities:
-        retrieved = "retrieved entities: " + ", ".join(explanation.entities)
-        lines += [(line, 15, INK) for line in _wrapped(retrieved, 15, WIDTH)]
+        lines += _lines("retrieved entities: " + ", ".join(explanation.entities), 15, INK)
     return drawn_lines(lines, WIDTH)
 
 
@@ -162,8 +158,7 @@ def _words(explained: ExplainedPair) -> list[Image.Image]:
         _titled(heat_over(crop.after, relative, span, side), [(text, INK), (below, FAINT)])
         for text, below, relative in maps
     ]
-    head = drawn_lines([(line, 15, FAINT) for line in _wrapped(note, 15, WIDTH)], WIDTH)
-    return [head, *_rows(cells, WORDS_IN_ROW)]
+    return [drawn_lines(_lines(note, 15, FAINT), WIDTH), *_rows(cells, WORDS_IN_ROW)]
 
 
 def _rows(cells: Sequence[Image.Image], most: int) -> list[Image.Image]:
@@ -177,7 +172,7 @@ def _rows(cells: Sequence[Image.Image], most: int) -> list[Image.Image]:
     return rows
 
 
-def _titled(picture: Image.Image, lines: Sequence[tuple[str, tuple[int, int, int]]]) -> Image.Image:
+def _titled(picture: Image.Image, lines: Sequence[tuple[str, Color]]) -> Image.Image:
     """Write lines under a picture, each shortened to its width."""
     text = drawn_lines(
         [(_shortened(line, 14, picture.width), 14, color) for line, color in lines], picture.width
@@ -188,9 +183,9 @@ def _titled(picture: Image.Image, lines: Sequence[tuple[str, tuple[int, int, int
     return whole
 
 
-def _wrapped(text: str, size: int, width: int) -> list[str]:
-    """Break a text into lines; what is still too long is cut."""
-    return [_shortened(line, size, width) for line in wrapped(text, size, width)]
+def _lines(text: str, size: int, color: Color) -> list[tuple[str, int, Color]]:
+    """Break a text into lines of the page's width; what is still too long is cut."""
+    return [(_shortened(line, size, WIDTH), size, color) for line in wrapped(text, size, WIDTH)]
 
 
 def _shortened(text: str, size: int, width: int) -> str:

@@ -77,10 +77,6 @@ def verdicts_of(report: ChangeReport, source: str | Path) -> Counter[str | None]
 def precision_of(report: ChangeReport, source: str | Path) -> Precision | None:
     """Estimate how many changes of an archive are right; None for what is no sample, or has no verdict.
 
-    Args:
-        report: the sample with its verdicts.
-        source: its file.
-
     Raises:
         MarksInvalid: see :func:`verdicts_of`, or the record of the sample is damaged.
     """

@@ -19,12 +19,7 @@ from workflows.texts import shown
 
 @dataclass(frozen=True)
 class WrittenProject:
-    """What came of it.
-
-    Attributes:
-        path: the project.
-        changes, bookmarks: how many there are.
-    """
+    """A project, and how many changes and bookmarks it has."""
 
     path: Path
     changes: int
@@ -41,10 +36,8 @@ def write_project(
 ) -> WrittenProject:
     """Write a QGIS project of a report: changes, both scenes as they were shown to the model, bookmarks.
 
-    Args:
-        report: its file.
-        target: the project; None takes the report's name.
-        scenes: where they are now; None as the report says, or beside it.
+    Without a ``target`` it has the report's name, and without ``scenes`` they are where the report says, or
+    beside it.
 
     Raises:
         ReportInvalid, SceneNotFound: the report or its scenes cannot be read.

@@ -32,6 +32,13 @@ from workflows.scene.layout import ground_of
 from workflows.texts import shown
 
 _ANOTHER = "give the report of the run that kept it"
+# What a change says of which nothing is known but its outline.
+_WORDLESS: dict[str, Any] = {
+    "caption": SOMETHING,
+    "alternatives": (),
+    "score": 0.0,
+    "caption_confident": False,
+}
 
 
 def remade(
@@ -71,7 +78,7 @@ def remade(
     drawn = [one for one in report.changes if one.model == BY_HAND]
     found = [one for one in report.changes if one.model != BY_HAND]
     before = [one for one in found if one.outline_of == "change"]
-    blank = {**_wordless(), **_about(run, source)}
+    blank = {**_WORDLESS, **_about(run, source)}
     # New roads and clearings are no matter of the change probability, nor is what a person drew.
     changes = drawn + large((one for one in found if one.outline_of != "change"), options)
     regrouped = options.group_distance != run["settings"].get("group_distance")
@@ -172,11 +179,6 @@ def _keys(geometry: Polygon | MultiPolygon) -> set[bytes]:
     """Return the same for the same outlines, whatever the order of their corners."""
     parts = shapely.get_parts(shapely.normalize(rounded(geometry)))
     return {shapely.to_wkb(shapely.normalize(part)) for part in parts}
-
-
-def _wordless() -> dict[str, Any]:
-    """Return what a change says of which nothing is known but its outline."""
-    return {"caption": SOMETHING, "alternatives": (), "score": 0.0, "caption_confident": False}
 
 
 def _about(run: Mapping[str, Any], source: Path) -> dict[str, Any]:

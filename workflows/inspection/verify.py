@@ -89,11 +89,7 @@ class Verifier:
                 yield Verification(one, (Finding("report", CHANGED, str(error)),))
 
     def _file(self, path: Path, *, alone: bool = True) -> Verification:
-        """Verify one file, ``alone`` or with all reports that it is of.
-
-        Raises:
-            ReportInvalid: it is none that rscc wrote, or is damaged.
-        """
+        """Verify one file, ``alone`` or with all reports that it is of."""
         record = read_record(path)
         inputs: Mapping[str, Any] = record.get("inputs", {})
         findings = [self._scene(path, role, inputs[role]) for role in _ROLES if role in inputs]

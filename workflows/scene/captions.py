@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import shapely
 from shapely.geometry import MultiPolygon, box
 
+from rscc.structures import Caption
 from tiling import ChangeRegion, ScenePair, Window
 from workflows.progress import tell
 from workflows.scene.carrier import OpenRun
@@ -17,11 +18,8 @@ from workflows.scene.crops import CropPlanner, View, best_caption, burnt, view_o
 from workflows.scene.detection import outline_of
 from workflows.scene.failures import naming_windows
 
-if TYPE_CHECKING:
-    from rscc.structures import Caption
-
 # A caption and its alternatives.
-Description = tuple["Caption", tuple[str, ...]]
+Description = tuple[Caption, tuple[str, ...]]
 
 
 def describe_regions(
@@ -51,8 +49,7 @@ def describe_regions(
                 beams=run.options.beams,
                 assume_changed=True,
                 placeless=True,
-                **_focus(views),
-                **_in_own_words(run),
+                **_asked(run, views),
             )
 
     done = 0
@@ -123,14 +120,11 @@ def _zoomed(pair: ScenePair, crops: CropPlanner, own: np.ndarray, window: Window
     return View(before, after)
 
 
-def _in_own_words(run: OpenRun) -> dict[str, Any]:
-    """Return the argument that lets the decoder of a captioner that tells facts speak for itself."""
-    return {} if getattr(run.captioner, "facts", None) is None else {"ground": False}
-
-
-def _focus(views: Sequence[View]) -> dict[str, Any]:
-    """Return the argument ``focus`` where a view has one: a captioner without it does for the other ways."""
-    if all(view.focus is None for view in views):
-        return {}
-    everything = np.ones(views[0].before.shape[1:], np.float32)
-    return {"focus": np.stack([everything if view.focus is None else view.focus for view in views])}
+def _asked(run: OpenRun, views: Sequence[View]) -> dict[str, Any]:
+    """Return the arguments that not every captioner knows, where they are needed."""
+    # The decoder of a captioner that tells facts speaks for itself here.
+    asked: dict[str, Any] = {} if getattr(run.captioner, "facts", None) is None else {"ground": False}
+    if any(view.focus is not None for view in views):
+        everything = np.ones(views[0].before.shape[1:], np.float32)
+        asked["focus"] = np.stack([everything if view.focus is None else view.focus for view in views])
+    return asked

@@ -14,7 +14,9 @@ import numpy as np
 from shapely.geometry import MultiPolygon, Polygon
 
 from rscc.freed_memory import keep_freed_memory
+from rscc.model_folder import ModelCard
 from tiling import ScenePair, TileGrid, Window
+from workflows.dates import scene_date
 from workflows.options import SceneOptions
 from workflows.progress import Progress, device_of
 from workflows.report.record import identity
@@ -26,10 +28,10 @@ from workflows.scene.opening import (
     Dates,
     Infos,
     Scene,
-    open_pair,
+    open_at,
     pair_warnings,
+    planned_gsd,
     read_headers,
-    scene_dates,
     search_area,
     tile_grid,
 )
@@ -37,7 +39,6 @@ from workflows.scene.tile_cache import TileCache
 
 if TYPE_CHECKING:
     from rscc.captioner import Captioner
-    from rscc.model_folder import ModelCard
 
 
 @dataclass
@@ -100,7 +101,7 @@ class OpenRun:
         # While there is no plan yet: with a cap as little of a cache as a plan may allow.
         cache = CACHES[0] if options.memory is None else CACHES[-1]
         with bounded_cache(cache), ExitStack() as stack:
-            pair = stack.enter_context(open_pair(infos, _card(model), options))
+            pair = stack.enter_context(open_at(planned_gsd(infos, _card(model), options), infos, options))
             run = cls(pair, model, options, progress, held=held, started=started, clock=clock)
             if run.card is not model:
                 stack.enter_context(bounded_cache(run.memory.gdal_cache))
@@ -130,7 +131,11 @@ class OpenRun:
     @cached_property
     def dates(self) -> Dates:
         """When the scenes were taken."""
-        return scene_dates(self.infos, self.options)
+        before, after = self.infos
+        return (
+            scene_date(before.path, before.tags, self.options.date_before),
+            scene_date(after.path, after.tags, self.options.date_after),
+        )
 
     @cached_property
     def scout(self) -> Captioner | None:
@@ -193,4 +198,4 @@ class OpenRun:
 
 
 def _card(model: Captioner | ModelCard) -> ModelCard:
-    return cast("ModelCard", getattr(model, "card", model))
+    return cast(ModelCard, getattr(model, "card", model))

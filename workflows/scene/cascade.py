@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rscc.model_folder import ModelCard, load_card
+from tiling import PairTile
 from workflows.errors import OptionInvalid
 from workflows.progress import device_of
 
 if TYPE_CHECKING:
     from rscc.captioner import Captioner
-    from rscc.model_folder import ModelCard
-    from tiling import PairTile
 
 SCOUT = "rscc-small"
 # A tile is ruled out where no pixel reaches this change probability: chosen on training places, see
@@ -49,8 +49,6 @@ def open_scout(captioner: Captioner) -> Captioner:
 
 def sides_of_both(card: ModelCard) -> int:
     """Return of how many pixels the sides of tiles are multiples that the scout and a model can look at."""
-    from rscc.model_folder import load_card
-
     return lcm(card.position_size, load_card(SCOUT).position_size)
 
 

@@ -5,22 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import shapely
 from affine import Affine
 from rasterio.features import rasterize
 from scipy import ndimage
-from shapely.geometry import MultiPolygon
+from shapely.geometry import MultiPolygon, Polygon
 
+from rscc.structures import Caption
 from tiling import Window
-
-if TYPE_CHECKING:
-    from shapely.geometry import Polygon
-
-    from rscc.structures import Caption
-
 
 # A region of more parts than this is described from the largest of them.
 MOST_CROPS = 16

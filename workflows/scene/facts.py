@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import compress, groupby
+from itertools import compress
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,7 +29,7 @@ from workflows.scene.detection import outline_of, touching
 from workflows.scene.events import Event, Grouping, Place
 from workflows.scene.failures import naming_windows
 from workflows.scene.layout import compass_words
-from workflows.scene.memory import weight_of
+from workflows.scene.memory import alike, weight_of
 from workflows.scene.opening import tile_grid
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ def _spans(axis: Axis, low: int, high: int) -> list[Span]:
 
 
 def _complete(run: OpenRun, tiles: Sequence[Window], grid: TileGrid) -> None:
-    """Compute the fact maps of those tiles that no search has kept; those of one size at a time."""
+    """Compute the fact maps of those tiles that no search has kept."""
     assert run.fact_maps is not None
 
     def survey(batch: Sequence[Window]) -> np.ndarray:
@@ -218,9 +218,9 @@ def _complete(run: OpenRun, tiles: Sequence[Window], grid: TileGrid) -> None:
         with naming_windows(run, batch):
             return run.captioner.survey(*(np.stack(dates) for dates in zip(*pairs, strict=True)))[1]
 
-    missing = sorted((tile for tile in tiles if tile not in run.fact_maps), key=_size)
-    for _, same in groupby(missing, key=_size):
-        for batch, maps in run.sizes.run(list(same), survey, weight_of(grid, run.card)):
+    missing = [tile for tile in tiles if tile not in run.fact_maps]
+    for same in alike(missing, lambda window: (window.height, window.width)):
+        for batch, maps in run.sizes.run(same, survey, weight_of(grid, run.card)):
             run.fact_maps.update(zip(batch, maps, strict=True))
 
 
@@ -285,12 +285,5 @@ def _seen(
 
 
 def _tiles_of(views: Sequence[Sequence[tuple[Window, Window]]]) -> list[Window]:
-    return sorted({tile for each in views for tile, _ in each}, key=_place)
-
-
-def _place(window: Window) -> tuple[int, int]:
-    return window.row_off, window.col_off
-
-
-def _size(window: Window) -> tuple[int, int]:
-    return window.height, window.width
+    tiles = {tile for each in views for tile, _ in each}
+    return sorted(tiles, key=lambda window: (window.row_off, window.col_off))

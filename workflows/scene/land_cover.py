@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from rscc.inference.cover_facts import CoverTally
+from rscc.land_cover import CoverRules
 from tiling import SpectralPair, TileGrid, geodesic_area_m2
 from workflows.progress import tell
 from workflows.scene.carrier import OpenRun
@@ -13,9 +15,7 @@ from workflows.scene.events import Event, window_around
 from workflows.scene.layout import compass_words
 
 if TYPE_CHECKING:
-    from rscc.inference.cover_facts import CoverTally
     from rscc.inference.facts import GroundedCaption
-    from rscc.land_cover import CoverRules
 
 # Pixels a side that are read at once.
 _BLOCK = 512
@@ -32,7 +32,6 @@ def describe_by_cover(run: OpenRun, events: Sequence[Event]) -> list[GroundedCap
     What it was measured by is kept as ``run.land_cover``. Progress is reported as the stage ``captions``.
     """
     from rscc.inference.facts import map_caption
-    from rscc.land_cover import CoverRules
 
     # A change that reaches beyond a box is told of whole, and is no share of the box.
     ground_m2 = None if run.ground is None or run.options.bounds else geodesic_area_m2(run.ground)
@@ -56,8 +55,6 @@ def describe_by_cover(run: OpenRun, events: Sequence[Event]) -> list[GroundedCap
 
 def _tally(run: OpenRun, event: Event, spectral: SpectralPair, rules: CoverRules) -> CoverTally:
     """Count how the pixels of an event are decided; its windows are read block by block."""
-    from rscc.inference.cover_facts import CoverTally
-
     tally, outline, grid = CoverTally(), event.outline, run.pair.grid
     if not rules.indices:
         return tally

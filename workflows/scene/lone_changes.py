@@ -49,11 +49,12 @@ def _of_kind(run: OpenRun, kind: LoneKind, others: Sequence[Event]) -> list[Even
     events = [event for event in large(events, run.options) if event.probability >= kind.least_mean]
     if not events:
         return []
-    events = _apart(events, others, max(grouping.reach, ROAD_REACH))  # roads so near are told of there
+    told = shapely.STRtree([event.outline for event in others])
+    events = _apart(events, told, max(grouping.reach, ROAD_REACH))  # roads so near are told of there
     answers = fact_answers(run, [event.outline for event in events], [event.outline for event in others])
     rules = run.captioner.facts.rules.on_maps()  # type: ignore[union-attr]
     sure = (rules.is_sure(kind.answer, logits[kind.answer]) for logits, _ in answers)
-    return large(_beside(run, compress(events, sure), others), run.options)
+    return large(_beside(run, compress(events, sure), told), run.options)
 
 
 def _regions(run: OpenRun, kind: LoneKind) -> list[ChangeRegion]:
@@ -65,26 +66,22 @@ def _regions(run: OpenRun, kind: LoneKind) -> list[ChangeRegion]:
     return polygons.finish(simplify_px=SIMPLIFY, transform=grid.transform)
 
 
-def _apart(events: Sequence[Event], others: Sequence[Event], reach: float) -> list[Event]:
-    """Return the events of which most is farther than ``reach`` pixels from all others."""
-    outlines = np.array([event.outline for event in others], dtype=object)
-    tree = shapely.STRtree(outlines)
+def _apart(events: Sequence[Event], others: shapely.STRtree, reach: float) -> list[Event]:
+    """Return the events of which most is farther than ``reach`` pixels from all other outlines."""
 
     def share(outline: MultiPolygon) -> float:
-        near = outlines[tree.query(outline, predicate="dwithin", distance=reach)]
+        near = others.geometries[others.query(outline, predicate="dwithin", distance=reach)]
         around = shapely.union_all([one.buffer(reach) for one in near])
         return float(outline.intersection(around).area / outline.area)
 
     return [event for event in events if share(event.outline) < TOLD_BY_OTHERS]
 
 
-def _beside(run: OpenRun, events: Iterable[Event], others: Sequence[Event]) -> Iterator[Event]:
-    """Yield the events without the ground of others."""
-    outlines = np.array([event.outline for event in others], dtype=object)
-    tree = shapely.STRtree(outlines)
+def _beside(run: OpenRun, events: Iterable[Event], others: shapely.STRtree) -> Iterator[Event]:
+    """Yield the events without the ground of other outlines."""
     least = run.options.least_outline_for(run.pair.grid.gsd)
     for event in events:
-        near = outlines[tree.query(event.outline, predicate="intersects")]
+        near = others.geometries[others.query(event.outline, predicate="intersects")]
         left = cut_out(run.pair, event, shapely.union_all(near), least) if len(near) else event
         if left is not None:
             yield left

@@ -8,21 +8,18 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import rasterio
 
+from rscc.model_folder import ModelCard
+from tiling import TileGrid
 from workflows.errors import MemoryExhausted, MemoryTooSmall
 from workflows.scene.streams import streams_of
-
-if TYPE_CHECKING:
-    from rscc.model_folder import ModelCard
-    from tiling import TileGrid
-
 
 MIB = 2**20
 # What --memory calls MB.
@@ -142,6 +139,14 @@ def bounded_cache(size: int = CACHES[0]) -> Iterator[None]:
     """
     with rasterio.Env(GDAL_CACHEMAX=size):
         yield
+
+
+def alike(items: Iterable[T], kind: Callable[[T], object]) -> list[list[T]]:
+    """Return items of one ``kind`` together: only what is of one size is given to a model at once."""
+    kinds: dict[object, list[T]] = {}
+    for item in items:
+        kinds.setdefault(kind(item), []).append(item)
+    return list(kinds.values())
 
 
 class Batches:

@@ -6,33 +6,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 from decimal import ROUND_UP, Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tiling import Frame, SceneInfo, ScenePair, TileGrid, Window, describe, plan_frame
-from workflows.dates import SceneDate, scene_date
+from rscc.model_folder import ModelCard, available_models
+from tiling import Frame, SceneInfo, ScenePair, TileGrid, Window, describe
+from workflows.dates import SceneDate
 from workflows.errors import OptionInvalid, TooCoarse
 from workflows.options import SceneOptions
 from workflows.scene.cascade import sides_of_both
-
-if TYPE_CHECKING:
-    from rscc.model_folder import ModelCard
-
 
 Scene = str | Path | SceneInfo
 """A scene by its name, or what its header said."""
 Infos = tuple[SceneInfo, SceneInfo]
 Dates = tuple[SceneDate, SceneDate]
-
-
-def scene_dates(infos: Infos, options: SceneOptions) -> Dates:
-    """Find the dates of both scenes, see :func:`workflows.dates.scene_date`."""
-    before, after = infos
-    return (
-        scene_date(before.path, before.tags, options.date_before),
-        scene_date(after.path, after.tags, options.date_after),
-    )
 
 
 def read_headers(before: Scene, after: Scene, options: SceneOptions) -> Infos:
@@ -60,26 +47,15 @@ def read_header(scene: Scene, options: SceneOptions) -> SceneInfo:
     return replace(info, descriptions=(*names, *info.descriptions[len(names) :]))
 
 
-def plan_pair(infos: Infos, card: ModelCard, options: SceneOptions) -> Frame:
-    """Return the grid that :func:`open_pair` would bring two scenes onto; no pixel is read.
-
-    Raises:
-        TooCoarse, TilingError, OptionInvalid: as there.
-    """
-    check_resolution(infos, card, force=options.force)
-    return plan_frame(*infos, gsd=working_gsd(infos[0], card, options.gsd), bounds=options.bounds)
-
-
-def open_pair(infos: Infos, card: ModelCard, options: SceneOptions) -> ScenePair:
-    """Open two scenes the way a model wants to see them.
+def planned_gsd(infos: Infos, card: ModelCard, options: SceneOptions) -> float | None:
+    """Return the metres per pixel that a model looks at two scenes with, see :func:`working_gsd`.
 
     Raises:
         TooCoarse: a scene is coarser than the model is meant for, and ``options.force`` is not set.
-        TilingError: the two cannot be compared; the message says why.
         OptionInvalid: the resolution asked for is too fine.
     """
     check_resolution(infos, card, force=options.force)
-    return open_at(working_gsd(infos[0], card, options.gsd), infos, options)
+    return working_gsd(infos[0], card, options.gsd)
 
 
 def open_at(gsd: float | None, infos: Infos, options: SceneOptions) -> ScenePair:
@@ -171,12 +147,7 @@ TOLERANCE = 1.02
 
 
 def check_resolution(infos: Sequence[SceneInfo], card: ModelCard, *, force: bool = False) -> None:
-    """Refuse scenes that are coarser than the model knows: its words would be made up.
-
-    Args:
-        infos: both scenes.
-        card: of the model.
-        force: let them pass all the same.
+    """Refuse scenes that are coarser than the model knows: its words would be made up. ``force`` lets them.
 
     Raises:
         TooCoarse: as said; the message names a model that serves, if there is one.
@@ -192,7 +163,7 @@ def check_resolution(infos: Sequence[SceneInfo], card: ModelCard, *, force: bool
 
 
 def resolution_warnings(infos: Sequence[SceneInfo], card: ModelCard) -> list[str]:
-    """Say in one line each where the result suffers from the resolution; arguments as above."""
+    """Say in one line each where the result suffers from the resolution."""
     warnings = []
     for info in infos:
         if too_coarse(info, card):
@@ -208,13 +179,7 @@ def resolution_warnings(infos: Sequence[SceneInfo], card: ModelCard) -> list[str
 
 
 def working_warning(infos: Sequence[SceneInfo], working: float, card: ModelCard) -> str | None:
-    """Say when scenes that the model serves are shown to it at a resolution that it does not know.
-
-    Args:
-        infos: both scenes.
-        working: metres per pixel that were asked for, or else chosen.
-        card: of the model.
-    """
+    """Say when a model is shown scenes that it serves at ``working`` metres per pixel, which it does not."""
     low, high = card.gsd_range
     if low <= working * TOLERANCE and working <= high * TOLERANCE:
         return None
@@ -233,16 +198,12 @@ def too_coarse(info: SceneInfo, card: ModelCard) -> bool:
 
 def _reducing_model(gsd: float, card: ModelCard) -> ModelCard | None:
     """Return the finest of the other models that reduce ``gsd`` metres per pixel to theirs; None without."""
-    from rscc.model_folder import available_models
-
     coarser = [other for other in available_models() if other.name != card.name and gsd < other.gsd_range[0]]
     return min(coarser, key=lambda other: other.gsd, default=None)
 
 
 def serving_model(gsd: float, card: ModelCard) -> str | None:
     """Return the name of another model that is meant for ``gsd`` metres per pixel, None without one."""
-    from rscc.model_folder import available_models
-
     for other in available_models():
         low, high = other.gsd_range
         if other.name != card.name and low <= gsd * TOLERANCE and gsd <= high * TOLERANCE:

@@ -12,17 +12,17 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from tiling import TileGrid
+from rscc.model_folder import ModelCard
+from tiling import TileGrid, plan_frame
 from workflows.errors import OptionInvalid
 from workflows.options import SceneOptions
-from workflows.scene.opening import Scene, plan_pair, read_headers, search_area, tile_grid
+from workflows.report.report import ChangeReport
+from workflows.scene.opening import Scene, planned_gsd, read_headers, search_area, tile_grid
 from workflows.scene.probability import find_rows, row_edges
 from workflows.scene.run import SceneRun, caption_scene
 
 if TYPE_CHECKING:
     from rscc.captioner import Captioner
-    from rscc.model_folder import ModelCard
-    from workflows.report.report import ChangeReport
 
 Rows = tuple[int, int]
 # A part computes the row of tiles above it once more: with one row of its own that would be half its work.
@@ -38,7 +38,8 @@ def planned_tiles(
         TilingError, TooCoarse, OptionInvalid: as :func:`workflows.caption_scene`.
     """
     options = options or SceneOptions()
-    frame = plan_pair(read_headers(before, after, options), card, options)
+    infos = read_headers(before, after, options)
+    frame = plan_frame(*infos, gsd=planned_gsd(infos, card, options), bounds=options.bounds)
     return tile_grid(frame, card, options, search_area(frame, card, options))
 
 
@@ -76,14 +77,10 @@ def find_part(
     options: SceneOptions,
     rows: Sequence[int],
 ) -> None:
-    """Do one part: fill ``options.tile_cache`` with its rows.
+    """Do one part, one of :func:`plan_parts`: fill ``options.tile_cache`` with its rows.
 
-    Other parts of the pair may be done at the same time in other processes. What an earlier try finished is
-    not repeated.
-
-    Args:
-        before, after, captioner, options: as for :func:`workflows.caption_scene`, the same for all parts.
-        rows: one of :func:`plan_parts`.
+    Other parts of the pair may be done at the same time in other processes, by the same model and options.
+    What an earlier try finished is not repeated.
 
     Raises:
         OptionInvalid: there is no tile cache, or the scene has no such part.

@@ -21,7 +21,7 @@ from workflows.progress import device_of, tell
 from workflows.scene.carrier import OpenRun
 from workflows.scene.cascade import is_ruled_out
 from workflows.scene.failures import naming_windows
-from workflows.scene.memory import tiles_at_once, weight_of
+from workflows.scene.memory import alike, tiles_at_once, weight_of
 from workflows.scene.opening import tile_grid
 from workflows.scene.streams import side_by_side, streams_of
 
@@ -237,12 +237,9 @@ def _searched(run: OpenRun, model: Captioner, tiles: Sequence[PairTile], weight:
                 facts[tile.tile.window] = maps
         return found
 
-    sizes: dict[tuple[int, ...], list[PairTile]] = {}
-    for tile in tiles:
-        sizes.setdefault(tile.valid.shape, []).append(tile)
     probabilities = {
         tile.tile.index: probability
-        for same in sizes.values()
+        for same in alike(tiles, lambda tile: tile.valid.shape)
         for part, found in run.sizes.run(same, call, weight)
         for tile, probability in zip(part, found, strict=True)
     }

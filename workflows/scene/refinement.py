@@ -80,10 +80,9 @@ def refine_regions(
     segmenter draws over another region is cut off.
 
     Args:
-        run: over the pair. Its options say how outlines are simplified, its progress hears of the stage
-            ``outlines``.
+        run: over the pair. Its progress hears of the stage ``outlines``.
         regions: of the pair.
-        segmenter: see :func:`rscc.models.shared.segmenters.load_segmenter`.
+        segmenter: see :func:`open_segmenter`.
         others: regions that are known but stay as they are.
         least: intersection over union with the model's mask from which an outline is taken.
     """
@@ -115,11 +114,8 @@ def refine_regions(
     return Refinement(refined, redrawn, len(regions) - len(fit))
 
 
-def refine_events(run: OpenRun, events: Events, segmenter: Segmenter) -> tuple[Events, Refinement]:
-    """Give events the outlines of :func:`refine_regions`.
-
-    An outline that would fall below the smallest area stays as it was.
-    """
+def refine_events(run: OpenRun, events: Events, segmenter: Segmenter) -> Events:
+    """Give events the outlines of :func:`refine_regions`, but for those that would become too small."""
     places = [place for event in events.events for place in event.places]
     others = [region for event in events.others for region in event.regions]
     refinement = refine_regions(run, [place.region for place in places], segmenter, others=others)
@@ -128,7 +124,7 @@ def refine_events(run: OpenRun, events: Events, segmenter: Segmenter) -> tuple[E
         for place, region in zip(places, refinement.regions, strict=True)
     )
     refined = [Event(tuple(next(redrawn) for _ in event.places)) for event in events.events]
-    return replace(events, events=refined), refinement
+    return replace(events, events=refined, refinement=refinement.as_dict())
 
 
 def _shared_crops(

@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
+from rscc.structures import Caption
 from rscc.text.sentences import map_name
 from tiling import Band, Frame, NothingValid, write_probability
 from workflows.errors import OptionInvalid
@@ -43,7 +44,6 @@ from workflows.store.identity import SceneIdentities
 if TYPE_CHECKING:
     from rscc.captioner import Captioner
     from rscc.models.shared.extraction import Segmenter
-    from rscc.structures import Caption
 
 
 class SceneRun(OpenRun):
@@ -100,8 +100,7 @@ class SceneRun(OpenRun):
         events = Search(self).events(detection)
         events = replace(events, events=large(events.events, self.options))  # again where they are redrawn
         if self.segmenter is not None:
-            events, refinement = refine_events(self, events, self.segmenter)
-            events = replace(events, refinement=refinement.as_dict())
+            events = refine_events(self, events, self.segmenter)
         changes = events.events
         if self.options.regularize:
             changes = right_angled(self.pair, changes, self.options.least_outline_for(self.pair.grid.gsd))
@@ -115,12 +114,12 @@ class SceneRun(OpenRun):
         """Return the caption of every change, and its alternatives."""
         if self.fact_maps is not None:
             captions = describe_by_facts(self, events.events, events.others)
-            return [(caption, caption.alternatives) for caption in captions]
-        if tells_cover(self):
+        elif tells_cover(self):
             captions = describe_by_cover(self, events.events)
-            return [(caption, caption.alternatives) for caption in captions]
-        changes, others = ([event.regions for event in some] for some in (events.events, events.others))
-        return describe_regions(self, changes, others)
+        else:
+            changes, others = ([event.regions for event in some] for some in (events.events, events.others))
+            return describe_regions(self, changes, others)
+        return [(caption, caption.alternatives) for caption in captions]
 
     def report(self, events: Events, descriptions: Sequence[Description]) -> ChangeReport:
         """Return the changes with their words, and the record of this run."""

@@ -143,14 +143,14 @@ def test_events_keep_their_members_and_what_would_become_too_small_stays(tmp_pat
         roughs = [region(41, 48, 12, 16, pair), region(110, 168, 14, 12, pair)]
         places = places_of(roughs, pair, 0)
         refinement = Events([Event((places[0],)), Event((places[1],))], [], {}, ["kept"])
-        whole, counts = refine_events(opened(pair, simplify=1.0), refinement, BrightObjects())
+        whole = refine_events(opened(pair, simplify=1.0), refinement, BrightObjects())
         # 16 x 12 pixels are 48 square metres, 12 x 14 are 42.
         with monkeypatch.context() as patched:
             patched.setattr("workflows.options.LEAST_AREA", 45.0)
-            large, _ = refine_events(opened(pair, simplify=1.0), refinement, BrightObjects())
+            large = refine_events(opened(pair, simplify=1.0), refinement, BrightObjects())
         group = replace(refinement, events=[Event(tuple(places))])
-        together, _ = refine_events(opened(pair, simplify=1.0), group, BrightObjects())
-    assert counts.redrawn == 2 and whole.warnings == ["kept"]
+        together = refine_events(opened(pair, simplify=1.0), group, BrightObjects())
+    assert whole.refinement["redrawn"] == 2 and whole.warnings == ["kept"]
     outlines = [event.regions[0].pixel_polygon.bounds for event in whole.events]
     assert outlines == [(50, 40, 66, 52), (170, 110, 182, 124)]
     assert whole.events[0].area_m2 == pytest.approx(48, rel=0.01)

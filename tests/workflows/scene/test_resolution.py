@@ -37,41 +37,41 @@ def info(tmp_path_factory):
 @pytest.fixture
 def installed(monkeypatch):
     """Let an installation have other models."""
-    return lambda cards: monkeypatch.setattr("rscc.model_folder.available_models", lambda: list(cards))
+    return lambda cards: monkeypatch.setattr("workflows.scene.opening.available_models", lambda: list(cards))
 
 
-@pytest.mark.parametrize("gsd", [(10.0, 0.5), (0.5, 10.0)])
-def test_one_coarse_scene_is_enough_to_refuse_and_the_model_that_serves_is_named(info, gsd, installed):
-    installed(KNOWN)
-    infos = (info(gsd[0], "a.tif"), info(gsd[1], "b.tif"))
-    coarse = "a.tif" if gsd[0] > 1 else "b.tif"
-    with pytest.raises(
-        TooCoarse, match=rf"^{coarse}: 10 m .* 2 m up to which fine serves; use --model medium, or --force"
-    ):
+NO_MODEL = "serves; no model of this installation does; --force"
+
+
+@pytest.mark.parametrize(
+    ("gsds", "known", "words"),
+    [
+        ((10.0, 0.5), KNOWN, "^a.tif: 10 m .* 2 m up to which fine serves; use --model medium, or --force"),
+        ((0.5, 10.0), KNOWN, "^b.tif: 10 m .* 2 m up to which fine serves; use --model medium, or --force"),
+        ((10.0, 10.0), (FINE,), NO_MODEL),
+        ((5.0, 5.0), (FINE,), NO_MODEL),
+        ((120.0, 120.0), KNOWN, NO_MODEL),
+        # Between two ranges: the model that reduces it.
+        ((5.0, 5.0), KNOWN, "use --model medium, which looks at it at 10 m, or --force"),
+        ((2.05, 2.0), (), NO_MODEL),
+    ],
+)
+def test_one_coarse_scene_is_enough_to_refuse_and_the_model_that_serves_is_named(
+    info, gsds, known, words, installed
+):
+    installed(known)
+    infos = (info(gsds[0], "a.tif"), info(gsds[1], "b.tif"))
+    with pytest.raises(TooCoarse, match=words):
         check_resolution(infos, FINE)
     check_resolution(infos, FINE, force=True)
-    check_resolution(infos, MEDIUM)
 
 
-def test_without_a_model_that_serves_the_refusal_says_so(info, installed):
-    for gsd, known in ((10.0, (FINE,)), (5.0, (FINE,)), (120.0, KNOWN)):
-        with pytest.raises(TooCoarse, match="serves; no model of this installation does; --force"):
-            installed(known)
-            check_resolution((info(gsd), info(gsd)), FINE)
-
-
-def test_a_scene_between_two_ranges_is_sent_to_the_model_that_reduces_it(info, installed):
-    installed(KNOWN)
-    with pytest.raises(TooCoarse, match="use --model medium, which looks at it at 10 m, or --force"):
-        check_resolution((info(5.0), info(5.0)), FINE)
-    check_resolution((info(5.0), info(5.0)), MEDIUM)
-
-
-def test_a_hair_above_the_range_is_not_coarser(info, installed):
-    installed(())
-    check_resolution((info(2.03), info(2.0)), FINE)
-    with pytest.raises(TooCoarse):
-        check_resolution((info(2.05), info(2.0)), FINE)
+@pytest.mark.parametrize(
+    ("gsds", "model"),
+    [((10.0, 0.5), MEDIUM), ((0.5, 10.0), MEDIUM), ((5.0, 5.0), MEDIUM), ((2.03, 2.0), FINE)],
+)
+def test_what_a_model_serves_and_a_hair_above_it_is_not_coarser(info, gsds, model):
+    check_resolution(tuple(map(info, gsds)), model)
 
 
 def test_the_model_itself_is_no_remedy(installed):
