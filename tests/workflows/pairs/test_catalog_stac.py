@@ -6,33 +6,12 @@ import json
 import socket
 
 import pytest
-from catalogs import SIGNED, ids, lines, read
+from catalogs import DATA, SIGNED, TIFF, ids, item, lines, pairs_of, read, stac_catalog
 from file_server import serving
-from shapely.geometry import box, mapping
+from shapely.geometry import box
 from stac_server import stac_serving
 
 from workflows.errors import CatalogInvalid, CatalogUnreachable
-
-DATA = "https://data.example.org"
-TIFF = "image/tiff; application=geotiff; profile=cloud-optimized"
-
-
-def item(name, date, ground=(10, 50, 11, 51), *, collection="c", assets=None, **properties):
-    """A plain item whose picture is on a server that nobody asks."""
-    assets = assets or {"visual": {"href": f"{DATA}/{name}.tif", "type": TIFF, "roles": ["visual"]}}
-    return {
-        "type": "Feature",
-        "stac_version": "1.0.0",
-        "stac_extensions": [],
-        "id": name,
-        "collection": collection,
-        "geometry": mapping(box(*ground)),
-        "bbox": list(ground),
-        "properties": {"datetime": date and f"{date}T10:00:00Z", **properties},
-        "links": [],
-        "assets": assets,
-    }
-
 
 GOOD = item("a", "2015-01-01"), item("b", "2016-01-01")
 
@@ -43,18 +22,6 @@ def stored(path, *documents):
     document = documents[0] if len(documents) == 1 else {"type": "FeatureCollection", "features": documents}
     path.write_text(json.dumps(document), encoding="utf-8")
     return path
-
-
-def catalog(name, *links, kind="Catalog"):
-    document = {"type": kind, "stac_version": "1.0.0", "id": name, "description": "x"}
-    if kind == "Collection":
-        extent = {"spatial": {"bbox": [[-180, -90, 180, 90]]}, "temporal": {"interval": [[None, None]]}}
-        document |= {"license": "other", "extent": extent}
-    return {**document, "links": [{"rel": rel, "href": href} for rel, href in links]}
-
-
-def pairs_of(catalog):
-    return [(row.before.rpartition("/")[2][:-4], row.after.rpartition("/")[2][:-4]) for row in catalog.rows]
 
 
 @pytest.fixture(autouse=True)
@@ -159,8 +126,8 @@ def test_items_that_are_no_scenes_are_named_and_left_out(tmp_path):
         {**item("odd", "2016-01-01"), "geometry": {"type": "Polygon", "coordinates": "x"}},
         {**item("broken", "2015-01-01"), "properties": {"datetime": "yesterday"}},
         {"type": "Feature", "id": "other"},
-        item("ftp", "2016-01-01", assets={"visual": {"href": "ftp://x/y.tif"}}),
-        item("gone", "2016-01-01", assets={"visual": {"href": "./gone.tif"}}),
+        item("ftp", "2016-01-01", href="ftp://x/y.tif"),
+        item("gone", "2016-01-01", href="./gone.tif"),
         "text",
     ]
     found = read(stored(tmp_path / "x.json", *items))
@@ -172,19 +139,15 @@ def test_items_that_are_no_scenes_are_named_and_left_out(tmp_path):
         assert f"{name}: " in text
 
 
-def asset(**values):
-    return {"visual": {"href": f"{DATA}/x.tif", **values}}
-
-
 ODD_ITEMS = {
     "month": item("odd", None, start_datetime="2019-13-45"),
     "number for a date": item("odd", None, start_datetime=5),
-    "server": item("odd", "2016-01-01", assets=asset(href="https://[h.example/3.tif")),
+    "server": item("odd", "2016-01-01", href="https://[h.example/3.tif"),
     "type": item("odd", "2016-01-01", assets={"x": {"href": f"{DATA}/x.tif", "type": 5}}),
     "roles": item("odd", "2016-01-01", assets={"x": {"href": f"{DATA}/x.tif", "roles": 5}}),
-    "link": item("odd", "2016-01-01", assets=asset(href=7)),
-    "half a character": item("odd", "2016-01-01", assets=asset(href=f"{DATA}/\ud800.tif")),
-    "no character": item("odd", "2016-01-01", assets=asset(href=f"{DATA}/x\0.tif")),
+    "link": item("odd", "2016-01-01", href=7),
+    "half a character": item("odd", "2016-01-01", href=f"{DATA}/\ud800.tif"),
+    "no character": item("odd", "2016-01-01", href=f"{DATA}/x\0.tif"),
     "name": item("odd\ud800", None),
     "own address": {**item("odd", "2016-01-01"), "links": [{"rel": "self", "href": "https://[h/x.json"}]},
     "far away": item("odd", "2016-01-01", (10, 50, float("inf"), 51)),
@@ -200,7 +163,7 @@ def test_an_odd_item_is_named_and_left_out_alone(tmp_path, kind):
 
 
 def test_odd_names_and_links_do_no_harm(tmp_path):
-    first = item("\ud800", "2015-01-01", assets=asset(href=f" {DATA}/a.tif "))
+    first = item("\ud800", "2015-01-01", href=f" {DATA}/a.tif ")
     second = {**item("b", "2016-01-01"), "id": 5}
     found = read(
         stored(tmp_path / "x.json", {"type": "FeatureCollection", "features": [first, second], "links": 5})
@@ -209,7 +172,7 @@ def test_odd_names_and_links_do_no_harm(tmp_path):
     for name, document in zip("ab", GOOD, strict=True):
         stored(tmp_path / f"{name}.json", document)
     links = [("item", href) for href in ("https://[h/x.json", "a.json", "b.json")]
-    top = catalog("top", *links, ("child", "http://h:x/c.json"))
+    top = stac_catalog("top", *links, ("child", "http://h:x/c.json"))
     found = read(stored(tmp_path / "catalog.json", top))
     assert pairs_of(found) == [("a", "b")] and found.left_out() == {"unreadable": 2}
     assert all("this is no address" in line for line in lines(found))
@@ -220,7 +183,7 @@ def test_links_on_a_server_may_have_spaces_and_letters_of_every_script():
         names = {"a b": "a%20b", "東京": "%E6%9D%B1%E4%BA%AC"}
         for document, path in zip(GOOD, names.values(), strict=True):
             server.files[f"/{path}.json"] = json.dumps(document).encode()
-        top = catalog("top", *(("item", f"{name}.json") for name in names))
+        top = stac_catalog("top", *(("item", f"{name}.json") for name in names))
         server.files["/catalog.json"] = json.dumps(top).encode()
         assert pairs_of(read(f"{server.address}/catalog.json")) == [("a", "b")]
 
@@ -231,15 +194,15 @@ def test_files_of_a_local_catalog_lie_beside_its_items(tmp_path):
         (tmp_path / "s" / name / "v.tif").touch()
         # Where the catalog was made is of no interest once it was moved.
         moved = [{"rel": "self", "href": "/made/elsewhere/item.json"}]
-        document = item(name, f"201{'ab'.index(name)}-01-01", assets={"visual": {"href": "./v.tif"}})
+        document = item(name, f"201{'ab'.index(name)}-01-01", href="./v.tif")
         stored(tmp_path / "s" / name / "item.json", {**document, "links": moved})
-    stored(tmp_path / "catalog.json", catalog("top", ("child", "./s/collection.json"), ("self", "x")))
+    stored(tmp_path / "catalog.json", stac_catalog("top", ("child", "./s/collection.json"), ("self", "x")))
     up = ("parent", "../catalog.json"), ("child", "../t.json"), ("root", "../catalog.json")
     # Round and round.
-    stored(tmp_path / "t.json", catalog("t", ("child", "u.json"), ("item", "s/a/item.json")))
-    stored(tmp_path / "u.json", catalog("u", ("child", "./t.json")))
+    stored(tmp_path / "t.json", stac_catalog("t", ("child", "u.json"), ("item", "s/a/item.json")))
+    stored(tmp_path / "u.json", stac_catalog("u", ("child", "./t.json")))
     items = ("item", "./a/item.json"), ("item", "b/item.json"), ("item", "absent.json")
-    stored(tmp_path / "s/collection.json", catalog("c", *up, *items, kind="Collection"))
+    stored(tmp_path / "s/collection.json", stac_catalog("c", *up, *items, kind="Collection"))
     for source in (tmp_path, tmp_path / "catalog.json", tmp_path / "s", tmp_path / "s/collection.json"):
         found = read(source)
         (row,) = found.rows
@@ -251,13 +214,13 @@ def test_files_of_a_local_catalog_lie_beside_its_items(tmp_path):
 def test_a_catalog_on_a_server_is_walked(tmp_path):
     with serving() as server:
         items = {
-            f"/i/{name}.json": item(name, f"201{n}-01-01", assets={"visual": {"href": f"../t/{name}.tif"}})
+            f"/i/{name}.json": item(name, f"201{n}-01-01", href=f"../t/{name}.tif")
             for n, name in enumerate("abc")
         }
         items["/i/c.json"]["assets"]["visual"]["href"] = "file:///etc/passwd"
-        items["/i/d.json"] = item("d", "2016-01-01", assets={"visual": {"href": "/vsizip//etc/x.zip/y.tif"}})
+        items["/i/d.json"] = item("d", "2016-01-01", href="/vsizip//etc/x.zip/y.tif")
         links = [("item", f"i{path[2:]}") for path in items]
-        top = catalog("top", *links, ("child", "file:///etc/passwd"), ("item", "i/gone.json"))
+        top = stac_catalog("top", *links, ("child", "file:///etc/passwd"), ("item", "i/gone.json"))
         for path, document in {"/catalog.json": top, **items}.items():
             server.files[path] = json.dumps(document).encode()
         found = read(f"{server.address}/catalog.json?key=hush")
@@ -270,7 +233,7 @@ def test_a_catalog_on_a_server_is_walked(tmp_path):
 
 
 def test_signed_addresses_are_kept_and_told_of(tmp_path):
-    items = [item(n, f"201{n}-01-01", assets={"visual": {"href": f"{DATA}/{n}.tif?sig=hush"}}) for n in "56"]
+    items = [item(n, f"201{n}-01-01", href=f"{DATA}/{n}.tif?sig=hush") for n in "56"]
     found = read(stored(tmp_path / "x.json", *items))
     assert found.rows[0].before == f"{DATA}/5.tif?sig=hush"
     assert found.warnings == [SIGNED]

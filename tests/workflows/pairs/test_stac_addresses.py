@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import socket
+from functools import partial
 
 import pytest
-from catalogs import lines, read
+from catalogs import DATA, item, lines, pairs_of, read, stac_catalog
 from file_server import serving
 from stac_server import stac_serving
 
@@ -14,41 +15,19 @@ from tiling import AddressForbidden
 from workflows.errors import CatalogInvalid, CatalogUnreachable
 from workflows.pairs import stac_client
 
-DATA = "https://data.example.org"
-
-
-def item(name, year, href=None):
-    ring = [[10, 50], [11, 50], [11, 51], [10, 51], [10, 50]]
-    return {
-        "type": "Feature",
-        "stac_version": "1.0.0",
-        "id": name,
-        "collection": "c",
-        "geometry": {"type": "Polygon", "coordinates": [ring]},
-        "properties": {"datetime": f"{year}-01-01T10:00:00Z"},
-        "links": [],
-        "assets": {"visual": {"href": href or f"{DATA}/{name}.tif"}},
-    }
-
-
-def catalog(*links):
-    named = [{"rel": rel, "href": href} for rel, href in links]
-    return {"type": "Catalog", "stac_version": "1.0.0", "id": "top", "description": "x", "links": named}
+FIRST, SECOND = item("a", "2015-01-01"), item("b", "2016-01-01")
+catalog = partial(stac_catalog, "top")
 
 
 def encoded(document):
     return json.dumps(document).encode()
 
 
-def names(found):
-    return [(row.before.rpartition("/")[2], row.after.rpartition("/")[2]) for row in found.rows]
-
-
 @pytest.fixture
 def server():
     """The server that the user names."""
     with serving() as served:
-        served.files["/a.json"] = encoded(item("a", 2015))
+        served.files["/a.json"] = encoded(FIRST)
         yield served
 
 
@@ -56,7 +35,7 @@ def server():
 def inner():
     """Another one of our own network, that nobody named."""
     with serving() as served:
-        served.files["/b.json"] = encoded(item("b", 2016))
+        served.files["/b.json"] = encoded(SECOND)
         yield served
 
 
@@ -72,7 +51,7 @@ def test_a_catalog_leads_to_its_own_server_and_to_no_other_of_our_network(server
     (line,) = [line for line in lines(found) if "b.json" in line]
     assert f"{inner.address}/b.json: 127.0.0.1 (127.0.0.1) is no host of the public network" in line
     assert inner.asked == []
-    assert names(read(source, allow_hosts=(f"127.0.0.1:{inner.port}",))) == [("a.tif", "b.tif")]
+    assert pairs_of(read(source, allow_hosts=(f"127.0.0.1:{inner.port}",))) == [("a", "b")]
 
 
 def test_a_file_leads_to_no_server_of_our_network(tmp_path, inner):
@@ -88,7 +67,7 @@ def test_a_redirect_is_checked_like_a_link(server, inner):
     server.redirects["/file.json"] = "file:///etc/passwd"
     found = read(source)
     assert inner.asked == [] and found.left_out()["unreadable"] == 2
-    assert names(read(source, allow_hosts=("127.0.0.1",))) == [("a.tif", "b.tif")]
+    assert pairs_of(read(source, allow_hosts=("127.0.0.1",))) == [("a", "b")]
     # Also that of the address which the user gave.
     with pytest.raises(CatalogInvalid, match="no host of the public network"):
         read(f"{server.address}/moved.json")
@@ -104,13 +83,13 @@ def test_redirects_are_counted(server):
 
 
 def test_pages_are_checked(server, inner):
-    page = {"type": "FeatureCollection", "features": [item("a", 2015)]}
+    page = {"type": "FeatureCollection", "features": [FIRST]}
     for number, host in enumerate((server, inner)):
         link = {"rel": "next", "href": f"{host.address}/next.json"}
-        host.files["/next.json"] = encoded({"type": "FeatureCollection", "features": [item("b", 2016)]})
+        host.files["/next.json"] = encoded({"type": "FeatureCollection", "features": [SECOND]})
         server.files["/page.json"] = encoded({**page, "links": [link]})
         if number == 0:
-            assert names(read(f"{server.address}/page.json")) == [("a.tif", "b.tif")]
+            assert pairs_of(read(f"{server.address}/page.json")) == [("a", "b")]
         else:
             with pytest.raises(CatalogInvalid, match="no host of the public network"):
                 read(f"{server.address}/page.json")
@@ -121,8 +100,8 @@ def test_pages_are_checked(server, inner):
 def test_what_a_server_says_leads_to_no_file_also_if_a_file_leads_to_the_server(tmp_path, server, asset):
     secret = tmp_path / "secret.tif"
     secret.touch()
-    (tmp_path / "grandchild.json").write_text(json.dumps(item("g", 2017)))
-    server.files["/b.json"] = encoded(item("b", 2016, asset.format(secret)))
+    (tmp_path / "grandchild.json").write_text(json.dumps(item("g", "2017-01-01")))
+    server.files["/b.json"] = encoded(item("b", "2016-01-01", href=asset.format(secret)))
     below = [("item", "a.json"), ("item", "b.json"), ("item", asset.format(tmp_path / "grandchild.json"))]
     child = offered(server, catalog(*below))
     (tmp_path / "catalog.json").write_text(json.dumps(catalog(("child", child))))
@@ -137,9 +116,9 @@ def test_what_a_server_says_leads_to_no_file_also_if_a_file_leads_to_the_server(
     "href", ["/vsicurl/http://127.0.0.1/x.tif", "/vsizip//etc/x.zip/x.tif", "/vsis3/b/x.tif", "/vsistdin/"]
 )
 def test_a_name_for_gdal_is_no_address(tmp_path, href):
-    collection = {"type": "FeatureCollection", "features": [item("a", 2015), item("b", 2016, href)]}
+    items = [FIRST, item("b", "2016-01-01", href=href)]
     path = tmp_path / "items.json"
-    path.write_text(json.dumps(collection))
+    path.write_text(json.dumps({"type": "FeatureCollection", "features": items}))
     found = read(path)
     assert found.rows == [] and "b: /vsi" in "\n".join(lines(found))
 
@@ -154,7 +133,7 @@ def test_a_document_that_comes_too_slowly_is_given_up(server, monkeypatch):
 @pytest.fixture
 def api():
     with stac_serving() as served:
-        served.items = [item(f"i{year}", year) for year in range(2015, 2018)]
+        served.items = [item(f"i{year}", f"{year}-01-01") for year in range(2015, 2018)]
         yield served
 
 
@@ -185,7 +164,7 @@ def test_a_redirect_of_an_api_is_checked(server, inner, api):
 @pytest.mark.parametrize("rel", ["search", "data"])
 @pytest.mark.parametrize("start", ["", "file://"])
 def test_an_api_leads_to_no_file(tmp_path, api, monkeypatch, rel, start):
-    answer = {"type": "FeatureCollection", "features": [item("a", 2015), item("b", 2016)], "collections": []}
+    answer = {"type": "FeatureCollection", "features": [FIRST, SECOND], "collections": []}
     (tmp_path / "answer.json").write_text(json.dumps(answer))
     landing = api.landing()
     for link in landing["links"]:
