@@ -6,30 +6,21 @@ import json
 from dataclasses import replace
 
 import pytest
-from captioned import captioned
-from fakes import BrightnessCaptioner
+from captioned import captioned, kept
 from report_schema import faults
 from scene_pairs import make_pair
 
 from tiling import NothingValid, SceneDamaged
-from workflows import SceneOptions, caption_scene
 from workflows.errors import OptionInvalid, ReportInvalid
 from workflows.inspection.event import read_report
 from workflows.inspection.remake import remade
 
 # Row, column, height, width, brightness after; probabilities of about 1, 0.6, 1 and 0.9.
 SPOTS = [(30, 30, 20, 20, 250), (30, 60, 20, 20, 160), (100, 30, 20, 20, 240), (110, 150, 8, 30, 190)]
-WORDS = (
-    "caption",
-    "alternatives",
-    "score",
-    "direction",
-    "came",
-    "gone",
-    "before_cover",
-    "changed_m2",
-    "changed_at_least",
-)
+WORDS = {
+    "caption", "alternatives", "score", "direction", "came", "gone", "before_cover", "changed_m2",
+    "changed_at_least", "caption_confident",
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -37,25 +28,18 @@ def pair(tmp_path):
     return make_pair(tmp_path, SPOTS)
 
 
-def kept(pair, folder, **options):
-    """A report that was written, and read again; its change probability lies beside it."""
-    made = caption_scene(
-        pair.before,
-        pair.after,
-        BrightnessCaptioner(),
-        SceneOptions(**options),
-        probability=folder / "change.tif",
-    )
-    return read_report(made.write(folder / "r.geojson"))
+@pytest.fixture(scope="module")
+def ungrouped(tmp_path_factory):
+    """The report on four changes, and its file."""
+    folder = tmp_path_factory.mktemp("ungrouped")
+    return kept(make_pair(folder, SPOTS), folder, group_distance=0)
 
 
 def found(report):
     """What the outlines of changes tell, rounded as in a report."""
-    words = {*WORDS, "caption_confident"}
-    features = report.to_geojson()["features"]
     return [
-        (one["geometry"], {name: value for name, value in one["properties"].items() if name not in words})
-        for one in features
+        (one["geometry"], {name: value for name, value in one["properties"].items() if name not in WORDS})
+        for one in report.to_geojson()["features"]
     ]
 
 
@@ -76,9 +60,9 @@ def found(report):
     ],
 )
 def test_the_changes_are_those_of_a_run_with_these_settings(pair, tmp_path, first, then, same):
-    report = kept(pair, tmp_path, **first)
+    report, source = kept(pair, tmp_path, **first)
     pair.before.unlink()
-    made = remade(report, tmp_path / "r.geojson", then)
+    made = remade(report, source, then)
     make_pair(tmp_path, SPOTS)
     wanted = captioned(pair, **first | then)
     assert len(found(wanted)) > 0
@@ -87,18 +71,17 @@ def test_the_changes_are_those_of_a_run_with_these_settings(pair, tmp_path, firs
     assert made.run["settings_sha256"] == wanted.run["settings_sha256"]
     assert made.run["summary"]["changes"] == len(made.changes)
     assert made.run["remade"]["kept_words"] == same
-    collection = made.to_geojson()
-    assert faults(collection) == []
+    assert faults(made.to_geojson()) == []
 
 
-def test_words_stay_with_their_outlines_and_nowhere_else(pair, tmp_path):
-    report = kept(pair, tmp_path, group_distance=0)
+def test_words_stay_with_their_outlines_and_nowhere_else(ungrouped):
+    report, source = ungrouped
     told = [
         replace(change, direction="appeared", came=("road",), review_status="confirmed", reviewer=f"me {n}")
         for n, change in enumerate(report.changes)
     ]
     report = replace(report, changes=told)
-    made = remade(report, tmp_path / "r.geojson", {"threshold": 0.72, "min_area": None})
+    made = remade(report, source, {"threshold": 0.72, "min_area": None})
     was = {change.geometry.wkb: change for change in report.changes}
     kept_words = [change for change in made.changes if change.reviewer]
     assert len(kept_words) == len(made.changes) == 3 < len(report.changes)
@@ -107,11 +90,11 @@ def test_words_stay_with_their_outlines_and_nowhere_else(pair, tmp_path):
     assert made.run["warnings"] == [
         "1 reviewed change is not there as before; what reviewers said of such is left out"
     ]
-    lower = remade(report, tmp_path / "r.geojson", {"threshold": 0.05})
+    lower = remade(report, source, {"threshold": 0.05})
     other = [change for change in lower.changes if change.geometry.wkb not in was]
     assert all(change.caption == "something changed" and not change.caption_confident for change in other)
     assert all((change.score, change.came, change.reviewer) == (0.0, (), None) for change in other)
-    grouped = remade(report, tmp_path / "r.geojson", {"group_distance": 100.0})
+    grouped = remade(report, source, {"group_distance": 100.0})
     (change,) = grouped.changes
     assert (change.caption, change.count, change.model) == ("something changed", 4, "brightness")
     assert (change.before, change.date_before) == ("before.tif", report.changes[0].date_before)
@@ -119,23 +102,22 @@ def test_words_stay_with_their_outlines_and_nowhere_else(pair, tmp_path):
     assert grouped.run["warnings"][0].startswith(line)
 
 
-def test_what_a_person_drew_stays_as_it_is(pair, tmp_path):
-    report = kept(pair, tmp_path, group_distance=0)
-    drawn = replace(
-        report.changes[0], id=9, model="drawn by hand", caption="a shed", review_status="confirmed"
-    )
+def test_what_a_person_drew_stays_as_it_is(ungrouped):
+    report, source = ungrouped
+    said = {"model": "drawn by hand", "caption": "a shed", "review_status": "confirmed"}
+    drawn = replace(report.changes[0], id=9, **said)
     with_drawn = replace(report, changes=[*report.changes, drawn])
     anew = {"threshold": 0.72, "min_area": 150.0}
-    made = remade(with_drawn, tmp_path / "r.geojson", anew)
+    made = remade(with_drawn, source, anew)
     assert drawn.area_m2 < 150 and made.changes
-    assert len(made.changes) == len(remade(report, tmp_path / "r.geojson", anew).changes) + 1
+    assert len(made.changes) == len(remade(report, source, anew).changes) + 1
     (same,) = (change for change in made.changes if change.model == "drawn by hand")
     assert replace(same, id=9) == drawn and made.run["warnings"] == []
 
 
-def test_changes_made_anew_can_be_made_anew(pair, tmp_path):
-    report = kept(pair, tmp_path, group_distance=0)
-    once = remade(report, tmp_path / "r.geojson", {"threshold": 0.72, "group_distance": 100})
+def test_changes_made_anew_can_be_made_anew(ungrouped, tmp_path):
+    report, source = ungrouped
+    once = remade(report, source, {"threshold": 0.72, "group_distance": 100})
     path = once.write(tmp_path / "once.geojson")
     again = remade(read_report(path), path, {"threshold": report.run["settings"]["threshold"]})
     assert len(again.changes) == 1 and len(again.run["warnings"]) == 1
@@ -147,25 +129,24 @@ def test_a_box_and_what_leaves_it(tmp_path):
     """The search goes on beyond the box; what was kept ends where the search began."""
     pair = make_pair(tmp_path, [(40, 20, 10, 700, 240), (100, 30, 20, 20, 240)], size=(150, 900))
     west = (14.9995, 50.5405, 15.0005, 50.5520)
-    report = kept(pair, tmp_path, group_distance=0, bounds=west)
-    made = remade(report, tmp_path / "r.geojson", {"min_area": 30.0})
+    report, source = kept(pair, tmp_path, group_distance=0, bounds=west)
+    made = remade(report, source, {"min_area": 30.0})
     assert any("is cut off; give a larger --bbox" in line for line in made.run["warnings"])
     assert len(made.changes) == len(report.changes)
 
 
 def test_the_raster_must_be_of_the_run(pair, tmp_path):
-    report = kept(pair, tmp_path)
+    report, source = kept(pair, tmp_path)
     (tmp_path / "other").mkdir()
     kept(make_pair(tmp_path / "other", SPOTS), tmp_path / "other")
-    path = tmp_path / "r.geojson"
     with pytest.raises(ReportInvalid, match=r"other.change\.tif is the change probability of another run"):
-        remade(report, path, {"threshold": 0.3}, tmp_path / "other" / "change.tif")
+        remade(report, source, {"threshold": 0.3}, tmp_path / "other" / "change.tif")
     with pytest.raises(SceneDamaged, match="no change probability"):
-        remade(report, path, {"threshold": 0.3}, pair.after)
+        remade(report, source, {"threshold": 0.3}, pair.after)
     (tmp_path / "change.tif").rename(tmp_path / "moved.tif")
     with pytest.raises(OptionInvalid, match="neither there nor beside the report"):
-        remade(report, path, {"threshold": 0.3})
-    assert remade(report, path, {"threshold": 0.3}, tmp_path / "moved.tif").changes
+        remade(report, source, {"threshold": 0.3})
+    assert remade(report, source, {"threshold": 0.3}, tmp_path / "moved.tif").changes
     (tmp_path / "other" / "change.tif").unlink()
     (tmp_path / "moved.tif").rename(tmp_path / "other" / "change.tif")
     assert remade(report, tmp_path / "other" / "copy.geojson", {"threshold": 0.3}).changes
@@ -186,12 +167,13 @@ def test_the_raster_must_be_of_the_run(pair, tmp_path):
         ({"inputs": {}}, ReportInvalid, "of another run"),
     ],
 )
-def test_what_cannot_be_is_said_in_one_line(pair, tmp_path, changed, error, line):
-    report = kept(pair, tmp_path)
-    settings = {**report.run["settings"], **changed.get("settings", {})} if changed.get("settings") else {}
-    run = {**report.run, **changed} | ({"settings": settings} if "settings" in changed else {})
+def test_what_cannot_be_is_said_in_one_line(ungrouped, changed, error, line):
+    report, source = ungrouped
+    run = {**report.run, **changed}
+    if changed.get("settings"):
+        run["settings"] = report.run["settings"] | changed["settings"]
     with pytest.raises(error, match=line):
-        remade(replace(report, run=run), tmp_path / "r.geojson", {"threshold": 0.3})
+        remade(replace(report, run=run), source, {"threshold": 0.3})
 
 
 def test_a_run_that_fails_leaves_no_raster(tmp_path):

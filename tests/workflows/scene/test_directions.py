@@ -1,13 +1,12 @@
 """Buildings that came and others that are gone, close together, are changes of their own."""
 
 import pytest
-from captioned import captioned
+from captioned import captioned, kept
 from fact_captioner import CELL, FactCaptioner
 from scene_pairs import make_pair
 
 from rscc.inference.fact_heads import ANSWERS
-from workflows import SceneOptions, caption_scene
-from workflows.inspection.event import read_event, read_report
+from workflows.inspection.event import read_event
 from workflows.inspection.evidence import explain_event
 from workflows.inspection.remake import remade
 
@@ -64,35 +63,25 @@ def test_what_all_came_is_one_change(pair):
 
 
 def test_the_smallest_area_is_that_of_a_change_with_both(pair, tmp_path):
-    captioner, options = Sides("came", "came", "came", "gone"), SceneOptions(min_area=300.0)
-    made = caption_scene(pair.before, pair.after, captioner, options, probability=tmp_path / "change.tif")
-    assert sorted((change.direction, change.count) for change in made.changes) == [
-        ("appeared", 3),
-        ("disappeared", 1),
-    ]
-    source = made.write(tmp_path / "r.geojson")
-    report = read_report(source)
+    report, source = kept(pair, tmp_path, Sides("came", "came", "came", "gone"), min_area=300.0)
+    told = sorted((change.direction, change.count) for change in report.changes)
+    assert told == [("appeared", 3), ("disappeared", 1)]
     assert remade(report, source, {"min_area": 400.0}).changes == report.changes
 
 
 def test_a_part_outside_of_what_was_asked_for_is_left_out(pair, tmp_path):
     came, gone = captioned(pair, captioner := Sides("came", "came", "gone", "gone")).changes
     west, south, east, north = came.geometry.bounds
-    options = SceneOptions(bounds=(west, south, west + 0.3 * (east - west), north))
-    made = caption_scene(pair.before, pair.after, captioner, options, probability=tmp_path / "change.tif")
-    (asked,) = made.changes
+    bounds = (west, south, west + 0.3 * (east - west), north)
+    report, source = kept(pair, tmp_path, captioner, bounds=bounds)
+    (asked,) = report.changes
     assert (asked.direction, asked.count, gone.count) == ("appeared", 2, 2)
-    source = made.write(tmp_path / "r.geojson")
-    report = read_report(source)
     assert remade(report, source, {"min_area": 25.0}).changes == report.changes
 
 
 def test_parted_changes_are_explained_and_made_anew_as_they_are(pair, tmp_path):
     captioner = Sides("came", "came", "gone", "gone")
-    options = SceneOptions(regularize=True)
-    made = caption_scene(pair.before, pair.after, captioner, options, probability=tmp_path / "change.tif")
-    source = made.write(tmp_path / "r.geojson")
-    report = read_report(source)
+    report, source = kept(pair, tmp_path, captioner, regularize=True)
     assert len(report.changes) == 2
     again = remade(report, source, {"min_area": 25.0})
     assert again.changes == report.changes and again.run["remade"]["kept_words"] == 2

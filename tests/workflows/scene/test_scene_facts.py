@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from captioned import captioned
 from fact_captioner import CELL, FactCaptioner
+from lone_captioners import ROAD_BRIGHTNESS, RoadCaptioner
 from scene_pairs import make_pair
 from scipy import ndimage
 from shapely.geometry import MultiPolygon, box
@@ -10,7 +12,7 @@ from shapely.geometry import MultiPolygon, box
 from rscc.inference.fact_heads import ANSWERS
 from rscc.inference.roads import NEW
 from tiling import TileGrid, Window
-from workflows import SceneOptions, caption_scene
+from workflows import SceneOptions
 from workflows.scene.captions import Neighbours
 from workflows.scene.crops import SURROUNDINGS, burnt
 from workflows.scene.facts import ROAD_REACH, fact_answers, regions_of, roads_near, views_of
@@ -26,12 +28,8 @@ def pair(tmp_path):
     return make_pair(tmp_path, PLACES, size=(300, 420))
 
 
-def captioned(pair, captioner=None, **options):
-    return caption_scene(pair.before, pair.after, captioner or FactCaptioner(), SceneOptions(**options))
-
-
 def test_a_sentence_counts_the_outlines_and_names_the_part_of_the_map(pair):
-    two, one = captioned(pair).changes
+    two, one = captioned(pair, FactCaptioner()).changes
     assert (two.count, two.place, one.count, one.place) == (2, "north-west", 1, "south-east")
     assert two.caption.startswith("two houses and a road are built") and "in the north-west" in two.caption
     assert one.caption.startswith("a house and a road are built") and "in the south-east" in one.caption
@@ -50,7 +48,7 @@ def test_tiles_are_cut_to_whole_positions(pair):
 
 def test_a_number_that_is_not_sure_is_a_range(tmp_path):
     faint = [*PLACES[:1], (50, 20, 20, 24, 185), *PLACES[2:]]
-    two, one = captioned(make_pair(tmp_path, faint, size=(300, 420))).changes
+    two, one = captioned(make_pair(tmp_path, faint, size=(300, 420)), FactCaptioner()).changes
     assert (two.count, two.count_sure, one.count, one.count_sure) == (2, 1, 1, 1)
     assert two.caption.startswith("one or two houses and a road are built")
     assert all("one or two houses" in sentence for sentence in two.alternatives)
@@ -130,7 +128,7 @@ def test_roads_are_looked_for_near_a_change_alone(pair):
 
 
 def test_without_facts_the_decoder_speaks_and_their_fields_stay_empty(pair):
-    for change in captioned(pair, ground=False).changes:
+    for change in captioned(pair, FactCaptioner(), ground=False).changes:
         assert change.caption.startswith("brightness") and change.direction is None and change.came == ()
 
 
@@ -142,22 +140,25 @@ def test_words_cost_no_tile_that_the_search_has_not_seen(pair):
     assert not captioner.crops, "no crop is described"
 
 
-def test_finished_tiles_keep_their_facts(pair, tmp_path):
+@pytest.mark.parametrize("kind", [FactCaptioner, RoadCaptioner])
+def test_finished_tiles_keep_their_facts_and_roads(tmp_path, kind):
     class Stopped(Exception):
         pass
 
-    class Stopping(FactCaptioner):
+    class Stopping(kind):
         def survey(self, before, after):
             if self.surveyed > 20:
                 raise Stopped
             return super().survey(before, after)
 
+    pair = make_pair(tmp_path, [*PLACES, (150, 48, 16, 320, ROAD_BRIGHTNESS)], size=(300, 420))
     options = {"tile_cache": tmp_path / "cache", "batch_size": 4}
     with pytest.raises(Stopped):
         captioned(pair, Stopping(), **options)
-    resumed, whole = FactCaptioner(), FactCaptioner()
+    resumed, whole = kind(), kind()
     report, expected = captioned(pair, resumed, **options), captioned(pair, whole, batch_size=4)
     assert report.changes == expected.changes
+    assert any(change.outline_of == "road" for change in report.changes) == (kind is RoadCaptioner)
     assert 0 < report.run["resumed_tiles"] == whole.surveyed - resumed.surveyed
 
 

@@ -1,0 +1,250 @@
+"""New roads away from all buildings, and clearings where nothing was built, are changes of their own."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import shapely
+from captioned import captioned, kept
+from fact_captioner import CELL, LOGITS
+from lone_captioners import CLEARING_BRIGHTNESS, ROAD_BRIGHTNESS, ClearingCaptioner, RoadCaptioner
+from scene_pairs import make_pair
+
+from rscc.inference.fact_heads import ANSWERS, FactRules
+from rscc.inference.lone_changes import CLEARING, ROAD
+from tiling import geodesic_area_m2, to_wgs84
+from workflows import SceneOptions, caption_scene
+from workflows.inspection.event import read_event
+from workflows.inspection.event_text import event_text
+from workflows.inspection.evidence import explain_event
+from workflows.inspection.remake import remade
+from workflows.report.report import ChangeReport
+from workflows.report.summary import summary_of
+
+# Row, column, height, width, brightness after: a house in the north-west; in the south a road of 160 m, or a
+# clearing of 96 x 32 m.
+HOUSE = (20, 20, 20, 24, 220)
+PLACES = {"road": (240, 48, 16, 320, ROAD_BRIGHTNESS), "clearing": (224, 96, 64, 192, CLEARING_BRIGHTNESS)}
+FINDERS = {"road": RoadCaptioner, "clearing": ClearingCaptioner}
+SIZE = (304, 420)
+
+
+def logit_of(probability):
+    return float(np.log(probability / (1 - probability)))
+
+
+def made(folder, *places):
+    return make_pair(folder, [*places], size=SIZE)
+
+
+def alone(kind, report):
+    """The changes of a kind, by itself."""
+    return [change for change in report.changes if change.outline_of == kind]
+
+
+@pytest.fixture(params=PLACES)
+def kind(request):
+    return request.param
+
+
+@pytest.fixture
+def pair(tmp_path, kind):
+    """A house, and far from it a road or a clearing."""
+    return made(tmp_path, HOUSE, PLACES[kind])
+
+
+@pytest.fixture
+def road_pair(tmp_path):
+    return made(tmp_path, HOUSE, PLACES["road"])
+
+
+@pytest.fixture
+def clearing_pair(tmp_path):
+    return made(tmp_path, HOUSE, PLACES["clearing"])
+
+
+TOLD = {
+    "road": ("a road is built in the south", ("road",), (), "appeared"),
+    "clearing": ("trees are removed in the south", (), ("trees",), "disappeared"),
+}
+
+
+def test_it_is_a_change_that_says_so(pair, kind):
+    captioner = FINDERS[kind]()
+    house, lone = captioned(pair, captioner).changes
+    assert (house.outline_of, lone.outline_of) == ("change", kind)
+    assert house.caption.startswith("a house is built") and "road" not in house.came and house.gone == ()
+    assert (lone.caption, lone.came, lone.gone, lone.direction) == TOLD[kind]
+    assert (lone.count, lone.place, lone.caption_confident) == (1, "south", True)
+    assert lone.change_probability >= {"road": ROAD, "clearing": CLEARING}[kind].least_mean
+    assert captioner.surveyed == captioner.seen, "no tile is looked at twice"
+    # It crosses several tiles, and is one outline to within half a position.
+    truth = to_wgs84(pair.truth[1], "EPSG:32633")
+    assert lone.geometry.geom_type == "Polygon"
+    shared = shapely.intersection(lone.geometry, truth).area
+    assert shared / truth.area > 0.9
+    assert shared / lone.geometry.area > {"road": 0.6, "clearing": 0.8}[kind]
+
+
+@pytest.mark.parametrize(
+    ("captioner", "place"),
+    [
+        (RoadCaptioner, (240, 48, 16, 48, ROAD_BRIGHTNESS)),
+        (RoadCaptioner, (240, 48, 16, 320, 110)),
+        (RoadCaptioner, (240, 48, 2, 320, ROAD_BRIGHTNESS)),
+        (ClearingCaptioner, (224, 96, 32, 48, CLEARING_BRIGHTNESS)),
+        (ClearingCaptioner, (224, 96, 64, 192, 110)),
+        (ClearingCaptioner, (224, 96, 4, 320, CLEARING_BRIGHTNESS)),
+    ],
+)
+def test_what_is_too_little_is_none(tmp_path, captioner, place):
+    assert captioned(made(tmp_path, place), captioner()).changes == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "min_area", "count"),
+    [("road", 100.0, 1), ("road", 4000.0, 0), ("clearing", 2000.0, 1), ("clearing", 5000.0, 0)],
+    indirect=["kind"],
+)
+def test_the_smallest_area_is_that_of_these_too(pair, kind, min_area, count):
+    assert len(alone(kind, captioned(pair, FINDERS[kind](), min_area=min_area))) == count
+
+
+def test_what_lies_outside_of_what_was_asked_for_is_left_out(pair, kind):
+    house, lone = captioned(pair, FINDERS[kind]()).changes
+    within = captioned(pair, FINDERS[kind](), bounds=house.geometry.bounds)
+    assert within.changes[0].geometry == house.geometry and not alone(kind, within)
+    assert alone(kind, captioned(pair, FINDERS[kind](), bounds=lone.geometry.bounds))
+
+
+def test_changes_made_anew_keep_them(pair, kind, tmp_path):
+    report, source = kept(pair, tmp_path, FINDERS[kind]())
+    (lone,) = alone(kind, report)
+    higher = remade(report, source, {"threshold": 0.95})
+    assert [(one.id, one.outline_of) for one in higher.changes] == [(1, "change"), (2, kind)]
+    assert alone(kind, higher) == [lone] and higher.run["remade"]["kept_words"] == 2
+    marked = [replace(change, review_status="confirmed") for change in report.changes]
+    few = remade(ChangeReport(marked, report.run), source, {"min_area": lone.area_m2 + 1})
+    assert few.changes == [] and few.run["warnings"][-1].startswith("2 reviewed changes are not there")
+
+
+def test_a_road_beside_a_house_is_told_by_the_house(tmp_path):
+    pair = made(tmp_path, HOUSE, (48, 0, 16, 128, ROAD_BRIGHTNESS))
+    (house,) = captioned(pair, RoadCaptioner()).changes
+    assert house.caption.startswith("a house and a road are built") and house.outline_of == "change"
+    assert house.area_m2 == pytest.approx(20 * 24 * 0.25, rel=0.02)
+    # Beside a house the road head is asked by itself.
+    for new, told in ((0.25, False), (0.35, True)):
+        (house,) = captioned(pair, RoadCaptioner(logit=logit_of(new))).changes
+        assert ("road" in house.came) == told
+
+
+def test_a_long_road_is_a_change_though_a_house_stands_at_its_end(tmp_path):
+    pair = made(tmp_path, HOUSE, (48, 0, 16, 400, ROAD_BRIGHTNESS))
+    house, road = sorted(captioned(pair, RoadCaptioner()).changes, key=lambda change: change.outline_of)
+    assert (road.outline_of, road.came, set(house.came)) == ("road", ("road",), {"building", "road"})
+
+
+def test_a_road_that_the_fact_heads_doubt_is_none(road_pair, monkeypatch):
+    for logit, count in ((0.8, 0), (0.9, 1)):  # 0.69 and 0.71
+        monkeypatch.setitem(LOGITS, "came road", logit)
+        assert len(alone("road", captioned(road_pair, RoadCaptioner()))) == count
+
+
+@pytest.mark.parametrize(("new", "count"), [(0.09, 0), (0.2, 1)])
+def test_a_road_is_as_sure_as_both_heads_together(road_pair, new, count):
+    # The fact heads say 0.953.
+    roads = alone("road", captioned(road_pair, RoadCaptioner(logit=logit_of(new))))
+    assert len(roads) == count
+    for road in roads:
+        assert road.change_probability == pytest.approx(np.sqrt(new * 0.953), abs=0.08)
+        assert road.change_probability >= ROAD.least_mean
+        assert road.caption == "a road is built in the south"
+
+
+def test_a_road_has_been_there_where_it_was_before(tmp_path):
+    (tmp_path / "later").mkdir()
+    pair, again = (made(folder, PLACES["road"]) for folder in (tmp_path, tmp_path / "later"))
+    assert caption_scene(pair.after, again.after, RoadCaptioner(), SceneOptions()).changes == []
+
+
+def test_a_road_is_explained_and_summed_up(road_pair, tmp_path):
+    report = captioned(road_pair, RoadCaptioner())
+    assert report.changes[1].score == pytest.approx(1 / (1 + np.exp(-3)), abs=1e-3)
+    source = report.write(tmp_path / "r.geojson")
+    explained = explain_event(read_event(source, 2), RoadCaptioner())
+    assert explained.answers is not None
+    came = {(one.kind, one.name): one.stated for one in explained.answers}
+    assert came["came", "road"] and ("new near", "road") not in came, "it tells of roads beside a change"
+    assert "is new near" not in event_text(explained.as_dict())
+    assert "road" in str(summary_of(report.changes))
+
+
+def test_a_clearing_around_a_house_is_told_by_the_house(tmp_path):
+    pair = made(tmp_path, (8, 8, 64, 64, CLEARING_BRIGHTNESS), HOUSE)
+    (house,) = captioned(pair, ClearingCaptioner()).changes
+    assert house.outline_of == "change" and set(house.gone) == {"trees"}
+
+
+def test_a_road_through_woods_is_one_change(tmp_path):
+    pair = made(tmp_path, (240, 48, 16, 320, CLEARING_BRIGHTNESS))
+    (road,) = captioned(pair, ClearingCaptioner(logit=5.0)).changes
+    assert (road.outline_of, road.came, road.gone) == ("road", ("road",), ("trees",))
+
+
+def test_a_road_beside_a_clearing_is_told_once(tmp_path):
+    class Apart(ClearingCaptioner):
+        """The darker of both is a road, trees are gone in both; the heads say "road" of either."""
+
+        def survey(self, before, after):
+            found, logits = super().survey(before, after)
+            cells = logits.shape[2:]
+            light = after.mean(1).reshape(len(after), cells[0], CELL, cells[1], CELL).mean((2, 4))
+            logits[:, -1] = np.where((light > 125) & (light < 138), 5.0, -5.0)
+            logits[:, ANSWERS.index("gone trees")] = np.where(light > 125, 3.0, -5.0)
+            return found, logits
+
+    pair = made(tmp_path, (128, 80, 16, 224, 130), (144, 96, 144, 192, 145))
+    road, clearing = captioned(pair, Apart()).changes
+    assert (road.outline_of, road.came) == ("road", ("road",))
+    assert (clearing.outline_of, clearing.came, clearing.gone) == ("clearing", (), ("trees",))
+    # Ground of both is the road's alone: the areas add up.
+    together = geodesic_area_m2(road.geometry.union(clearing.geometry))
+    assert road.area_m2 + clearing.area_m2 == pytest.approx(together, abs=1.0)
+
+
+@pytest.mark.parametrize(("probability", "count"), [(0.72, 0), (0.95, 1)])
+def test_a_clearing_is_sure_as_a_whole(clearing_pair, probability, count):
+    captioner = ClearingCaptioner(cleared=logit_of(probability))
+    assert len(alone("clearing", captioned(clearing_pair, captioner))) == count
+
+
+def test_a_model_that_never_learnt_of_trees_finds_no_clearing(clearing_pair):
+    captioner = ClearingCaptioner()
+    unlearnt = ANSWERS.index("gone trees")
+    slopes = tuple(0.0 if number == unlearnt else 1.0 for number in range(len(ANSWERS)))
+    captioner.facts.rules = FactRules(slopes, tuple(9.0 * (slope == 0) for slope in slopes))
+    assert alone("clearing", captioned(clearing_pair, captioner)) == []
+
+
+def test_a_clearing_is_explained_and_summed_up(clearing_pair, tmp_path):
+    report = captioned(clearing_pair, ClearingCaptioner())
+    explained = explain_event(read_event(report.write(tmp_path / "r.geojson"), 2), ClearingCaptioner())
+    assert explained.answers is not None
+    (gone,) = (answer for answer in explained.answers if (answer.kind, answer.name) == ("gone", "trees"))
+    assert gone.stated and gone.probability >= 0.7
+    assert summary_of(report.changes).text.endswith("1 house was built; trees are gone.")
+
+
+def test_a_position_is_judged_with_those_around_it():
+    gone = ANSWERS.index("gone trees")
+    answers = np.full((len(ANSWERS), 6, 6), -9.0, np.float16)
+    answers[gone, 1:4, 1:4] = logit_of(0.9)
+    rules = FactRules((1.0,) * len(ANSWERS), (0.0,) * len(ANSWERS))
+    found = CLEARING.in_tile(answers, rules)
+    assert found is not None and found[2, 2] == pytest.approx(0.9, abs=1e-3)
+    assert found[2, 3] == pytest.approx(0.6, abs=1e-3) and found[5, 5] < 1e-3
+    answers[gone, 2, 1:4] = -9.0
+    assert CLEARING.in_tile(answers, rules) is not None, "two of three rows"
+    answers[gone, 3] = -9.0
+    assert CLEARING.in_tile(answers, rules) is None
