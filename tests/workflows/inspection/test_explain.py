@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import rasterio
 from fakes import BrightnessCaptioner
+from opened_scenes import lonlat
 from PIL import Image
-from pyproj import Transformer
 from scene_pairs import make_pair
 
 from rscc.inference.explanations import ExplainedWord
@@ -48,9 +48,8 @@ def explained(pair, captioner=None, **options):
     return result
 
 
-def lonlat(geometry, crs="EPSG:32633"):
-    move = Transformer.from_crs(crs, "EPSG:4326", always_xy=True)
-    return move.transform(geometry.centroid.x, geometry.centroid.y)
+def middle_of(geometry):
+    return lonlat(geometry.centroid.x, geometry.centroid.y)
 
 
 def middle(result):
@@ -67,26 +66,20 @@ def test_the_crop_of_the_largest_change_by_default(pair):
     with rasterio.open(pair.after) as file:
         np.testing.assert_array_equal(result.crop.after, file.read()[:, 73:137, 3:67])
     west, south, east, north = result.crop.bounds
-    lon, lat = lonlat(pair.truth[1])
+    lon, lat = middle_of(pair.truth[1])
     assert west < lon < east and south < lat < north
     assert (east - west) * 111_320 * np.cos(np.radians(lat)) == pytest.approx(32, rel=0.03)
     assert (north - south) * 111_320 == pytest.approx(32, rel=0.03)
 
 
-def test_what_a_report_leaves_out_is_no_largest_change(tmp_path):
-    speck = make_pair(tmp_path, [(60, 60, 7, 7, 240)])  # 12 square metres
-    result = explained(speck)
-    assert (result.crop.place, result.crop.changed) == ("the middle: no change was found", False)
-
-
 def test_the_largest_change_in_a_box(pair):
-    lon, lat = lonlat(pair.truth[0])
+    lon, lat = middle_of(pair.truth[0])
     result = explained(pair, bounds=(lon - 3e-4, lat - 2e-4, lon + 3e-4, lat + 2e-4))
     assert result.crop.changed and middle(result) == 220
 
 
 def test_the_place_that_is_asked_for(pair):
-    assert middle(explained(pair, at=lonlat(pair.truth[0]))) == 220
+    assert middle(explained(pair, at=middle_of(pair.truth[0]))) == 220
     assert middle(explained(pair, pixel=(35, 105))) == 240
     result = explained(pair, pixel=(100, 75))
     assert (result.crop.place, result.crop.changed) == ("column 100, row 75", False)
@@ -94,15 +87,14 @@ def test_the_place_that_is_asked_for(pair):
         np.testing.assert_array_equal(result.crop.after, file.read()[:, 44:108, 69:133])
 
 
+def in_degrees(folder, west):
+    """A pair in degrees with a change from row 60 and column 120 on."""
+    grid = {"gsd": 5e-6, "crs": "EPSG:4326", "origin": (west, 50.0), "size": (200, 260)}
+    return make_pair(folder, [(60, 120, 40, 40, 240)], **grid)
+
+
 def test_the_bounds_of_a_crop_across_180_degrees_do_not_go_around_the_world(tmp_path):
-    across = make_pair(
-        tmp_path,
-        [(60, 120, 40, 40, 240)],
-        gsd=5e-6,
-        crs="EPSG:4326",
-        origin=(179.9994, 50.0),
-        size=(200, 260),
-    )
+    across = in_degrees(tmp_path, 179.9994)
     west, south, east, north = explained(across, pixel=(120, 100)).crop.bounds
     assert west > 179.999 and east < -179.999 and south < north
     with pytest.raises(NoOverlap, match=r"within 179\.999\d*,.*,-179\.999"):
@@ -112,15 +104,14 @@ def test_the_bounds_of_a_crop_across_180_degrees_do_not_go_around_the_world(tmp_
 def test_a_pixel_is_one_of_the_image_before_whatever_grid_is_worked_on(tmp_path):
     finer = make_pair(tmp_path, [(120, 200, 40, 40, 240)], gsd=0.25, size=(300, 400))
     assert middle(explained(finer, pixel=(220, 140))) == pytest.approx(240, abs=2)
-    degrees = make_pair(
-        tmp_path, [(60, 120, 40, 40, 240)], gsd=5e-6, crs="EPSG:4326", origin=(15.0, 50.0), size=(200, 260)
-    )
+    degrees = in_degrees(tmp_path, 15.0)
     assert middle(explained(degrees, pixel=(140, 80))) == pytest.approx(240, abs=2)
     assert middle(explained(degrees, at=(15.0 + 140 * 5e-6, 50.0 - 80 * 5e-6))) == pytest.approx(240, abs=2)
 
 
-def test_without_a_change_the_middle_is_shown_and_says_so(tmp_path):
-    result = explained(make_pair(tmp_path, []))
+@pytest.mark.parametrize("places", [[], [(60, 60, 7, 7, 240)]])
+def test_without_a_change_that_a_report_has_the_middle_is_shown_and_says_so(tmp_path, places):
+    result = explained(make_pair(tmp_path, places))  # 12 square metres are too little
     assert (result.crop.place, result.crop.changed) == ("the middle: no change was found", False)
     assert result.crop.after.shape == (3, 64, 64)
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from archive_rows import change
 from benchmark_fixtures import edit_json
+from command_here import run_here
 from file_server import serving
 from rasters import north_up
 from scene_pairs import write_raster
 
 from workflows import ChangeReport
-from workflows.cli.app import main
 from workflows.errors import FormatUnsupported, OptionInvalid, OutputExists
 from workflows.inspection.project import write_project
 from workflows.options import ServerOptions
@@ -33,9 +33,7 @@ def report(tmp_path):
     for name in ("before.tif", "after.tif"):
         image = np.full((4, 30, 40), 900, np.uint16)
         write_raster(folder / name, image, transform=north_up(500_000, 4_640_000, 5.0), crs="EPSG:32633")
-    shown = [
-        change(n, 15 + n / 100, 41.9, area_m2=area) for n, area in enumerate((10.0, 30.0, 20.0), start=1)
-    ]
+    shown = [change(n, 15 + n / 100, 41.9, area_m2=area) for n, area in ((1, 10.0), (2, 30.0), (3, 20.0))]
     limits = {"low": [100.0, 200.0, 300.0], "high": [1000.0, 2000.0, 3000.0]}
     run = {
         "inputs": {role: {"path": f"{role}.tif", "date": "2019"} for role in ("before", "after")},
@@ -48,16 +46,15 @@ def report(tmp_path):
     return path
 
 
-def project(path):
-    with zipfile.ZipFile(path) as archive:
+def project(report, target=None, scenes=None):
+    """The XML of the project of a report."""
+    with zipfile.ZipFile(write_project(report, target, scenes, servers=SERVERS).path) as archive:
         (name,) = archive.namelist()
         return ElementTree.fromstring(archive.read(name))
 
 
 def test_scenes_and_changes_are_named_from_the_project(report, tmp_path):
-    made = write_project(report, tmp_path / "p.qgz", servers=SERVERS)
-    assert (made.changes, made.bookmarks) == (3, 3)
-    root = project(made.path)
+    root = project(report, tmp_path / "p.qgz")
     layers = {layer.findtext("layername"): layer for layer in root.iter("maplayer")}
     assert list(layers) == ["changes", "after 2019", "before 2019"]
     sources = [layer.findtext("datasource") for layer in layers.values()]
@@ -78,7 +75,7 @@ def test_the_same_project_has_the_same_bytes(report, tmp_path):
 
 def test_the_largest_changes_are_bookmarks(report, monkeypatch, tmp_path):
     monkeypatch.setattr(qgis_project, "MOST_BOOKMARKS", 2)
-    root = project(write_project(report, servers=SERVERS).path)
+    root = project(report)
     marks = list(root.iter("Bookmark"))
     assert [mark.get("name") for mark in marks] == ["2: house 2 appears", "3: house 3 appears"]
     assert marks[0].get("extent").startswith("POLYGON((15.0199714 41.8999714, 15.0200857")
@@ -94,7 +91,7 @@ def test_what_strangers_wrote_is_text_and_numbers_without_sense_are_left_out(rep
         run["bands"] = {"after": [1, 2, 77], "before": [1, 2, True]}
 
     edit_json(report, edit)
-    root = project(write_project(report, servers=SERVERS).path)
+    root = project(report)
     name = next(root.iter("Bookmark")).get("name")
     assert name.isprintable() and len(name) < 100 and name.startswith("1: </title>[% 1 %] [2J")
     layers = [layer.findtext("layername") for layer in root.iter("maplayer")]
@@ -119,7 +116,7 @@ def test_a_server_that_the_user_names_is_named_in_the_project_but_no_secret(repo
         with pytest.raises(OptionInvalid, match="holds a secret") as refused:
             write_project(report, scenes=(before, f"{address}?sig=hush"), servers=SERVERS)
         assert "hush" not in str(refused.value)
-        root = project(write_project(report, scenes=(before, address), servers=SERVERS).path)
+        root = project(report, scenes=(before, address))
     sources = [layer.findtext("datasource") for layer in root.iter("maplayer")]
     assert sources == ["./r.geojson", f"/vsicurl/{address}", "./before.tif"]
 
@@ -141,15 +138,11 @@ def test_nothing_is_overwritten_unasked_and_the_suffix_is_known(report, tmp_path
 
 
 def test_the_command(report, tmp_path, capfd):
-    folder = report.parent
-    words = ["qgis", str(report), str(folder / "before.tif"), str(folder / "after.tif")]
-    words += ["-o", str(tmp_path / "p.qgs"), "--json"]
-    with pytest.raises(SystemExit) as ended:
-        main(words)
-    out, err = capfd.readouterr()
-    assert not ended.value.code and "3 changes, 3 as bookmarks" in err
-    assert json.loads(out) == {"output": str(tmp_path / "p.qgs"), "changes": 3, "bookmarks": 3}
-    assert ElementTree.parse(tmp_path / "p.qgs").getroot().tag == "qgis"
-    with pytest.raises(SystemExit) as ended:
-        main(words[:3])
-    assert ended.value.code == 2 and "give BEFORE and AFTER, or neither" in capfd.readouterr().err
+    words = ("qgis", report, report.with_name("before.tif"))
+    target = tmp_path / "p.qgs"
+    code, out, err = run_here(capfd, *words, report.with_name("after.tif"), "-o", target, "--json")
+    assert code == 0 and "3 changes, 3 as bookmarks" in err
+    assert json.loads(out) == {"output": str(target), "changes": 3, "bookmarks": 3}
+    assert ElementTree.parse(target).getroot().tag == "qgis"
+    code, _, err = run_here(capfd, *words)
+    assert code == 2 and "give BEFORE and AFTER, or neither" in err

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import shapely
+from benchmark_fixtures import edit_json
 from hypothesis import given
 from hypothesis import strategies as st
 from page_reports import made_report, square
@@ -86,16 +87,15 @@ def test_what_people_judged_becomes_pairs_and_the_rest_is_told(exported):
 
 
 def test_what_a_person_drew_is_learnt_from_if_it_has_words(tmp_path):
-    changes = [
-        marked(1, 40, 60, YES),
-        *(marked(n, 200 * n, 100, None) for n in (2, 3)),
-        marked(4, 900, 30, PLACE),
-    ]
+    drawn = (marked(n, 200 * n, 100, None) for n in (2, 3))
+    changes = [marked(1, 40, 60, YES), *drawn, marked(4, 900, 30, PLACE)]
     path = written(tmp_path, changes)
-    content = json.loads(path.read_text())
-    for feature, words in zip(content["features"][1:3], ("a shed is built", None), strict=True):
-        feature["properties"] = {"caption": words}
-    path.write_text(json.dumps(content))
+
+    def draw(content):
+        for feature, words in zip(content["features"][1:3], ("a shed is built", None), strict=True):
+            feature["properties"] = {"caption": words}
+
+    edit_json(path, draw)
     exported = export_pairs([path], tmp_path / "data")
     assert set(records(exported)) == {"house 1 is built", "a shed is built", NO_CHANGE_SENTENCES[0]}
     assert exported.left_out == {"in the wrong words, without the right ones": 1}
@@ -160,20 +160,18 @@ def test_about_a_fifth_is_validated_on_and_never_all(places, seed):
 
 def test_what_makes_no_data_set_leaves_nothing_behind(tmp_path):
     alone = written(tmp_path / "scenes", CHANGES[:2])
-    with pytest.raises(NothingToExport, match="all pairs show one place"):
-        export_pairs([alone], tmp_path / "data")
-    unmarked = written(tmp_path / "two", [CHANGES[5]])
-    with pytest.raises(NothingToExport, match=r"makes a pair \(there are none\)"):
-        export_pairs([unmarked], tmp_path / "data")
-    large = written(tmp_path / "three", [CHANGES[7]])
-    with pytest.raises(NothingToExport, match=r"makes a pair \(1 larger than a crop\)"):
-        export_pairs([large], tmp_path / "data")
+    unmarked, large = written(tmp_path / "two", [CHANGES[5]]), written(tmp_path / "three", [CHANGES[7]])
     sample = written(tmp_path / "four", CHANGES, sample={"changes": 99})
-    with pytest.raises(ReportInvalid, match="it is a sample, which is there to measure by"):
-        export_pairs([sample], tmp_path / "data")
     odd = written(tmp_path / "five", CHANGES, tile=10**400)
-    with pytest.raises(ReportInvalid, match="how large a tile of its model is"):
-        export_pairs([alone, odd], tmp_path / "data")
+    for reports, error, words in (
+        ([alone], NothingToExport, "all pairs show one place"),
+        ([unmarked], NothingToExport, r"makes a pair \(there are none\)"),
+        ([large], NothingToExport, r"makes a pair \(1 larger than a crop\)"),
+        ([sample], ReportInvalid, "it is a sample, which is there to measure by"),
+        ([alone, odd], ReportInvalid, "how large a tile of its model is"),
+    ):
+        with pytest.raises(error, match=words):
+            export_pairs(reports, tmp_path / "data")
     assert {path.name for path in tmp_path.iterdir()} == {"scenes", "two", "three", "four", "five"}
     with pytest.raises(OutputExists, match="exists already; remove it or choose another folder"):
         export_pairs([alone], tmp_path / "scenes")

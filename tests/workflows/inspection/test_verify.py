@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from pathlib import Path
 from types import SimpleNamespace
 
 import pyogrio
 import pytest
 from archive_pairs import make_archive
 from archive_runs import run as run_archive
+from benchmark_fixtures import edit_json
 from captioned import captioned
 from command_here import run_here
 from fakes import BrightnessCaptioner
@@ -46,9 +48,18 @@ def report(made, tmp_path):
     """A copy of the report, which names the scenes that lie beside it."""
     shutil.copytree(made, tmp_path, dirs_exist_ok=True)
     report = tmp_path / "changes.geojson"
-    edited(report, lambda record: [scene.update(path=str(tmp_path / os.path.basename(scene["path"])))
-                                   for scene in record["inputs"].values()])  # fmt: skip
+    name_scenes(report, tmp_path)
     return report
+
+
+def name_scenes(report, folder):
+    """Let a report name its scenes as they lie in a folder."""
+
+    def name(record):
+        for scene in record["inputs"].values():
+            scene["path"] = str(folder / Path(scene["path"]).name)
+
+    edited(report, name)
 
 
 def states(report, model, **where):
@@ -57,9 +68,7 @@ def states(report, model, **where):
 
 
 def edited(report, change):
-    content = json.loads(report.read_text())
-    change(content["rscc"])
-    report.write_text(json.dumps(content))
+    edit_json(report, lambda content: change(content["rscc"]))
 
 
 def all_but(**others):
@@ -68,8 +77,7 @@ def all_but(**others):
 
 def test_all_is_the_same_also_in_another_folder(report, model, tmp_path, monkeypatch):
     assert states(report, model) == (all_but(), "same")
-    edited(report, lambda record: [scene.update(path=os.path.basename(scene["path"])) for scene in
-                                   record["inputs"].values()])  # fmt: skip
+    name_scenes(report, Path())
     moved = tmp_path.rename(tmp_path.with_name("moved"))
     monkeypatch.chdir(moved.parent)
     assert states(moved / report.name, model) == (all_but(), "same"), "scenes are beside the report"

@@ -17,6 +17,7 @@ from workflows.scene.run import SceneRun
 NAMES = ["B04", "B03", "B02", "B08"]
 # Digital numbers of Sentinel-2: red, green, blue, near infrared.
 FOREST, SOIL, WATER = (400, 500, 350, 3200), (3200, 2200, 1700, 3300), (3000, 3200, 3400, 200)
+COARSE = {"gsd": 10.0, "gsd_range": (8.0, 35.0)}
 CLEARED, FLOODED = (slice(20, 40), slice(30, 60)), (slice(150, 170), slice(140, 180))
 
 
@@ -50,9 +51,9 @@ def scenes(tmp_path):
     return write
 
 
-def captioned(paths, sentences="land cover", **options):
-    model = BrightnessCaptioner(gsd=10.0, gsd_range=(8.0, 35.0), sentences=sentences)
-    return caption_scene(*paths, model, SceneOptions(scale=(0, 4000), **options))
+def captioned(paths, sentences="land cover", progress=None, **options):
+    model = BrightnessCaptioner(**COARSE, sentences=sentences)
+    return caption_scene(*paths, model, SceneOptions(scale=(0, 4000), **options), progress)
 
 
 def test_hectares_direction_and_place_are_measured(scenes):
@@ -131,9 +132,7 @@ def test_bands_that_tell_nothing_leave_something_changed(scenes):
 def test_progress_ends_with_all_changes_and_a_tile_grid_of_blocks_counts_each_pixel_once(scenes, monkeypatch):
     monkeypatch.setattr("workflows.scene.land_cover._BLOCK", 16)
     told = []
-    model = BrightnessCaptioner(gsd=10.0, gsd_range=(8.0, 35.0), sentences="land cover")
-    options = SceneOptions(scale=(0, 4000))
-    report = caption_scene(*scenes(), model, options, lambda *step: told.append(step))
+    report = captioned(scenes(), progress=lambda *step: told.append(step))
     assert told[-1] == ("captions", 2, 2)
     assert report.changes[0].changed_m2 == pytest.approx(60_000, rel=0.02)
 
@@ -147,7 +146,7 @@ def test_the_smallest_change_is_eight_pixels_of_a_coarse_grid(gsd, least):
 
 def test_a_scene_is_opened_with_the_names_and_described_without(scenes):
     paths = scenes(names=None)
-    model = BrightnessCaptioner(gsd=10.0, gsd_range=(8.0, 35.0))
+    model = BrightnessCaptioner(**COARSE)
     options = SceneOptions(band_names=("nir", "red"))
     with SceneRun.open(*paths, model, options) as run:
         assert run.infos[0].descriptions == ("nir", "red", None, None)
@@ -165,7 +164,5 @@ def test_pictures_of_a_report_have_the_bands_that_were_named(scenes, tmp_path):
 
 
 def test_an_inspection_takes_the_names_too(scenes):
-    inspection = inspect_pair(
-        *scenes(names=None), card(gsd=10.0, gsd_range=(8.0, 35.0)), SceneOptions(**BY_NAME)
-    )
+    inspection = inspect_pair(*scenes(names=None), card(**COARSE), SceneOptions(**BY_NAME))
     assert inspection.refusals == () and inspection.before["shown"] == [1, 2, 3]

@@ -13,6 +13,7 @@ from tiling import ScenePair, Window, to_wgs84
 from workflows.scene.layout import arrangement, compass_words, ground_of
 
 GROUND = box(10, 40, 13, 43)
+POLAR = "EPSG:3413"
 CUT = MultiPolygon([box(178.5, -3, 180, 0), box(-180, -3, -178.5, 0)])
 
 
@@ -28,23 +29,24 @@ def test_each_of_nine_parts_has_its_words(west, south, words):
     assert compass_words(box(west, south, west + 0.2, south + 0.2), GROUND) == words
 
 
-def test_what_goes_across_has_no_word_in_that_direction():
-    assert compass_words(GROUND, GROUND) is None
-    assert compass_words(box(10.5, 40.5, 12.5, 42.5), GROUND) is None
-    assert compass_words(box(10.1, 40.1, 10.3, 42.9), GROUND) == "west"
-    assert compass_words(box(10.1, 42.5, 12.9, 42.9), GROUND) == "north"
-    assert compass_words(box(11.4, 40.1, 11.6, 42.9), GROUND) is None
-    # Over the border of a third, most of it in the north.
-    assert compass_words(box(11.4, 41.8, 11.6, 42.8), GROUND) == "north"
-
-
-def test_outlines_count_by_their_area():
-    small, large = box(12.8, 41.9, 12.9, 42.0), box(11.1, 41.1, 11.9, 41.9)
-    assert compass_words(MultiPolygon([small, large]), GROUND) == "centre"
-
-
-def test_what_reaches_beyond_a_box_has_words():
-    assert compass_words(box(7, 41.4, 10.5, 41.6), GROUND) == "west"
+@pytest.mark.parametrize(
+    ("outline", "words"),
+    [
+        (GROUND, None),
+        (box(10.5, 40.5, 12.5, 42.5), None),
+        (box(10.1, 40.1, 10.3, 42.9), "west"),
+        (box(10.1, 42.5, 12.9, 42.9), "north"),
+        (box(11.4, 40.1, 11.6, 42.9), None),
+        # Over the border of a third, most of it in the north.
+        (box(11.4, 41.8, 11.6, 42.8), "north"),
+        # Outlines count by their area.
+        (MultiPolygon([box(12.8, 41.9, 12.9, 42.0), box(11.1, 41.1, 11.9, 41.9)]), "centre"),
+        # Beyond what was asked for.
+        (box(7, 41.4, 10.5, 41.6), "west"),
+    ],
+)
+def test_what_goes_across_has_no_word_in_that_direction(outline, words):
+    assert compass_words(outline, GROUND) == words
 
 
 def test_words_across_the_antimeridian():
@@ -54,25 +56,24 @@ def test_words_across_the_antimeridian():
     assert compass_words(across, CUT) == "centre"
 
 
+def polar(left, top):
+    """The ground of 30 km by 30 km of a polar stereographic map."""
+    grid = SimpleNamespace(transform=Affine(100, 0, left, 0, -100, top), crs=POLAR)
+    return ground_of(SimpleNamespace(focus=Window(0, 0, 300, 300), grid=grid))
+
+
 def test_north_is_that_of_the_map_and_not_of_the_rows():
-    # Polar stereographic: at 90 degrees east, north is to the left of the rows.
-    crs = "EPSG:3413"
-    transform = Affine(100, 0, 2_000_000, 0, -100, 2_000_000)
-    pair = SimpleNamespace(focus=Window(0, 0, 300, 300), grid=SimpleNamespace(transform=transform, crs=crs))
-    ground = ground_of(pair)
+    # At 90 degrees east, north is to the left of the rows.
+    ground = polar(2_000_000, 2_000_000)
     # At this corner of the map the pole lies to the south-west, in the last rows.
     last_rows = box(2_000_500, 1_970_500, 2_002_000, 1_972_000)
     first_rows = box(2_028_000, 1_998_000, 2_029_500, 1_999_500)
-    assert compass_words(to_wgs84(last_rows, crs), ground) == "north"
-    assert compass_words(to_wgs84(first_rows, crs), ground) == "south"
+    assert compass_words(to_wgs84(last_rows, POLAR), ground) == "north"
+    assert compass_words(to_wgs84(first_rows, POLAR), ground) == "south"
 
 
 def test_around_a_pole_there_are_no_words():
-    transform = Affine(100, 0, -15_000, 0, -100, 15_000)
-    pair = SimpleNamespace(
-        focus=Window(0, 0, 300, 300), grid=SimpleNamespace(transform=transform, crs="EPSG:3413")
-    )
-    assert ground_of(pair) is None
+    assert polar(-15_000, 15_000) is None
     assert compass_words(box(10, 89, 20, 89.5), None) is None
 
 
@@ -90,10 +91,18 @@ def houses(centres):
     return [box(x - 4, y - 4, x + 4, y + 4) for x, y in centres]
 
 
-def test_one_outline_is_alone_and_two_have_no_arrangement():
-    assert arrangement(houses([(0, 0)])) == "alone"
-    assert arrangement(houses([(0, 0), (20, 0)])) is None
-    assert arrangement(houses([(0, 0), (20, 0), (40, 0)])) is None
+@pytest.mark.parametrize(
+    ("centres", "words"),
+    [
+        ([(0, 0)], "alone"),
+        ([(0, 0), (20, 0)], None),
+        ([(0, 0), (20, 0), (40, 0)], None),
+        # Half of them are a row.
+        ([*((20 * n, 0) for n in range(5)), (300, 0), (320, 15), (305, 30)], None),
+    ],
+)
+def test_few_outlines_and_half_a_row_have_no_arrangement(centres, words):
+    assert arrangement(houses(centres)) == words
 
 
 def test_lines_are_rows_at_any_angle_and_where_they_bend():
@@ -111,12 +120,6 @@ def test_houses_here_and_there_are_scattered():
     said = [arrangement(houses(rng.uniform(0, 400, (20, 2)))) for _ in range(40)]
     assert said.count("scattered") >= 30
     assert said.count("in rows") == 0
-
-
-def test_half_a_row_is_neither():
-    row = [(20 * n, 0) for n in range(5)]
-    beside = [(300, 0), (320, 15), (305, 30)]
-    assert arrangement(houses([*row, *beside])) is None
 
 
 def test_outlines_around_one_centre_are_no_line():

@@ -51,14 +51,11 @@ def test_runs_that_overlap_leave_the_cores_as_they_were():
     assert in_a_new_thread(torch.get_num_threads) == 4
 
 
+@pytest.mark.usefixtures("four_cores")
 def test_a_core_has_one_batch_at_a_time():
-    before = torch.get_num_threads()
     torch.set_num_threads(1)
-    try:
-        with side_by_side(lambda _: threading.current_thread().name, range(6), 2) as names:
-            assert len({*names}) == 1
-    finally:
-        torch.set_num_threads(before)
+    with side_by_side(lambda _: threading.current_thread().name, range(6), 2) as names:
+        assert len({*names}) == 1
 
 
 def test_who_gives_up_begins_no_more_batches():
