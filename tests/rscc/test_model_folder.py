@@ -6,18 +6,15 @@ import pytest
 import torch
 from saved_models import edit, saved
 from tiny_facts import tiny_facts, tiny_phrasing
-from tiny_models import TinyTextEncoder, random_images, tiny_model
+from tiny_models import READINGS, TinyTextEncoder, random_images, tiny_model
 
 from rscc.errors import ModelFolderInvalid, ModelNotFound
 from rscc.model_folder import FACTS, find_model, load_facts, load_model, open_model_folder
-from rscc.models import MODELS
-
-papers = pytest.mark.parametrize("paper", MODELS)
 
 
-@papers
-def test_a_saved_model_is_the_same_model(paper, tmp_path, tiny_registered) -> None:
-    model = tiny_model(paper, text_encoder=TinyTextEncoder())
+@pytest.mark.parametrize(("paper", "options"), READINGS, ids=str)
+def test_a_saved_model_is_the_same_model(paper, options, tmp_path, tiny_registered) -> None:
+    model = tiny_model(paper, text_encoder=TinyTextEncoder(), options=options)
     folder = saved(tmp_path / "model", model)
     assert folder == open_model_folder(tmp_path / "model", check_hashes=True)
     assert folder.config == model.config

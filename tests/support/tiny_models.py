@@ -26,6 +26,14 @@ WORDS = (
 
 ENTITIES = ("houses", "road", "trees", "scene", "villas")
 
+READINGS = (
+    *((paper, {}) for paper in MODELS),
+    *((paper, {"follow": "code"}) for paper in ("scorer", "dirl")),
+    ("rdd", {"memory": "positions"}),
+    ("davir", {"retrieval": "random"}),
+)
+"""Every paper's model as it is by default, and what other options make of its encoder."""
+
 
 def tiny_backbone(weights: object = None) -> Backbone:
     """Build a trunk with maps at strides 4, 8 and 16.

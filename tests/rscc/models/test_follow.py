@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from slow_blocks import randoms, slow_attention, slow_linear, slow_norm, values
-from tiny_models import CAPTIONS, full_batch, idle_parameters, pair_view, tiny_model
+from tiny_models import CAPTIONS, full_batch, pair_view, tiny_model
 from torch import nn
 
 from rscc.errors import ConfigInvalid
@@ -143,34 +143,18 @@ def test_dirl_centres_channels_and_compares_words_with_what_holds_them() -> None
     assert float(terms["ccr"]) == pytest.approx(slow_entropy((logits + logits.T) / 2), rel=1e-3)
 
 
-@pytest.mark.parametrize("paper", ["scorer", "dirl"])
-def test_everything_else_is_trained_saved_and_decoded_as_ever(paper) -> None:
-    model = by_code(paper).train()
-    terms = model.losses(full_batch(model, CAPTIONS), dict.fromkeys(model.loss_terms(), 1.0))
-    sum(terms.values()).backward()
-    assert idle_parameters(model) == []
-    model.eval()
-    again = by_code(paper)
-    again.load_state_dict(model.state_dict())
-    batch = full_batch(model, CAPTIONS)
-    with torch.no_grad():
-        one, two = (each.encode(batch.before, batch.after) for each in (model, again))
-        torch.testing.assert_close(one.tokens, two.tokens)
-        assert len(model.generate_from(one, beams=2)) == len(CAPTIONS)
-
-
-@pytest.mark.parametrize("paper", ["scorer", "dirl"])
 @pytest.mark.parametrize(
-    "options", [{"follow": "text"}, {"follow": "code", "difference": "subtraction"}], ids=str
+    ("paper", "options"),
+    [
+        *((paper, {"follow": "text"}) for paper in ("scorer", "dirl")),
+        *((paper, {"follow": "code", "difference": "subtraction"}) for paper in ("scorer", "dirl")),
+        ("scorer", {"follow": "code", "matching": "mean"}),
+    ],
+    ids=str,
 )
 def test_other_readings_are_refused(paper, options) -> None:
     with pytest.raises(ConfigInvalid, match=r"model\.options\.follow"):
         tiny_model(paper, options=options)
-
-
-def test_the_codes_attention_alone_matches_what_it_attends_to() -> None:
-    with pytest.raises(ConfigInvalid, match=r"model\.options\.follow"):
-        tiny_model("scorer", options={"follow": "code", "matching": "mean"})
 
 
 @pytest.mark.parametrize(("follow", "dropped"), [("paper", []), ("code", [0.3])])

@@ -7,6 +7,7 @@ import pytest
 import torch
 from tiny_models import (
     CAPTIONS,
+    READINGS,
     TinyTextEncoder,
     full_batch,
     idle_parameters,
@@ -24,6 +25,7 @@ from rscc.training import run as runs
 from rscc.training.caching import Caches
 
 papers = pytest.mark.parametrize("paper", MODELS)
+readings = pytest.mark.parametrize(("paper", "options"), READINGS, ids=str)
 
 
 def trainable_model(paper, **values):
@@ -102,41 +104,14 @@ def test_what_lies_out_of_focus_is_not_seen(paper) -> None:
     assert (turned[0] - turned[1]).abs().max() > 1e-3
 
 
-@papers
-def test_every_trainable_parameter_gets_a_gradient(paper) -> None:
-    model = trainable_model(paper).train()
+@readings
+def test_every_trainable_parameter_gets_a_gradient(paper, options) -> None:
+    model = trainable_model(paper, options=options).train()
     terms = model.losses(full_batch(model, CAPTIONS), all_weights(model))
     assert set(terms) == set(model.loss_terms())
     assert all(value.ndim == 0 and torch.isfinite(value) for value in terms.values())
     sum(terms.values()).backward()
     assert idle_parameters(model) == []
-
-
-@pytest.mark.parametrize(
-    ("paper", "options"),
-    [
-        *((paper, {"follow": "code"}) for paper in ("scorer", "dirl")),
-        ("rdd", {"memory": "positions"}),
-        ("davir", {"retrieval": "random"}),
-    ],
-)
-def test_other_readings_hold_what_the_default_holds(paper, options) -> None:
-    model = tiny_model(paper, text_encoder=TinyTextEncoder(), options=options)
-    batch = full_batch(model, CAPTIONS)
-    sum(model.losses(batch, all_weights(model)).values()).backward()
-    assert idle_parameters(model) == []
-    before, after = random_images(4, 64, 96)
-    with torch.no_grad():
-        whole = model.encode(before, after)
-        maps = [maps[-1] for maps in model.trunk(batch.before, batch.after)]
-        cached = replace(batch, before=None, after=None, features=torch.stack(maps, dim=1))
-        weights = all_weights(model) | {"change_mask": 0}
-        one, two = model.losses(batch, weights), model.losses(cached, weights)
-        for i in range(4):
-            single = model.encode(before[i : i + 1], after[i : i + 1])
-            torch.testing.assert_close(model.memory(single), model.memory(whole)[i : i + 1])
-    for name, value in one.items():
-        torch.testing.assert_close(two[name], value)
 
 
 @papers
@@ -180,9 +155,9 @@ def test_a_term_that_the_batch_cannot_give_is_an_error(paper, missing, term) -> 
         model.losses(batch, all_weights(model, 0.0) | {term: 1.0})
 
 
-@papers
-def test_cached_trunk_maps_give_the_same_losses(paper) -> None:
-    model = trainable_model(paper)
+@readings
+def test_cached_trunk_maps_give_the_same_losses(paper, options) -> None:
+    model = trainable_model(paper, options=options)
     batch = full_batch(model, CAPTIONS)
     weights = all_weights(model) | {"change_mask": 0}
     with torch.no_grad():
@@ -228,9 +203,9 @@ def test_known_masks_weigh_the_same_beside_unknown_ones(paper) -> None:
         torch.testing.assert_close(whole[name], value)
 
 
-@papers
-def test_batched_equals_single(paper) -> None:
-    model = tiny_model(paper)
+@readings
+def test_batched_equals_single(paper, options) -> None:
+    model = tiny_model(paper, options=options)
     before, after = random_images(4, 64, 96)
     with torch.no_grad():
         whole = model.encode(before, after)
@@ -240,6 +215,7 @@ def test_batched_equals_single(paper) -> None:
             single = model.encode(before[one], after[one])
             for name in ("tokens", "changed_logits", "change_logits"):
                 torch.testing.assert_close(getattr(single, name), getattr(whole, name)[one])
+            torch.testing.assert_close(model.memory(single), model.memory(whole)[one])
             for beams, found in zip((1, 3), sentences, strict=True):
                 (alone,) = model.generate_from(single, beams=beams)
                 assert [h.ids for h in alone] == [h.ids for h in found[i]]

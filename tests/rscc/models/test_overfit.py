@@ -1,6 +1,6 @@
 import pytest
 import torch
-from tiny_models import TinyTextEncoder, fill_retriever, full_batch, random_images, tiny_model
+from tiny_models import READINGS, TinyTextEncoder, fill_retriever, full_batch, random_images, tiny_model
 
 from rscc.models import MODELS
 
@@ -18,16 +18,7 @@ MOST_STEPS = 400
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("paper", "options"),
-    [
-        *((paper, {}) for paper in MODELS),
-        *((paper, {"follow": "code"}) for paper in ("scorer", "dirl")),
-        ("rdd", {"memory": "positions"}),
-        ("davir", {"retrieval": "random"}),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "-".join(value.values()) or "default",
-)
+@pytest.mark.parametrize(("paper", "options"), READINGS, ids=str)
 def test_eight_pairs_are_memorised_exactly(paper, options) -> None:
     """Images, tokens, masks and flags reach the right loss: captions, flags and masks come back as given."""
     torch.manual_seed(0)
