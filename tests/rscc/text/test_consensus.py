@@ -2,13 +2,11 @@
 
 import pytest
 import torch
-from saved_models import edit, saved
+from saved_models import saved
 from tiny_models import random_arrays, random_images, tiny_model
 
 from rscc.captioner import Captioner
 from rscc.config import Choice
-from rscc.errors import ModelFolderInvalid
-from rscc.model_folder import open_model_folder
 from rscc.models import MODELS
 from rscc.text.consensus import SUPPORT, supported_order
 
@@ -69,11 +67,3 @@ def test_the_card_says_whether_the_captioner_does(tiny_registered, tmp_path) -> 
         texts.append([one.text for one in captions])
         assert all(len(one.alternatives) <= 2 for one in captions)
     assert texts[0] != texts[1]
-
-
-@pytest.mark.parametrize("values", [{"support": 21}, {"draws": 64}])
-def test_a_folder_with_an_impossible_choice_is_refused(tmp_path, values) -> None:
-    folder = saved(tmp_path / "m")
-    edit(**{f"card__{name}": value for name, value in values.items()})(folder.path)
-    with pytest.raises(ModelFolderInvalid, match=r"model\.json: .*card\.(support|draws)"):
-        open_model_folder(folder.path)
