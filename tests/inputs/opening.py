@@ -2,52 +2,41 @@
 
 from __future__ import annotations
 
-import socket
 from pathlib import Path
 
-from servers import BUCKET, LOOPBACK, TOKEN, Server
+from file_server import FileServer, serving
+from servers import BUCKET, TOKEN
+
+# Of a file of the current folder; "inner" is that of a zip that holds one file.
+LOCAL = {
+    "path": "{0.name}",
+    "absolute": "{0}",
+    "inner": "{0.name}/{0.stem}.tif",
+    "/vsizip/": "/vsizip/{0.name}/{0.stem}.tif",
+    # These must fail.
+    "ftp": "ftp://example.org/{0.name}",
+    "/vsisubfile/": "/vsisubfile/0_100,{0.name}",
+}
+# Through a server; "token": in the query.
+REMOTE = {
+    "http": "{server}/{name}",
+    "/vsicurl/": "/vsicurl/{server}/{name}",
+    "token": f"{{server}}/private/{{name}}?token={TOKEN}",
+    "s3": f"s3://{BUCKET}/{{name}}",
+    "/vsis3/": f"/vsis3/{BUCKET}/{{name}}",
+    # These must fail.
+    "missing": "{server}/nowhere/{name}",
+    "wrong token": f"{{server}}/private/{{name}}?token=not-{TOKEN}",
+    "missing key": f"s3://{BUCKET}/nowhere/{{name}}",
+}
 
 
-def named(path: Path, how: str, server: Server | None) -> str:
-    """Return the words for a file of the current folder.
-
-    ``how``: "path", "absolute", "inner" (of a zip that holds one file), "/vsizip/", or, through ``server``,
-    "http", "/vsicurl/", "token" (in the query), "s3", "/vsis3/", and those that must fail: "missing",
-    "wrong token", "missing key", "ftp", "/vsisubfile/", "nobody" (an address where no server listens).
-    """
-    if how == "path":
-        return path.name
-    if how == "absolute":
-        return str(path)
-    if how == "inner":
-        return f"{path.name}/{path.stem}.tif"
-    if how == "ftp":
-        return f"ftp://example.org/{path.name}"
-    if how == "/vsisubfile/":
-        return f"/vsisubfile/0_100,{path.name}"
-    if how == "/vsizip/":
-        return f"/vsizip/{path.name}/{path.stem}.tif"
+def named(path: Path, how: str, server: FileServer | None) -> str:
+    """Return the words for a file: ``how`` is of LOCAL, of REMOTE, or "nobody": where no server listens."""
+    if how in LOCAL:
+        return LOCAL[how].format(path)
     if how == "nobody":
-        return f"http://{LOOPBACK}:{_closed_port()}/{path.name}?token={TOKEN}"
+        with serving() as closed:
+            return f"{closed.address}/{path.name}?token={TOKEN}"
     assert server is not None
-    return {
-        "http": server.url(path.name),
-        "/vsicurl/": "/vsicurl/" + server.url(path.name),
-        "token": server.url(f"private/{path.name}?token={TOKEN}"),
-        "s3": f"s3://{BUCKET}/{path.name}",
-        "/vsis3/": f"/vsis3/{BUCKET}/{path.name}",
-        "missing": server.url(f"nowhere/{path.name}"),
-        "wrong token": server.url(f"private/{path.name}?token=not-{TOKEN}"),
-        "missing key": f"s3://{BUCKET}/nowhere/{path.name}",
-    }[how]
-
-
-def is_remote(how: str) -> bool:
-    """Tell whether a way of naming needs the server."""
-    return how not in ("path", "absolute", "inner", "/vsizip/", "nobody", "ftp", "/vsisubfile/")
-
-
-def _closed_port() -> int:
-    with socket.socket() as taken:
-        taken.bind((LOOPBACK, 0))
-        return int(taken.getsockname()[1])
+    return REMOTE[how].format(server=server.address, name=path.name)

@@ -10,9 +10,9 @@ from judging import assert_only_the_change, full_change, run_command
 from kind import fits
 from kinds import KINDS
 from make_table import page
-from opening import is_remote, named
+from opening import REMOTE, named
 from scenes import Drawing, write
-from servers import KEY, SECRET, TOKEN, serving
+from servers import KEY, SECRET, TOKEN, serving, settings
 
 
 @pytest.mark.slow
@@ -27,9 +27,9 @@ def test_kind(kind, tmp_path, monkeypatch, capfd):
     if kind.spoilt is not None:
         paths[1] = kind.spoilt(paths[1])
     with ExitStack() as stack:
-        server = stack.enter_context(serving(tmp_path)) if any(map(is_remote, kind.opened)) else None
+        server = stack.enter_context(serving(tmp_path)) if REMOTE.keys() & kind.opened else None
         if server is not None:
-            for name, value in server.settings.items():
+            for name, value in settings(server).items():
                 monkeypatch.setenv(name, value)
         words = [named(path, how, server) for path, how in zip(paths, kind.opened, strict=True)]
         out = tmp_path / "out"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from email.message import Message
 
 from local_server import SilentHandler, answering
 
@@ -16,8 +17,9 @@ class FileServer:
     """What is served and what was asked for, by path, such as "/a.tif".
 
     No parts are given of ``whole``, and no header alone of ``get_only``, as of addresses that are signed for
-    one method; ``redirects`` lead to other addresses; ``delays`` are seconds; ``asked`` has (method, path
-    with query) of every request.
+    one method; ``redirects`` lead to other addresses; ``delays`` are seconds; ``forbids`` is asked of path
+    with query and headers; ``errors`` are answers by status; ``asked`` has (method, path with query) of every
+    request.
     """
 
     port: int
@@ -27,6 +29,8 @@ class FileServer:
     delays: dict[str, float] = field(default_factory=dict)
     whole: set[str] = field(default_factory=set)
     get_only: set[str] = field(default_factory=set)
+    errors: dict[int, bytes] = field(default_factory=dict)
+    forbids: Callable[[str, Message], bool] = lambda address, headers: False
     asked: list[tuple[str, str]] = field(default_factory=list)
 
     @property
@@ -48,6 +52,9 @@ def serving() -> Iterator[FileServer]:
             status = served.statuses.get(path, 200 if path in served.files else 404)
             if self.command == "HEAD" and path in served.get_only:
                 status = 403
+            if served.forbids(self.path, self.headers):
+                status = 403
+            content = served.errors.get(status, content)
             part = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
             headers = {}
             if path in served.redirects:
