@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -29,86 +30,57 @@ def folder(tmp_path_factory) -> Path:
     del trunks.BACKBONES["tiny"]
 
 
-def damaged(data, folder: Path, name: str) -> None:
-    """Damage one member; a second call takes the sound one again."""
-    sound = folder.parent / f"sound-{name}"
-    if not sound.exists():
-        sound.write_bytes((folder / name).read_bytes())
-    content = sound.read_bytes()
-    strategy = damaged_bytes(content)
-    if name.endswith(".json"):
-        strategy |= damaged_json(json.loads(content))
-    (folder / name).write_bytes(data.draw(strategy))
+def fuzz(file: Path, contents: st.SearchStrategy[bytes], load: Callable) -> None:
+    """Load a folder with one member damaged, again and again."""
+    sound = file.read_bytes()
 
-
-def restored(folder: Path, name: str) -> None:
-    (folder / name).write_bytes((folder.parent / f"sound-{name}").read_bytes())
-
-
-@pytest.mark.parametrize("name", ["model.json", "vocabulary.json", "model.safetensors"])
-def test_models(folder, name):
     @fuzzed
-    @given(data=st.data())
-    def fuzz(data):
-        damaged(data, folder, name)
+    @given(content=contents)
+    def loading(content):
+        file.write_bytes(content)
         with ours_only():
-            load_model(open_model_folder(folder))
+            load(open_model_folder(file.parent))
 
     try:
-        fuzz()
+        loading()
     finally:
-        restored(folder, name)
+        file.write_bytes(sound)
 
 
-@pytest.mark.parametrize("name", ["facts.json", "facts.safetensors"])
-def test_facts(folder, name):
-    @fuzzed
-    @given(data=st.data())
-    def fuzz(data):
-        damaged(data, folder, name)
-        with ours_only():
-            load_facts(open_model_folder(folder))
-
-    try:
-        fuzz()
-    finally:
-        restored(folder, name)
-
-
-def header_of(content: bytes) -> dict:
-    (length,) = struct.unpack("<Q", content[:8])
-    return json.loads(content[8 : 8 + length])
+@pytest.mark.parametrize(
+    ("name", "load"),
+    [
+        ("model.json", load_model),
+        ("vocabulary.json", load_model),
+        ("model.safetensors", load_model),
+        ("facts.json", load_facts),
+        ("facts.safetensors", load_facts),
+    ],
+)
+def test_members(folder, name, load):
+    sound = (folder / name).read_bytes()
+    contents = damaged_bytes(sound)
+    fuzz(folder / name, contents | damaged_json(json.loads(sound)) if ".json" in name else contents, load)
 
 
 def test_headers_of_weights(folder):
     """The header's own JSON is damaged, its length is right."""
-    file = folder / "model.safetensors"
-    sound = file.read_bytes()
-    header = header_of(sound)
-    body = sound[8 + struct.unpack("<Q", sound[:8])[0] :]
-
-    @fuzzed
-    @given(text=damaged_json(header))
-    def fuzz(text):
-        file.write_bytes(struct.pack("<Q", len(text)) + text + body)
-        with ours_only():
-            load_model(open_model_folder(folder))
-
-    try:
-        fuzz()
-    finally:
-        file.write_bytes(sound)
+    sound = (folder / "model.safetensors").read_bytes()
+    (length,) = struct.unpack("<Q", sound[:8])
+    header, body = json.loads(sound[8 : 8 + length]), sound[8 + length :]
+    texts = damaged_json(header).map(lambda text: struct.pack("<Q", len(text)) + text + body)
+    fuzz(folder / "model.safetensors", texts, load_model)
 
 
 def test_vocabularies(tmp_path):
     @fuzzed
     @given(content=damaged_json({"words": ["<pad>", "<bos>", "<eos>", "<unk>", "a", "house"]}) | st.binary())
-    def fuzz(content):
+    def loading(content):
         (tmp_path / "vocabulary.json").write_bytes(content)
         with ours_only():
             load_vocabulary(tmp_path / "vocabulary.json")
 
-    fuzz()
+    loading()
 
 
 def test_configs(tmp_path):
@@ -116,11 +88,11 @@ def test_configs(tmp_path):
 
     @fuzzed
     @given(content=damaged_json(sound.to_dict()))
-    def fuzz(content):
+    def loading(content):
         with ours_only():
             config_from_dict(json.loads(content))
 
-    fuzz()
+    loading()
     shipped = (Path(load_config.__code__.co_filename).parent / "configs" / "rdd_levir_cc.toml").read_bytes()
 
     @fuzzed

@@ -82,16 +82,8 @@ def test_texts_of_options(texts, end):
 @given(data=st.data(), kind=st.sampled_from([SceneOptions, ExplainOptions]))
 def test_values_of_options(data, kind):
     """Whatever passes is a number that can be worked with."""
-    for name in (
-        "gsd",
-        "threshold",
-        "min_area",
-        "batch_size",
-        "beams",
-        "group_distance",
-        "memory",
-        "overlap",
-    ):
+    names = ("gsd", "threshold", "min_area", "batch_size", "beams", "group_distance", "memory", "overlap")
+    for name in names:
         with ours_only():
             number = data.draw(st.integers() | st.floats())
             kind(**{name: number})

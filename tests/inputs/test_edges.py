@@ -23,6 +23,7 @@ from make_demo_scene import CRS, GSD, NORTH, WEST, compressed
 from rasterio.enums import ColorInterp
 from rasterio.features import shapes
 from rasterio.warp import transform_geom
+from rasters import write_scene
 from scenes import Date, Drawing, write
 from scipy.ndimage import uniform_filter
 from shapely.geometry import shape
@@ -137,26 +138,17 @@ def clouds(height, width, seed):
 def test_the_default_model_sees_no_change_at_a_rim(estate, marks, tmp_path, capfd):
     """The date before twice, darker the second time; other parts of each hidden, white and black under it."""
     image, place = estate
-    profile = {"driver": "GTiff", "dtype": "uint8", "photometric": "RGB", "count": 3, **place}
-    profile |= {"width": FOUR_TILES, "height": FOUR_TILES}
     hidden, paths = [], []
     for name, seed, under in (("before", 1, 255), ("after", 2, 0)):
         covered = clouds(*image.shape[1:], seed)
         shown = image if name == "before" else np.rint(image * 0.93 + 4).astype(np.uint8)
         pixels = np.where(covered, under, np.where(shown == under, abs(under - 1), shown)).astype(np.uint8)
-        fields = dict(profile)
-        if marks == "alpha":
-            pixels = np.concatenate([pixels, np.where(covered, 0, 255)[None].astype(np.uint8)])
-            fields["count"] = 4
-        if marks == "value":
-            fields["nodata"] = under
-        paths.append(tmp_path / f"{name}.tif")
-        with rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True), rasterio.open(paths[-1], "w", **fields) as file:
-            if marks == "alpha":
-                file.colorinterp = [ColorInterp[band] for band in RGBA]
-            file.write(pixels)
-            if marks == "mask":
-                file.write_mask(~covered)
+        mark = {
+            "alpha": {"alpha": np.where(covered, 0, 255)},
+            "mask": {"mask": ~covered},
+            "value": {"nodata": under},
+        }[marks]
+        paths.append(write_scene(tmp_path / f"{name}.tif", pixels, **place, **mark))
         hidden.append(covered)
     target = tmp_path / "report.geojson"
     code, _, err = run_here(capfd, "caption", *paths, "-o", target, "--min-area", "0", "--quiet")
@@ -164,8 +156,8 @@ def test_the_default_model_sees_no_change_at_a_rim(estate, marks, tmp_path, capf
     covered = (hidden[0] | hidden[1]).astype(np.uint8)
     rim = shapely.union_all(
         [
-            shape(transform_geom(profile["crs"], "OGC:CRS84", geometry))
-            for geometry, value in shapes(covered, mask=covered > 0, transform=profile["transform"])
+            shape(transform_geom(place["crs"], "OGC:CRS84", geometry))
+            for geometry, value in shapes(covered, mask=covered > 0, transform=place["transform"])
         ]
     ).buffer(3e-5)
     found = [shape(feature["geometry"]) for feature in json.loads(target.read_text())["features"]]

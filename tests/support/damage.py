@@ -16,32 +16,17 @@ from mutations import TOKENS, mutated
 
 # How many examples each parser is given; RSCC_FUZZ_EXAMPLES=20000 makes a long run of it.
 EXAMPLES = int(os.environ.get("RSCC_FUZZ_EXAMPLES", "120"))
-# The files of an example take the place of the last one's.
 # The same cases in every run of the suite; other ones where more are asked for.
 fuzzed = settings(
     max_examples=EXAMPLES,
     deadline=None,
     derandomize="RSCC_FUZZ_EXAMPLES" not in os.environ,
-    suppress_health_check=list(HealthCheck),
+    suppress_health_check=list(HealthCheck),  # the files of an example take the place of the last one's
 )
 
-_ODD = st.sampled_from(
-    [
-        float("nan"),
-        float("inf"),
-        1e308,
-        -1,
-        0,
-        2**31,
-        2**63,
-        10**400,
-        "",
-        "\ud800",
-        "\x1b[31m",
-        "\u202e",
-        "../x",
-    ]
-) | st.sampled_from([token.decode("latin-1") for token in TOKENS])
+_NUMBERS = [float("nan"), float("inf"), 1e308, -1, 0, 2**31, 2**63, 10**400]
+_TEXTS = ["", "\ud800", "\x1b[31m", "\u202e", "../x"]
+_ODD = st.sampled_from([*_NUMBERS, *_TEXTS]) | st.sampled_from([t.decode("latin-1") for t in TOKENS])
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20) | _ODD,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
