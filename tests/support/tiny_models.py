@@ -14,7 +14,7 @@ from rscc.config import ModelConfig
 from rscc.models import MODELS
 from rscc.models.shared.backbone import Backbone
 from rscc.models.shared.captioner import ChangeCaptioner
-from rscc.structures import PairBatch, PairView
+from rscc.structures import DecoderOutput, DifferenceFeatures, PairBatch, PairView
 from rscc.text.encoders import TextEncoder
 from rscc.text.vocabulary import SPECIAL, Vocabulary
 
@@ -204,6 +204,18 @@ CAPTIONS = (
     "many trees are removed on the left side of the scene",
     "villas are built",
 )
+
+
+@torch.no_grad()
+def joint_losses(
+    model: ChangeCaptioner,
+) -> tuple[PairBatch, dict[str, Tensor], DifferenceFeatures, DecoderOutput]:
+    """Return a batch, those of its loss terms that the paper has, and the features and words that they are of."""
+    batch = full_batch(model, CAPTIONS)
+    weights = dict.fromkeys(model.loss_terms(), 0.0)
+    terms = model.losses(batch, weights | dict.fromkeys(("caption", *model.auxiliary_terms), 0.5))
+    features = model.encode(batch.before, batch.after, extracted=batch.extracted)
+    return batch, terms, features, model.decode(features, batch.tokens[:, :-1])
 
 
 @torch.no_grad()

@@ -14,7 +14,7 @@ from slow_blocks import (
     slow_norm,
     values,
 )
-from tiny_models import CAPTIONS, full_batch, pair_view, tiny_model
+from tiny_models import CAPTIONS, joint_losses, pair_view, tiny_model
 
 from rscc.models.dirl import Dirl
 from rscc.models.shared.losses import decorrelation_loss, info_nce
@@ -113,11 +113,7 @@ def test_the_decoder_gives_equations_8_to_11() -> None:
 def test_the_joint_loss_takes_channels_and_words() -> None:
     """The terms of Eq. 16 from a whole batch with captions of different lengths."""
     model = dirl(alpha=0.1, temperature=1.5)
-    batch = full_batch(model, CAPTIONS)
-    weights = {"caption": 1.0, "decorrelation": 0.5, "ccr": 0.1, "changed": 0, "change_mask": 0}
-    with torch.no_grad():
-        terms = model.losses(batch, weights)
-        features = model.encode(batch.before, batch.after)
+    batch, terms, features, _ = joint_losses(model)
     assert set(terms) == {"caption", "decorrelation", "ccr"}
     embed = model.embed  # Eq. 2
     one, other = (

@@ -4,9 +4,8 @@ import math
 
 import numpy as np
 import pytest
-import torch
 from slow_blocks import randoms, slow_attention, slow_linear, slow_norm, values
-from tiny_models import CAPTIONS, full_batch, pair_view, tiny_model
+from tiny_models import CAPTIONS, full_batch, joint_losses, pair_view, tiny_model
 from torch import nn
 
 from rscc.errors import ConfigInvalid
@@ -56,13 +55,8 @@ def test_scorer_rebuilds_without_an_output_projection() -> None:
 @pytest.mark.parametrize("exponent", [1.0, 6.0])
 def test_scorer_contrasts_as_its_code_does(exponent) -> None:
     model = by_code("scorer", layers=2)
-    batch = full_batch(model, CAPTIONS)
-    weights = {"caption": 1.0, "view": 0.3, "backward": 0.5, "changed": 0, "change_mask": 0}
-    with torch.no_grad():
-        model.exponent.fill_(exponent)
-        terms = model.losses(batch, weights)
-        features = model.encode(batch.before, batch.after)
-        hidden = values(model.decode(features, batch.tokens[:, :-1]).hidden)
+    model.exponent.data.fill_(exponent)
+    batch, terms, features, decoded = joint_losses(model)
     matching = model.reconstruction[-1].attention
     pairs = list(zip(values(features.before), values(features.after), strict=True))
     given = [inputs_and_outputs(model, *pair)[0] for pair in pairs]
@@ -78,7 +72,9 @@ def test_scorer_contrasts_as_its_code_does(exponent) -> None:
     places = 15  # of the longest sentence, whatever the batch's longest is
     assert batch.tokens.shape[1] - 1 < places
     reasoning, queries = model.reasoning, []
-    for (before, _), words, ids in zip(pairs, hidden, batch.tokens[:, 1:].numpy(), strict=True):
+    for (before, _), words, ids in zip(
+        pairs, values(decoded.hidden), batch.tokens[:, 1:].numpy(), strict=True
+    ):
         sentence = sum(words[ids != model.vocabulary.pad]) / places  # padding counts as zeros
         fused = slow_linear(reasoning.fuse, np.stack([np.concatenate([place, sentence]) for place in before]))
         queries.append(
@@ -117,12 +113,7 @@ def test_dirl_shares_by_layers_with_residual_and_norm() -> None:
 
 def test_dirl_centres_channels_and_compares_words_with_what_holds_them() -> None:
     model = by_code("dirl", alpha=0.1, temperature=1.5)
-    batch = full_batch(model, CAPTIONS)
-    weights = {"caption": 1.0, "decorrelation": 0.5, "ccr": 0.1, "changed": 0, "change_mask": 0}
-    with torch.no_grad():
-        terms = model.losses(batch, weights)
-        features = model.encode(batch.before, batch.after)
-        decoded = model.decode(features, batch.tokens[:, :-1])
+    _, terms, features, decoded = joint_losses(model)
     first, last = model.embed[0], model.embed[-1]
     one, other = (
         np.concatenate([slow_linear(last, np.maximum(slow_linear(first, values(i)), 0)) for i in images])

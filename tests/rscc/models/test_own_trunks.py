@@ -1,4 +1,4 @@
-"""Trunks of our own are torchvision's ResNet-50 in the layout of the Keras weights, and timm's EfficientNet-Lite0."""
+"""Trunks of our own: torchvision's ResNet-50 in the Keras weights' layout, timm's EfficientNet-Lite0."""
 
 import pytest
 import torch

@@ -19,6 +19,7 @@ from tiny_models import (
     TinyTextEncoder,
     full_batch,
     idle_parameters,
+    joint_losses,
     pair_view,
     random_images,
     randomise,
@@ -30,7 +31,7 @@ from rscc.data.benchmarks.registry import DATASETS
 from rscc.errors import ConfigInvalid
 from rscc.model_folder import find_model, open_model_folder
 from rscc.models.rdd import ATTRIBUTES, Distilling, DistillingBlock, RddOptions
-from rscc.models.shared.blocks import Attention, Positions2d
+from rscc.models.shared.blocks import Positions2d
 from rscc.models.shared.losses import caption_cross_entropy, info_nce
 
 WIDTH, HEADS = 8, 2
@@ -47,16 +48,6 @@ def slow_distilling(module: Distilling, source: np.ndarray, steps: int) -> np.nd
     for _ in range(steps):
         vectors, source = slow_block(module.block, vectors, source)
     return vectors
-
-
-def test_causal_attention_sees_the_past_only() -> None:
-    attention = Attention(width=WIDTH, heads=HEADS).eval()
-    randomise(attention, 3, 0.5)
-    x = randoms(1, 6, WIDTH)
-    fast = values(attention(x, x, causal=True))[0]
-    for length in range(1, 7):
-        slow = slow_attention(attention, values(x[0, :length]), values(x[0, :length]))[-1]
-        np.testing.assert_allclose(fast[length - 1], slow, atol=1e-5)
 
 
 @pytest.mark.parametrize("steps", [1, 2, 3])
@@ -169,10 +160,11 @@ def test_a_model_folder_without_the_option_keeps_the_vectors_in_its_memory() -> 
         options = open_model_folder(find_model(name)).config.options
         assert "memory" not in options or options["memory"] == "all"
         assert RddOptions(**options).memory == "all"
+    assert RddOptions().attributes == "N+V", "the paper's model"
 
 
 @pytest.mark.parametrize("attributes", ATTRIBUTES)
-@pytest.mark.parametrize("prompt", ["none", "learnable"])
+@pytest.mark.parametrize("prompt", ["none", "fixed", "learnable"])
 def test_no_variant_has_parameters_that_do_nothing(attributes, prompt) -> None:
     model = variant(attributes, prompt=prompt).train()
     expected = {"caption", "change_mask", "changed"}
@@ -187,6 +179,11 @@ def test_no_variant_has_parameters_that_do_nothing(attributes, prompt) -> None:
     # A subtraction of both dates takes away what they have in common.
     common = {"project.bias", "positions.rows", "positions.columns"} if attributes == "direct-sub" else set()
     assert set(idle_parameters(model)) == common
+    for tokens in filter(None, (model.noun_tokens, model.verb_tokens)):
+        assert (tokens.prompt_vectors is not None) == (prompt == "learnable")
+        assert all(parameter.grad is None for parameter in tokens.encoder.parameters())
+        told = any(text.startswith(RddOptions.noun_template) for text in tokens.encoder.asked)
+        assert told == (prompt == "fixed" and "N" in attributes)
     for term in {"n2o", "v2a"} - expected:
         with pytest.raises(ConfigInvalid, match=rf"loss\.{term} is no term of this model"):
             model.losses(batch, dict.fromkeys(expected, 1.0) | {term: 0.1})
@@ -197,14 +194,6 @@ def test_every_row_of_table_5_leaves_out_a_loss_by_its_weight(terms) -> None:
     model = variant()
     weights = {"caption": 1.0, "changed": 0, "change_mask": 0, "n2o": 0, "v2a": 0} | dict.fromkeys(terms, 0.1)
     assert set(model.losses(full_batch(model, CAPTIONS), weights)) == {"caption", *terms}
-
-
-def test_the_papers_model_is_the_default() -> None:
-    default, whole = tiny_model(seed=3), tiny_model(seed=3, options={"attributes": "N+V"})
-    assert default.state_dict().keys() == whole.state_dict().keys()
-    images = random_images(2)
-    with torch.no_grad():
-        torch.testing.assert_close(default.encode(*images).tokens, whole.encode(*images).tokens)
 
 
 def test_the_images_get_one_position_vector_per_place() -> None:
@@ -275,20 +264,17 @@ def test_caption_loss_is_equation_15_the_mean_of_the_captions_means_and_skips_pa
 def test_joint_loss_takes_nouns_with_objects_and_verbs_with_actions() -> None:
     """The terms of Eq. 16 from a whole batch."""
     rdd = variant()
-    batch = full_batch(rdd, CAPTIONS)
-    weights = {"caption": 1.0, "n2o": 0.1, "v2a": 0.1, "changed": 0, "change_mask": 0}
-    with torch.no_grad():
-        terms = rdd.losses(batch, weights)
-        features = rdd.encode(batch.before, batch.after)
-        nouns, verbs = rdd.noun_tokens(batch.nouns), rdd.verb_tokens(batch.verbs)
-        logits = rdd.decode(features, batch.tokens[:, :-1]).logits
+    batch, terms, features, decoded = joint_losses(rdd)
+    nouns, verbs = rdd.noun_tokens(batch.nouns), rdd.verb_tokens(batch.verbs)
     assert set(terms) == {"caption", "n2o", "v2a"}
     n2o = slow_info_nce(values(nouns), values(features.objects), 0.5)
     v2a = slow_info_nce(values(verbs), values(features.actions), 0.5)
     assert float(terms["n2o"]) == pytest.approx(n2o, rel=1e-4)
     assert float(terms["v2a"]) == pytest.approx(v2a, rel=1e-4)
     assert n2o != pytest.approx(v2a, rel=1e-2)
-    means = [sum(one) / len(one) for one in slow_cross_entropy(values(logits), batch.tokens.numpy(), 0)]
+    means = [
+        sum(one) / len(one) for one in slow_cross_entropy(values(decoded.logits), batch.tokens.numpy(), 0)
+    ]
     assert float(terms["caption"]) == pytest.approx(sum(means) / len(means), rel=1e-4)
 
 
@@ -312,19 +298,6 @@ def test_equal_segments_are_no_negatives_when_asked() -> None:
             slow_info_nce(words, regions, 1.0, left_out=left_out), rel=1e-4
         )
     assert losses[False] < losses[True]
-
-
-@pytest.mark.parametrize("prompt", ["none", "fixed", "learnable"])
-def test_every_kind_of_prompt_trains(prompt) -> None:
-    encoder = TinyTextEncoder()
-    model = tiny_model(text_encoder=encoder, options={"prompt": prompt})
-    weights = dict.fromkeys(model.loss_terms(), 0.0) | {"n2o": 1.0, "v2a": 1.0}
-    sum(model.losses(full_batch(model, CAPTIONS), weights).values()).backward()
-    for tokens in (model.noun_tokens, model.verb_tokens):
-        assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in tokens.parameters())
-        assert (tokens.prompt_vectors is not None) == (prompt == "learnable")
-    assert all(p.grad is None for p in encoder.parameters())
-    assert any(text.startswith("a satellite photo of") for text in encoder.asked) == (prompt == "fixed")
 
 
 def test_without_a_text_encoder_alignment_is_refused() -> None:

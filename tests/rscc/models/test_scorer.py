@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from slow_blocks import randoms, slow_attention, slow_info_nce, slow_linear, slow_norm, values
-from tiny_models import CAPTIONS, full_batch, idle_parameters, pair_view, randomise, tiny_model
+from tiny_models import CAPTIONS, idle_parameters, joint_losses, pair_view, randomise, tiny_model
 
 from rscc.models.scorer import BackwardReasoning, Scorer, TokenMatching, token_matching
 from rscc.models.shared.blocks import CrossImageLayer
@@ -181,12 +181,7 @@ def test_backward_reasoning_is_equations_9_and_10() -> None:
 def test_the_joint_loss_takes_views_and_hallucinations() -> None:
     """The terms of Eq. 13 from a whole batch with captions of different lengths."""
     model = scorer(temperature=0.8)
-    batch = full_batch(model, CAPTIONS)
-    weights = {"caption": 1.0, "view": 0.3, "backward": 0.5, "changed": 0, "change_mask": 0}
-    with torch.no_grad():
-        terms = model.losses(batch, weights)
-        features = model.encode(batch.before, batch.after)
-        hidden = values(model.decode(features, batch.tokens[:, :-1]).hidden)
+    _, terms, features, decoded = joint_losses(model)
     assert set(terms) == {"caption", "view", "backward"}
     before, after = values(features.before), values(features.after)
     assert float(terms["view"]) == pytest.approx(
@@ -194,7 +189,7 @@ def test_the_joint_loss_takes_views_and_hallucinations() -> None:
     )
     lengths = [len(caption.split()) + 1 for caption in CAPTIONS]  # the words and the end
     assert len(set(lengths)) > 2
-    words = (one[: min(length, 12)] for one, length in zip(hidden, lengths, strict=True))
+    words = (one[: min(length, 12)] for one, length in zip(values(decoded.hidden), lengths, strict=True))
     hallucinations = [slow_hallucination(model.reasoning, *one) for one in zip(before, words, strict=True)]
     slow = slow_contrast(model.reasoning.matching, hallucinations, after, 0.8)
     assert float(terms["backward"]) == pytest.approx(slow, rel=1e-3, abs=1e-4)
@@ -204,14 +199,9 @@ def test_the_joint_loss_takes_views_and_hallucinations() -> None:
 def test_pooling_in_the_place_of_matching_compares_one_vector_per_image(pooling) -> None:
     """Figure 3, in Eq. 4 and in Eq. 11."""
     model = scorer(matching=pooling, temperature=0.8, matching_heads=3)
-    batch = full_batch(model, CAPTIONS)
-    weights = {"caption": 1.0, "view": 0.3, "backward": 0.5, "changed": 0, "change_mask": 0}
-    with torch.no_grad():
-        terms = model.losses(batch, weights)
-        features = model.encode(batch.before, batch.after)
-        hidden = model.decode(features, batch.tokens[:, :-1]).hidden
-        sentence = masked_mean(hidden, batch.tokens[:, 1:] != model.vocabulary.pad)
-        hallucinations = values(model.reasoning(features.before, sentence))
+    batch, terms, features, decoded = joint_losses(model)
+    sentence = masked_mean(decoded.hidden, batch.tokens[:, 1:] != model.vocabulary.pad)
+    hallucinations = values(model.reasoning(features.before, sentence))
     before, after = values(features.before), values(features.after)
     for term, images in (("view", before), ("backward", hallucinations)):
         slow = slow_info_nce(images, after, 0.8, partial(slow_pooled, pooling))
