@@ -117,12 +117,11 @@ def _found(total: Total, done: int, changed: int) -> str:
 def _of_these(came: Mapping[str, Total], gone: Mapping[str, Total]) -> list[str]:
     """Say in how many changes each class came or is gone."""
     clauses = []
-    if came:
-        new = _listed(f"new {_several(name)} in {one.changes:,}" for name, one in came.items())
-        clauses.append(f"there {'are' if _are(next(iter(came))) else 'is'} {new}")
-    if gone:
-        lost = _listed(f"{_several(name)} in {one.changes:,}" for name, one in gone.items())
-        clauses.append(f"gone {'are' if _are(next(iter(gone))) else 'is'} {lost}")
+    for totals, start, new in ((came, "there", "new "), (gone, "gone", "")):
+        if totals:
+            things = (f"{new}{_several(name)} in {one.changes:,}" for name, one in totals.items())
+            verb = "are" if _are(next(iter(totals))) else "is"
+            clauses.append(f"{start} {verb} {_listed(things)}")
     return [f"Of these changes, {'; '.join(clauses)}."] if clauses else []
 
 

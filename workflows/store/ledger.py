@@ -45,7 +45,7 @@ class Ledger:
     """The ledger of one archive; take it in a ``with`` block. Not to be shared between threads.
 
     Every method raises :class:`LedgerUnusable` when the disk is full, the file is locked or the system fails,
-    and :class:`LedgerForeign` when the file turns out to be damaged.
+    and :class:`LedgerForeign` when the file is damaged, no ledger, or of another version.
 
     Attributes:
         path: the SQLite file.
@@ -59,14 +59,7 @@ class Ledger:
 
     @classmethod
     def open(cls, folder: str | Path) -> Ledger:
-        """Open the ledger of the archive ``folder`` for writing, made where there is none.
-
-        The caller holds the archive's lock.
-
-        Raises:
-            LedgerForeign: the file is damaged, not a ledger, or of another version.
-            LedgerUnusable: the system refused.
-        """
+        """Open the ledger of an archive for writing, made where there is none; the archive's lock is held."""
         path = ledger_file.ledger_path(folder)
         return cls(path, ledger_file.open_for_writing(path), is_written=True)
 
@@ -76,18 +69,13 @@ class Ledger:
 
         Raises:
             ArchiveMissing: there is none.
-            LedgerForeign, LedgerUnusable: see :meth:`open`.
         """
         path = ledger_file.ledger_path(folder)
         return cls(path, ledger_file.open_for_reading(path))
 
     @classmethod
     def rehearsal(cls, folder: str | Path) -> Ledger:
-        """Return a copy in memory, empty if there is no ledger: what is planned in it changes no file.
-
-        Raises:
-            LedgerForeign, LedgerUnusable: see :meth:`open`.
-        """
+        """Return a copy in memory, empty if there is no ledger: what is planned in it changes no file."""
         path = ledger_file.ledger_path(folder)
         return cls(path, ledger_file.in_memory(path))
 

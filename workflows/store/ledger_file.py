@@ -1,4 +1,8 @@
-"""The file of a ledger: made, checked and opened, and what SQLite says of it turned into one clear line."""
+"""The file of a ledger: made, checked and opened, and what SQLite says of it turned into one clear line.
+
+That line is a LedgerForeign where the file is damaged, no ledger, or of another version, and a LedgerUnusable
+where the system refuses.
+"""
 
 from __future__ import annotations
 
@@ -66,12 +70,7 @@ def ledger_path(folder: str | Path) -> Path:
 
 
 def open_for_writing(path: Path) -> sqlite3.Connection:
-    """Open a ledger for the one process that writes it; it is made if it is not there.
-
-    Raises:
-        LedgerForeign: the file is damaged, not a ledger, or of another version.
-        LedgerUnusable: the system refused.
-    """
+    """Open a ledger for the one process that writes it; it is made if it is not there."""
     _check_plain(path)
     is_new = not path.exists()
     with explained(path):
@@ -107,8 +106,8 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
     """Open a ledger for looking at it, whether or not somebody writes it, or was killed while writing.
 
     Raises:
-        ArchiveMissing, LedgerForeign: see :func:`open_for_writing`.
-        LedgerUnusable: the system refused, or a process on another machine writes it.
+        ArchiveMissing: there is none.
+        LedgerUnusable: also where a process on another machine writes it.
     """
     _check_plain(path)
     if not path.exists():
@@ -126,11 +125,7 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
 
 
 def in_memory(path: Path) -> sqlite3.Connection:
-    """Return a copy in memory of a ledger, an empty one if there is none; to try out on.
-
-    Raises:
-        LedgerForeign, LedgerUnusable: see :func:`open_for_writing`.
-    """
+    """Return a copy in memory of a ledger, an empty one if there is none; to try out on."""
     connection = _connect(":memory:")
     if path.exists():
         with closing(open_for_reading(path)) as source, explained(path):

@@ -40,7 +40,12 @@ function term(name, value) {
   return value ? [element("dt", { textContent: name }), element("dd", { dir: "auto", textContent: value })] : [];
 }
 
-function showTotals(summary) {
+// What the whole comes to; `shown` is what the map shows of it.
+function showSaid(summary, shown) {
+  // Texts of Python have no letter for square metres.
+  const said = summary.text.replace(/\b(k?m)2\b/g, "$1\u00b2");
+  $("#said").textContent = said;
+  $("#ground").ariaLabel = `${shown} ${said}`;
   for (const [name, total] of Object.entries(summary.directions)) {
     const sign = element("span", { className: `sign ${name}`, textContent: CHANGED[name].sign });
     const words = `${whole(total.changes)} ${name}, ${areaWords(total.area_m2)}`;
@@ -52,8 +57,12 @@ function showTotals(summary) {
   }
 }
 
-// Texts of Python have no letter for it.
-const squared = (text) => text.replace(/\b(k?m)2\b/g, "$1\u00b2");
+function addNotes(texts, title) {
+  const list = $("#notes ul");
+  list.append(...texts.map((one) => element("li", { dir: "auto", textContent: String(one) })));
+  $("#notes").hidden = list.children.length === 0;
+  $("#notes summary").textContent = title(list.children.length);
+}
 
 function tally(values) {
   const numbers = new Map();

@@ -39,24 +39,16 @@ function nameOf(path) {
   return (path ?? "").split(/[\\/]/).at(-1);
 }
 
-function addNotes(texts) {
-  const list = $("#notes ul");
-  list.append(...texts.map((one) => element("li", { dir: "auto", textContent: String(one) })));
-  $("#notes").hidden = list.children.length === 0;
-  $("#notes summary").textContent = counted(list.children.length, "warning");
-}
+const warned = (count) => counted(count, "warning");
 
 function showSummary() {
   const [before, after] = DATES.map((date) => scenes[date].date);
   const dates = before && after ? `${before} to ${after}` : "";
   document.title = ["What changed", dates, report.name].filter(Boolean).join(" \u00b7 ");
   $("h1 span").textContent = dates;
-  const said = squared(summary.text);
-  $("#said").textContent = said;
-  canvas.ariaLabel = `Both dates and the outlines of the changes. ${said}`;
   for (const date of DATES) $(`#date-${date} span`).textContent = scenes[date].date ?? nameOf(scenes[date].name);
-  showTotals(summary);
-  addNotes(report.warnings);
+  showSaid(summary, "Both dates and the outlines of the changes.");
+  addNotes(report.warnings, warned);
   $("#made dl").append(
     ...term("Before", [scenes.before.name, scenes.before.date].filter(Boolean).join(", ")),
     ...term("After", [scenes.after.name, scenes.after.date].filter(Boolean).join(", ")),
@@ -95,7 +87,7 @@ new ResizeObserver(resize).observe(map);
 
 // Of a page in a folder, pictures are files beside it.
 function tellMissing() {
-  addNotes(["The pictures of this page are not where they were: keep it together with the folder that it came with."]);
+  addNotes(["The pictures of this page are not where they were: keep it together with the folder that it came with."], warned);
   $("#notes").open = true;
 }
 

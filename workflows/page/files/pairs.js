@@ -49,20 +49,16 @@ function select(pair) {
 }
 
 function showSummary() {
-  const said = squared(summary.text);
   document.title = `What changed \u00b7 ${report.name}`;
   $("h1 span").textContent = report.name;
-  $("#said").textContent = said;
-  canvas.ariaLabel = `Where the pairs lie. ${said}`;
-  showTotals(summary);
+  showSaid(summary, "Where the pairs lie.");
   showTimes();
   const failed = report.reasons.reduce((sum, reason) => sum + reason.count, 0);
-  $("#notes").hidden = failed === 0;
-  $("#notes summary").textContent = `${counted(failed, "pair")} failed`;
-  for (const { kind, line, error, count, pairs } of report.reasons) {
+  const notes = report.reasons.map(({ kind, line, error, count, pairs }) => {
     const named = `${pairs.join(", ")}${count > pairs.length ? ` and ${whole(count - pairs.length)} more` : ""}`;
-    $("#notes ul").append(element("li", { dir: "auto", textContent: `${whole(count)} ${kind}: ${line} [${error}] (${named})` }));
-  }
+    return `${whole(count)} ${kind}: ${line} [${error}] (${named})`;
+  });
+  addNotes(notes, () => `${counted(failed, "pair")} failed`);
   const unplaced = pairs.filter((one) => !one.rings.length).length;
   $("#made dl").append(
     ...term("Archive", report.name),
