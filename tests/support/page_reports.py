@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from archive_rows import change
+from archive_rows import change, report
 from page_checks import PageTexts
 from scene_pairs import MadePair, make_pair
 from shapely.geometry import Polygon
@@ -82,17 +82,8 @@ def made_report(pair: MadePair, changes: list[Change], **run: Any) -> ChangeRepo
         role: {"path": str(path), "date": day}
         for role, path, day in (("before", pair.before, "2016-03-14"), ("after", pair.after, "2019-10-05"))
     }
-    record = {
-        "inputs": scenes,
-        "model": {"name": "brightness", "version": "1.2.3", "weights_sha256": "0" * 64},
-        "settings": {},
-        "tiling": {"gsd": GSD},
-        "warnings": [],
-        "versions": {"rscc": "0.1.0"},
-        "started": "2026-01-01T00:00:00+00:00",
-        **run,
-    }
-    return ChangeReport(changes, record)
+    about = {"settings": {}, "warnings": [], "started": "2026-01-01T00:00:00+00:00"}
+    return report(*changes, **{"inputs": scenes, **about, **run})
 
 
 def made_page(
@@ -105,11 +96,11 @@ def made_page(
     rectangles = values.pop("rectangles", [(60, 60, 40, 40, 240)])
     pair = make_pair(folder, rectangles, size=size, nodata_rows=values.pop("nodata_rows", 0))
     run = {name: values.pop(name) for name in ("warnings",) if name in values}
-    report = made_report(pair, changes, **run)
-    source = report.write(folder / values.pop("name", "report.geojson"))
+    told = made_report(pair, changes, **run)
+    source = told.write(folder / values.pop("name", "report.geojson"))
     if values.pop("as_folder", False):
-        page = write_page_folder(report, source, folder / "page", **values)
+        page = write_page_folder(told, source, folder / "page", **values)
     else:
         page = folder / "page.html"
-        write_page(report, source, page, **values)
-    return MadePage(pair, report, source, page)
+        write_page(told, source, page, **values)
+    return MadePage(pair, told, source, page)

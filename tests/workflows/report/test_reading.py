@@ -9,7 +9,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from archive_rows import change
+from archive_rows import change, report
 from hostile_texts import hostile_texts
 from page_reports import GSD, square, squares
 from shapely.geometry import MultiPolygon, Polygon, box
@@ -17,25 +17,19 @@ from shapely.geometry import MultiPolygon, Polygon, box
 from workflows.errors import ReportInvalid
 from workflows.inspection.event import read_event, read_report
 from workflows.inspection.verify import read_record
-from workflows.report.report import ChangeReport
 
 LAYERS = ("r.gpkg", "r.parquet")
 # A square of 1e300 metres, behind the header of a GeoPackage.
 NOWHERE = "4750000300000000" + box(0, 0, 1e300, 1e300).wkb_hex
 WITH_TYPE = '<!DOCTYPE a [<!ENTITY b "c">]><a><MDI key="rscc">1</MDI></a>'
-RUN = {
-    "inputs": {role: {"path": f"{role}.tif", "date": None} for role in ("before", "after")},
-    "model": {"name": "rscc-base", "version": "1"},
-    "settings": {"threshold": 0.5},
-    "tiling": {"gsd": GSD, "crs": "EPSG:32614"},
-}
 ACROSS = MultiPolygon([box(179.99, -17.01, 180, -17), box(-180, -17.01, -179.99, -17)])
 RING = Polygon(box(-97.001, 30, -97, 30.001).exterior, [box(-97.0007, 30.0003, -97.0002, 30.0006).exterior])
 
 
 def made(folder, name, changes, **run):
     """Write a report and return its file."""
-    return ChangeReport(list(changes), {**RUN, **run}).write(folder / name, overwrite=True)
+    told = report(*changes, **{"tiling": {"gsd": GSD, "crs": "EPSG:32614"}, **run})
+    return told.write(folder / name, overwrite=True)
 
 
 def numbered(changes):
@@ -75,16 +69,16 @@ def test_a_change_across_180_degrees_stays_in_its_parts(tmp_path, name):
 def test_texts_of_strangers_come_back_as_they_are(tmp_path, name):
     texts = [text.replace("\0", "\ufffd") for text in hostile_texts(300)]
     changes = numbered([change(1, caption=text, alternatives=(text, text)) for text in texts])
-    report = read_report(made(tmp_path, name, changes, warnings=texts))
-    assert [one.caption for one in report.changes] == texts
-    assert [one.alternatives for one in report.changes] == [(text, text) for text in texts]
-    assert report.run["warnings"] == texts
+    read = read_report(made(tmp_path, name, changes, warnings=texts))
+    assert [one.caption for one in read.changes] == texts
+    assert [one.alternatives for one in read.changes] == [(text, text) for text in texts]
+    assert read.run["warnings"] == texts
 
 
 def test_a_report_without_changes_has_none(tmp_path):
     for name in LAYERS:
-        report = read_report(made(tmp_path, name, []))
-        assert report.changes == [] and report.run == RUN
+        read = read_report(made(tmp_path, name, []))
+        assert read.changes == [] and read.run == read_report(made(tmp_path, "r.geojson", [])).run
 
 
 def edit(path, *statements):

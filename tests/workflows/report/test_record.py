@@ -2,12 +2,11 @@ from __future__ import annotations
 
 import pytest
 import shapely
-from fakes import BrightnessCaptioner
+from captioned import captioned
 from pyproj import Transformer
 from scene_pairs import make_pair
 
 from tiling import to_wgs84
-from workflows import SceneOptions, caption_scene
 from workflows.addresses import public_path, unsigned, without_secrets
 from workflows.dates import SceneDate
 from workflows.report.record import determination_record
@@ -75,8 +74,7 @@ def test_how_and_when_outlines_were_determined_is_told_as_fiboa_does(day, time):
 
 
 def ground_of(pair, **options):
-    report = caption_scene(pair.before, pair.after, BrightnessCaptioner(), SceneOptions(**options))
-    return report.run["ground"]
+    return captioned(pair, **options).run["ground"]
 
 
 def test_the_ground_is_what_both_scenes_show_whatever_changed_on_it(tmp_path):
