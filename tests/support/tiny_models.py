@@ -210,7 +210,7 @@ CAPTIONS = (
 def joint_losses(
     model: ChangeCaptioner,
 ) -> tuple[PairBatch, dict[str, Tensor], DifferenceFeatures, DecoderOutput]:
-    """Return a batch, those of its loss terms that the paper has, and the features and words that they are of."""
+    """Return a batch, the paper's terms of its loss, and the features and words that these are made of."""
     batch = full_batch(model, CAPTIONS)
     weights = dict.fromkeys(model.loss_terms(), 0.0)
     terms = model.losses(batch, weights | dict.fromkeys(("caption", *model.auxiliary_terms), 0.5))
