@@ -16,8 +16,8 @@ from workflows.cli.app import main
 class SlowCaptioner(BrightnessCaptioner):
     """Takes its time over every batch; says in how far a tile lies from its neighbours in the batch."""
 
-    def __init__(self, seconds: float) -> None:
-        super().__init__()
+    def __init__(self, seconds: float, **values) -> None:
+        super().__init__(**values)
         self.seconds = seconds
 
     def predict_change(self, before, after):
@@ -33,10 +33,5 @@ class SlowCaptioner(BrightnessCaptioner):
         return super().caption(*arguments, **options)
 
 
-def caption_slowly(seconds: float, words: list[str]) -> None:
-    """Run the command; ``seconds`` are those of a batch."""
-    main(words, captioner_factory=lambda model, device: SlowCaptioner(seconds))
-
-
 if __name__ == "__main__":
-    caption_slowly(float(sys.argv[1]), sys.argv[2:])
+    main(sys.argv[2:], captioner_factory=lambda model, device: SlowCaptioner(float(sys.argv[1])))
