@@ -55,6 +55,3 @@ class BlockCache:
                     break
                 total -= self._sizes.pop(old)
                 del self._blocks[old]
-
-    def __len__(self) -> int:
-        return len(self._blocks)

@@ -80,13 +80,9 @@ class Layer:
         info: SceneInfo,
         bands: tuple[int, ...],
         grid: Grid,
-        opaque: float,
         shift: tuple[float, float] = (0.0, 0.0),
     ) -> Layer:
         """Plan how ``info`` is read.
-
-        Args:
-            opaque: value of its alpha band where there are data; 0: there is none, or it is no mask.
 
         Raises:
             TilingError: the file can no longer be read.
@@ -97,7 +93,7 @@ class Layer:
             grid=grid,
             offset=None,
             resampling=Resampling.average if grid.gsd / info.gsd > AVERAGE_ABOVE else Resampling.bilinear,
-            picture=_picture(info, bands, opaque),
+            picture=_picture(info, bands),
         )
         return still.displaced(shift)
 
@@ -193,17 +189,22 @@ class LayerReader:
         return values, valid
 
 
-def opaque_value(info: SceneInfo, band: int) -> float:
-    """Return the value at which an alpha band is opaque; 0 if it is a picture.
+def _opaque_value(info: SceneInfo, bands: tuple[int, ...]) -> float:
+    """Return the value at which the alpha band is opaque; 0 if there is none, or it is a picture to look at.
 
     Many programs call the fourth band of an image alpha though it is near infrared. A mask is nearly all
     transparent or opaque; a picture is mostly between, and hardly anywhere at the highest value. Which value
     that is depends on the program: 1, or the highest of 8 or 16 bits whatever the type of the band.
     """
+    if "alpha" not in info.colors or info.masked_by == "mask":
+        return 0.0
+    alpha = info.colors.index("alpha") + 1
+    if alpha in bands:
+        return 0.0
     with open_scene(info) as file:
         try:
             windows = (RasterWindow(*astuple(window)) for window in lattice(info.width, info.height))
-            seen = np.nan_to_num(np.concatenate([file.read(band, window=at).ravel() for at in windows]))
+            seen = np.nan_to_num(np.concatenate([file.read(alpha, window=at).ravel() for at in windows]))
         except RasterioError as error:
             raise read_error(info.path, info.source, error) from error
     highest = float(seen.max())
@@ -224,8 +225,9 @@ def _begun_at(transform: Affine, col: float, row: float) -> Affine:
     return Affine(transform.a, transform.b, x, transform.d, transform.e, y)
 
 
-def _picture(info: SceneInfo, bands: tuple[int, ...], opaque: float) -> Picture:
+def _picture(info: SceneInfo, bands: tuple[int, ...]) -> Picture:
     """Say what is read of a file: bands or the colours of its palette, and what masks them."""
+    opaque = _opaque_value(info, bands)
     numbers = tuple(dict.fromkeys(bands))
     with open_scene(info) as file:
         flags = [file.mask_flag_enums[number - 1] for number in numbers]

@@ -14,7 +14,7 @@ from tiling.bands import BandRequest, choose_bands
 from tiling.errors import NothingValid
 from tiling.frame import Bounds, Frame, plan_frame
 from tiling.grid import Window
-from tiling.layer import Layer, LayerReader, opaque_value
+from tiling.layer import Layer, LayerReader
 from tiling.normalization import Normalization
 from tiling.radiometry import Scale, Stretch, Table, fill_values
 from tiling.registration import NOTICEABLE, Registration, measure
@@ -103,8 +103,7 @@ class ScenePair:
         choices = [choose_bands(info, bands) for info in infos]
         planned = plan_frame(infos[0], infos[1], gsd=gsd, bounds=bounds)
         first, second = (
-            Layer.of(info, choice.numbers, planned.grid, alpha_opaque(info, choice.numbers))
-            for info, choice in zip(infos, choices, strict=True)
+            Layer.of(info, choice.numbers, planned.grid) for info, choice in zip(infos, choices, strict=True)
         )
         pair = cls(first, second, planned, frame)
         pair.notes = tuple(choice.warning for choice in choices if choice.warning is not None)
@@ -345,11 +344,3 @@ def _whole(shift: float) -> float:
     """Return whole pixels where the shift is nearly that."""
     nearest = float(round(shift))
     return nearest if abs(shift - nearest) <= WHOLE_PX else float(shift)
-
-
-def alpha_opaque(info: SceneInfo, bands: tuple[int, ...]) -> float:
-    """Return the value at which an alpha band is opaque; 0 if it is a picture, or chosen to be looked at."""
-    if "alpha" not in info.colors or info.masked_by == "mask":
-        return 0.0
-    number = info.colors.index("alpha") + 1
-    return 0.0 if number in bands else opaque_value(info, number)

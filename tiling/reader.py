@@ -50,8 +50,7 @@ def read_tiles(
     def read(tile: Tile) -> PairTile:
         return PairTile(*pair.read(tile.window), tile)
 
-    indices = range(first, len(grid) if end is None else min(end, len(grid)))
-    tiles = (grid[index] for index in indices)
+    tiles = (grid[index] for index in range(len(grid))[first:end])
     pool = ThreadPoolExecutor(THREADS, thread_name_prefix="read-tiles")
     try:
         yield from in_order(pool, read, tiles, ahead + 1)  # the one that is given out and those after it

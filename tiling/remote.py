@@ -39,18 +39,14 @@ def safe_environment(source: str = "") -> rasterio.Env:
     ``source`` is what GDAL opens there, see :class:`SceneInfo`. On a server and in an archive it will not
     look for masks, overviews and the like beside it: those of plain files are checked, those are not.
     """
-    return rasterio.Env(**_PINNED, GDAL_NUM_THREADS="1", **_reading_options(source))
-
-
-def _reading_options(source: str) -> dict[str, str]:
-    """Return GDAL's options for what is no plain file; how it waits and asks is the user's if they say so."""
-    if not source.startswith("/vsi"):
-        return {}
-    wishes = _PATIENCE | (_SIGNED if "?" in source else {})
-    configured = {name.upper() for name in os.environ}
-    if rasterio.env.hasenv():
-        configured |= {name.upper() for name in rasterio.env.getenv()}
-    return _ALONE | {name: value for name, value in wishes.items() if name not in configured}
+    options = _PINNED | {"GDAL_NUM_THREADS": "1"}
+    if source.startswith("/vsi"):
+        # How GDAL waits and asks is the user's if they say so.
+        wishes = _PATIENCE | (_SIGNED if "?" in source else {})
+        set_before = rasterio.env.getenv() if rasterio.env.hasenv() else {}
+        configured = {name.upper() for name in (*os.environ, *set_before)}
+        options |= _ALONE | {name: value for name, value in wishes.items() if name not in configured}
+    return rasterio.Env(**options)
 
 
 def network_error(shown: str, error: BaseException) -> TilingError | None:

@@ -32,13 +32,12 @@ from tiling.errors import (
     SceneUnreadable,
     UnsafeReference,
 )
-from tiling.limits import check_header, check_substance, sound_header
+from tiling.limits import check_header, check_substance, check_texts, sound_header
 from tiling.location import Location, locate
 from tiling.placement import outline, placement
 from tiling.plain import plain_only
 from tiling.remote import network_error, safe_environment
 from tiling.sidecars import MASK, Sidecars
-from tiling.tiff import check_texts
 from tiling.ungeoreferenced import ungeoreferenced
 from tiling.virtual import pinned
 from tiling.vrt import checked_vrt, looks_like_vrt

@@ -13,7 +13,7 @@ from tiling.bands import COLORS, band_names, sensor_keys, short_name, telling_na
 from tiling.blocks import BlockCache
 from tiling.grid import Window
 from tiling.layer import Layer, LayerReader
-from tiling.pair import ScenePair, alpha_opaque
+from tiling.pair import ScenePair
 from tiling.sampling import sample_cells
 from tiling.scene import SceneInfo
 
@@ -85,8 +85,7 @@ class SpectralPair:
         for layer, numbers in zip(pair.layers, self.numbers, strict=True):
             bands = tuple(numbers.values())
             if bands:
-                opaque = alpha_opaque(layer.info, bands)
-                own = Layer.of(layer.info, bands, pair.grid, opaque, layer.shift)
+                own = Layer.of(layer.info, bands, pair.grid, layer.shift)
                 own = replace(own, blocks=BlockCache(_KEPT_BYTES))
                 self._readers.append(own.open(stack))
 

@@ -107,7 +107,7 @@ def test_a_server_that_fails_while_pixels_are_read(tmp_path, server, cell):
     there = write_scene(tmp_path / "b.tif", noise, tiled=True, transform=north_up(cell=cell))
     server.files["/b.tif"] = there.read_bytes()
     info = describe(f"{server.address}/b.tif?{SECRET}")
-    layer = Layer.of(info, (1, 2, 3), plan_grid(local, info, None), 0)
+    layer = Layer.of(info, (1, 2, 3), plan_grid(local, info))
     with ExitStack() as stack:
         reader = layer.open(stack)
         server.statuses["/b.tif"] = 503
@@ -128,7 +128,7 @@ def test_nothing_is_asked_for_beside_a_raster_on_a_server(server, tiff):
         file.dataset_mask()
         file.overviews(1)
     info = describe(name)
-    layer = Layer.of(info, (1, 2, 3), plan_grid(info, info, None), 0)
+    layer = Layer.of(info, (1, 2, 3), plan_grid(info, info))
     with ExitStack() as stack:
         values, valid = layer.open(stack).read(Window(0, 0, 60, 40))
     assert valid.all() and np.array_equal(values, IMAGE)
