@@ -67,5 +67,5 @@ from .scene import open_scene as open_scene
 from .sidecars import MAX_TEXT_BYTES as MAX_TEXT_BYTES
 from .spectral import SpectralPair as SpectralPair
 from .spectral import spectral_bands as spectral_bands
-from .vrt import checked_sources as checked_sources
+from .vrt import checked_vrt as checked_vrt
 from .vrt import looks_like_vrt as looks_like_vrt

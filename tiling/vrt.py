@@ -84,11 +84,6 @@ def looks_like_vrt(head: bytes) -> bool:
     return b"<vrtdataset" in head.lower()
 
 
-def checked_sources(shown: str, path: Path) -> list[Path]:
-    """Return the files the VRT at ``path`` is made of, each once; errors as :func:`checked_vrt`."""
-    return checked_vrt(shown, path).sources
-
-
 def checked_vrt(shown: str, path: Path) -> CheckedVRT:
     """Return the VRT at ``path``, all its sources in or under its folder; these are not looked at.
 

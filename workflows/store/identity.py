@@ -21,7 +21,7 @@ from xml.etree import ElementTree
 
 import rscc
 from rscc.sequences import batches
-from tiling import MAX_TEXT_BYTES, TilingError, checked_sources, is_address, looks_like_vrt, plain_only
+from tiling import MAX_TEXT_BYTES, TilingError, checked_vrt, is_address, looks_like_vrt, plain_only
 from workflows.addresses import unsigned
 from workflows.report.record import decisive, hash_of, settings_record
 
@@ -329,7 +329,7 @@ def _absolute(location: str) -> str:
 def _sources(path: str) -> tuple[str, ...]:
     """Return what a VRT is made of; nothing of one that the reader will refuse."""
     try:
-        return tuple(str(source) for source in checked_sources(path, Path(path)))
+        return tuple(str(source) for source in checked_vrt(path, Path(path)).sources)
     except (TilingError, OSError):
         return ()
 
