@@ -1,8 +1,8 @@
 """What makes two pictures of an unchanged place differ: light, haze, season, sharpness, registration.
 
 Every disturbance is a pure function of (image, generator, strength): image and result are (3, H, W) uint8,
-strength lies in 0..1, and 0 gives the image as it is. None of them changes what stands on the ground, so
-that captions and masks stay true.
+strength lies above 0, up to 1. None of them changes what stands on the ground, so that captions and masks
+stay true.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 from PIL import Image, ImageFilter
 
-from rscc.data.pairs import PairSample, flip_sample, resize_sample
+from rscc.data.pairs import PairSample, flip_sample, map_arrays, resize_sample
 from rscc.images import resize
 
 
@@ -22,13 +22,7 @@ def random_crop(sample: PairSample, side: int, size: int, rng: np.random.Generat
     height, width = sample.before.shape[1:]
     cut_h, cut_w = min(side, height), min(side, width)
     top, left = int(rng.integers(height - cut_h + 1)), int(rng.integers(width - cut_w + 1))
-    window = (..., slice(top, top + cut_h), slice(left, left + cut_w))
-    cut = replace(
-        sample,
-        before=sample.before[window],
-        after=sample.after[window],
-        mask=None if sample.mask is None else sample.mask[window],
-    )
+    cut = map_arrays(sample, lambda array: array[..., top : top + cut_h, left : left + cut_w])
     return resize_sample(cut, size)
 
 
@@ -53,8 +47,6 @@ def shift_image(image: np.ndarray, rng: np.random.Generator, most: int) -> np.nd
 
 def shift_subpixel(image: np.ndarray, rng: np.random.Generator, strength: float) -> np.ndarray:
     """Move one date by up to 1.5 times ``strength`` pixels along each axis, bilinear, edges repeated."""
-    if strength <= 0:
-        return image
     dy, dx = rng.uniform(-1.5, 1.5, 2) * strength
     rows, columns = (np.arange(side) + d for side, d in zip(image.shape[1:], (dy, dx), strict=True))
     x = _between(image.astype(np.float32), rows, axis=1)
@@ -63,8 +55,6 @@ def shift_subpixel(image: np.ndarray, rng: np.random.Generator, strength: float)
 
 def haze(image: np.ndarray, rng: np.random.Generator, strength: float) -> np.ndarray:
     """Lay a bright, slightly blue veil of uneven thickness over the image: up to 0.7 times ``strength``."""
-    if strength <= 0:
-        return image
     light = rng.uniform(200, 245) + np.array([-6, 0, 8], np.float32)[:, None, None]
     coarse = rng.uniform(0.5, 1.0, (3, 3)).astype(np.float32)
     height, width = image.shape[1:]
@@ -76,8 +66,6 @@ def haze(image: np.ndarray, rng: np.random.Generator, strength: float) -> np.nda
 
 def tint(image: np.ndarray, rng: np.random.Generator, strength: float) -> np.ndarray:
     """Turn greens to browns, or browns to greens, as the seasons do; other colours follow a little."""
-    if strength <= 0:
-        return image
     x = image.astype(np.float32)
     turn = strength * float(rng.uniform(0.3, 1)) * (1 if rng.random() < 0.5 else -1)  # above 0: to brown
     plants = np.clip((2 * x[1] - x[0] - x[2]) / 40 + 0.5, 0, 1)  # (H, W)
@@ -88,16 +76,12 @@ def tint(image: np.ndarray, rng: np.random.Generator, strength: float) -> np.nda
 
 def blur(image: np.ndarray, rng: np.random.Generator, strength: float) -> np.ndarray:
     """Blur with a Gaussian of up to 1.5 times ``strength`` pixels."""
-    if strength <= 0:
-        return image
     filtered = _to_pillow(image).filter(ImageFilter.GaussianBlur(float(rng.uniform(0.4, 1.5)) * strength))
     return _from_pillow(filtered)
 
 
 def coarsen(image: np.ndarray, rng: np.random.Generator, strength: float) -> np.ndarray:
     """Shrink to as little as 1 / (1 + ``strength``) of the side and enlarge again: a coarser sensor."""
-    if strength <= 0:
-        return image
     height, width = image.shape[1:]
     factor = 1 + strength * float(rng.uniform(0.3, 1))
     small = (max(1, round(height / factor)), max(1, round(width / factor)))
@@ -106,8 +90,6 @@ def coarsen(image: np.ndarray, rng: np.random.Generator, strength: float) -> np.
 
 def jpeg(image: np.ndarray, rng: np.random.Generator, strength: float) -> np.ndarray:
     """Compress as JPEG, at the least with quality 95 - 70 ``strength``."""
-    if strength <= 0:
-        return image
     quality = round(95 - 70 * strength * float(rng.uniform(0.3, 1)))
     file = io.BytesIO()
     _to_pillow(image).save(file, "JPEG", quality=quality)
@@ -138,13 +120,9 @@ def disturb(image: np.ndarray, rng: np.random.Generator, strength: float) -> np.
 def augment_for_masks(sample: PairSample, rng: np.random.Generator, disturbance: float = 0.0) -> PairSample:
     """Augment a sample whose captions are not used: turns, dates swapped, colours, shift, disturbances."""
     turns = int(rng.integers(4))
-    before, after, mask = sample.before, sample.after, sample.mask
-    if turns:
-        before, after = (np.ascontiguousarray(np.rot90(a, turns, (1, 2))) for a in (before, after))
-        mask = None if mask is None else np.ascontiguousarray(np.rot90(mask, turns))
+    sample = map_arrays(sample, lambda array: np.rot90(array, turns, (-2, -1)))
     if rng.random() < 0.5:
-        before, after = after, before
-    sample = replace(sample, before=before, after=after, mask=mask)
+        sample = replace(sample, before=sample.after, after=sample.before)
     sample = flip_sample(sample, "horizontal" if rng.random() < 0.5 else "none")
     before, after = (
         jitter_colour(a, rng, 0.3) if rng.random() < 0.7 else a for a in (sample.before, sample.after)

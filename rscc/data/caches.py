@@ -9,8 +9,9 @@ import hashlib
 import json
 import os
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -59,73 +60,51 @@ class FeatureCache:
     Attributes:
         flips: the flips of the records that have most, see :data:`~rscc.data.pairs.FLIPS`; the others have
             the first ones of them.
-        grid: (h, w) of the maps.
     """
 
-    def __init__(self, maps: np.ndarray, flips: Sequence[str], change: np.ndarray | None = None):
-        self._parts = [maps]  # each (N, F, 2, C, h, w) float16
-        self._change = [change]  # each (N, F, H / 4, W / 4) float16, or None
+    def __init__(self, maps: Iterable[np.ndarray], flips: Sequence[str], change: Iterable[np.ndarray]):
+        self._maps = list(maps)  # of each record (F, 2, C, h, w) float16
+        self._change = list(
+            change
+        )  # of each record (F, H / 4, W / 4) float16; empty where they are not stored
         self.flips = tuple(flips)
-        self.grid: tuple[int, int] = maps.shape[-2:]
 
     @classmethod
     def join(cls, caches: Sequence[FeatureCache]) -> FeatureCache:
         """Return a cache of the records of all caches, one after the other; nothing is copied.
 
         Args:
-            caches: at least one, with maps of one shape; the flips of each begin those of the longest.
+            caches: at least one, with maps of one shape; the flips of each begin those of the longest. Either
+                all store the change head's maps or none.
         """
         longest = max((cache.flips for cache in caches), key=len)
         assert all(longest[: len(cache.flips)] == cache.flips for cache in caches), "flips in another order"
-        joined = cls(caches[0]._parts[0], longest)
-        joined._parts = [part for cache in caches for part in cache._parts]
-        joined._change = [part for cache in caches for part in cache._change]
-        return joined
-
-    def __len__(self) -> int:
-        """Return the number of records."""
-        return sum(map(len, self._parts))
+        maps = chain.from_iterable(cache._maps for cache in caches)
+        return cls(maps, longest, chain.from_iterable(cache._change for cache in caches))
 
     def views(self, indices: np.ndarray) -> np.ndarray:
         """Return how many flips each of these records has, (B,)."""
-        return np.array([len(self._record(i)) for i in indices.tolist()])
+        return np.array([len(self._maps[i]) for i in indices.tolist()])
 
     def pooled(self, weights: np.ndarray | None = None) -> np.ndarray:
         """Return (N, 2, C) float32: the maps of the first flip, averaged as by :func:`weighted_mean`."""
         means = (
             weighted_mean(record[0].astype(np.float32), None if weights is None else weights[i])
-            for i, record in enumerate(record for part in self._parts for record in part)
+            for i, record in enumerate(self._maps)
         )
         return np.stack(list(means))
 
     def read(self, indices: np.ndarray, views: np.ndarray) -> np.ndarray:
         """Return (B, 2, C, h, w) float32 of record ``indices[i]`` in flip number ``views[i]``."""
         pairs = zip(indices.tolist(), views.tolist(), strict=True)
-        return np.stack([self._record(i)[view] for i, view in pairs]).astype(np.float32)
+        return np.stack([self._maps[i][view] for i, view in pairs]).astype(np.float32)
 
-    def change(self, indices: np.ndarray, views: np.ndarray) -> np.ndarray | None:
+    def change(self, indices: np.ndarray, views: np.ndarray) -> torch.Tensor | None:
         """Return the change head's (B, H / 4, W / 4) float32 in 0..1 as :meth:`read`; None if not stored."""
-        maps = []
-        for i, view in zip(indices.tolist(), views.tolist(), strict=True):
-            number, index = self._place(i)
-            change = self._change[number]
-            if change is None:
-                return None
-            maps.append(change[index, view])
-        return np.stack(maps).astype(np.float32)
-
-    def _record(self, index: int) -> np.ndarray:
-        """Return (F, 2, C, h, w) of one record."""
-        number, index = self._place(index)
-        return self._parts[number][index]
-
-    def _place(self, index: int) -> tuple[int, int]:
-        """Return the part that holds a record, and its place there."""
-        for number, part in enumerate(self._parts):
-            if index < len(part):
-                return number, index
-            index -= len(part)
-        raise IndexError(f"the cache has {len(self)} records only")
+        if not self._change:
+            return None
+        pairs = zip(indices.tolist(), views.tolist(), strict=True)
+        return torch.from_numpy(np.stack([self._change[i][view] for i, view in pairs]).astype(np.float32))
 
 
 def build_feature_cache(
@@ -167,7 +146,7 @@ def build_feature_cache(
     if head is not None:
         key = _key({**identity, "head": weights_digest(head)})
         files[folder / f"change-{key}.npy"] = (*count, size // STRIDES[0], size // STRIDES[0])
-    with _lock(folder):
+    with FileLock(folder / ".lock"):  # of several runs one makes them, the others wait and open them
         if not all(path.is_file() for path in files):
             with atomic_write(*files, alone=True) as drafts:
                 arrays = [_new_array(*one) for one in zip(drafts, files.values(), strict=True)]
@@ -185,7 +164,7 @@ def build_feature_cache(
                 for array in arrays:
                     array.flush()
     maps, *change = (np.load(path, mmap_mode="r") for path in files)
-    return FeatureCache(maps, flips, change[0] if change else None)
+    return FeatureCache(maps, flips, chain.from_iterable(change))
 
 
 def _new_array(path: Path, shape: tuple[int, ...]) -> np.memmap:
@@ -251,7 +230,7 @@ def build_extraction_cache(
         "records": _digest_of(records),
     }
     path = folder / f"extracted-{_key(identity)}.npy"
-    with _lock(folder):
+    with FileLock(folder / ".lock"):  # of several runs one makes it, the others wait and open it
         if not path.is_file():
             shares = np.zeros((len(records), *grid), dtype=np.float16)
             for i, record in enumerate(records):
@@ -262,11 +241,6 @@ def build_extraction_cache(
             with atomic_write(path, alone=True) as (draft,), draft.open("wb") as file:
                 np.save(file, shares)
     return ExtractionCache(np.load(path))
-
-
-def _lock(folder: Path) -> FileLock:
-    """Return a lock under which one of several runs makes a file; the others wait for it and open it."""
-    return FileLock(folder / ".lock")
 
 
 def trunk_grid(backbone: Backbone, size: int) -> tuple[int, int]:

@@ -8,6 +8,7 @@ correlation is near 0 for images that have nothing in common and near 1 for copi
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -137,7 +138,7 @@ def find_leaks(test: Sequence[Path], training: Sequence[Path], *, tell: Tell | N
         unread += [path for path in part if path not in shown]
         names, structures = list(shown), list(shown.values())
         points = _points(structures)
-        for one, other in _alike(wanted, points, len(ZOOMS)):
+        for one, other in _alike(wanted, points):
             place, size = wanted.place[one], wanted.image[one]
             (path, zoom), its_path = keys[size], names[points.image[other]]
             turn = wanted.turn[one].T @ points.turn[other]
@@ -219,15 +220,12 @@ def _in_common_form(
     return turn, patch
 
 
-def _alike(wanted: _Points, points: _Points, zooms: int) -> Iterator[tuple[int, int]]:
-    """Yield two points whose patches agree; of two images the best few.
+def _alike(wanted: _Points, points: _Points) -> Iterator[tuple[int, int]]:
+    """Yield two points whose patches agree, of test images, each in all sizes in a row, and of training ones.
 
-    Args:
-        wanted: points of test images, each in all sizes in a row.
-        points: points of training images.
-        zooms: the number of sizes.
+    Of two images they are the best few.
     """
-    tests = wanted.image // zooms
+    tests = wanted.image // len(ZOOMS)
     ones, others, values = [], [], []
     for begin in range(0, len(wanted.patch), _ROWS):
         product = wanted.patch[begin : begin + _ROWS] @ points.patch.T
@@ -238,10 +236,10 @@ def _alike(wanted: _Points, points: _Points, zooms: int) -> Iterator[tuple[int, 
     if not ones:
         return
     one, other, value = map(np.concatenate, (ones, others, values))
-    tried: dict[tuple[int, int], int] = {}
+    tried: Counter[tuple[int, int]] = Counter()
     for index in np.argsort(-value, kind="stable"):
         images = int(tests[one[index]]), int(points.image[other[index]])
-        tried[images] = tried.get(images, 0) + 1
+        tried[images] += 1
         if tried[images] <= _TRIED:
             yield int(one[index]), int(other[index])
 

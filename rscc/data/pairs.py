@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +16,6 @@ from rscc.errors import DatasetLayoutInvalid
 from rscc.images import resize
 from rscc.structures import PairBatch
 from rscc.text.no_change import is_no_change
-from rscc.text.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True)
@@ -214,15 +213,16 @@ def flip_array(array: np.ndarray, flip: str) -> np.ndarray:
     return np.ascontiguousarray(array)
 
 
+def map_arrays(sample: PairSample, change: Callable[[np.ndarray], np.ndarray]) -> PairSample:
+    """Change both images and the mask, each (..., H, W), in one way."""
+    mask = None if sample.mask is None else change(sample.mask)
+    return replace(sample, before=change(sample.before), after=change(sample.after), mask=mask)
+
+
 def flip_sample(sample: PairSample, flip: str) -> PairSample:
     """Turn both images, the mask and the captions' words of direction."""
-    return replace(
-        sample,
-        before=flip_array(sample.before, flip),
-        after=flip_array(sample.after, flip),
-        mask=None if sample.mask is None else flip_array(sample.mask, flip),
-        captions=tuple(flip_words(caption, flip) for caption in sample.captions),
-    )
+    captions = tuple(flip_words(caption, flip) for caption in sample.captions)
+    return replace(map_arrays(sample, lambda array: flip_array(array, flip)), captions=captions)
 
 
 def reverse_sample(sample: PairSample, captions: tuple[str, ...]) -> PairSample:
@@ -232,13 +232,7 @@ def reverse_sample(sample: PairSample, captions: tuple[str, ...]) -> PairSample:
 
 def resize_sample(sample: PairSample, size: int) -> PairSample:
     """Resize both images and the mask to ``size`` x ``size`` pixels."""
-    square = (size, size)
-    return replace(
-        sample,
-        before=resize(sample.before, square),
-        after=resize(sample.after, square),
-        mask=None if sample.mask is None else resize(sample.mask, square),
-    )
+    return map_arrays(sample, lambda array: resize(array, (size, size)))
 
 
 def collate(samples: Sequence[PairSample]) -> PairBatch:
@@ -266,25 +260,3 @@ def add_changed(batch: PairBatch, flags: Sequence[bool | None]) -> None:
     """Fill in ``changed`` and ``changed_known``."""
     batch.changed = torch.tensor([float(bool(flag)) for flag in flags])
     batch.changed_known = torch.tensor([flag is not None for flag in flags])
-
-
-def add_captions(
-    batch: PairBatch,
-    chosen: Sequence[str],
-    vocabulary: Vocabulary,
-    segments: dict[str, tuple[str, str]] | None,
-    max_words: int,
-) -> None:
-    """Fill in ``tokens`` (padded to the longest), ``nouns`` and ``verbs``.
-
-    Args:
-        chosen: one caption per sample.
-        segments: caption to its (noun segments, verb segments).
-        max_words: longest caption in tokens.
-    """
-    ids = [vocabulary.encode(caption, max_words) for caption in chosen]
-    longest = max(len(one) for one in ids)
-    batch.tokens = torch.tensor([one + [vocabulary.pad] * (longest - len(one)) for one in ids])
-    if segments is not None:
-        batch.nouns = [segments[caption][0] for caption in chosen]
-        batch.verbs = [segments[caption][1] for caption in chosen]

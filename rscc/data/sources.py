@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import multiprocessing
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Sized
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -24,7 +24,6 @@ from rscc.data.pairs import (
     FLIPS,
     PairRecord,
     PairSample,
-    add_captions,
     add_changed,
     collate,
     flip_sample,
@@ -47,19 +46,28 @@ class BatchSource(Protocol):
         """Yield the batches of epoch ``number``, counted from 0."""
 
 
+@dataclass(frozen=True)
 class CaptionText:
-    """Vocabulary, noun and verb segments of every caption and of its flipped forms."""
+    """What turns captions into the fields of a batch.
 
-    def __init__(
-        self, vocabulary: Vocabulary, *, max_words: int, segments: dict[str, tuple[str, str]] | None = None
-    ):
-        self.vocabulary = vocabulary
-        self.max_words = max_words
-        self.segments = segments
+    Attributes:
+        vocabulary: turns words into ids.
+        max_words: longest caption in tokens.
+        segments: noun and verb segments of every caption and its flipped forms; None where nobody asks.
+    """
+
+    vocabulary: Vocabulary
+    max_words: int
+    segments: dict[str, tuple[str, str]] | None = None
 
     def add(self, batch: PairBatch, captions: Sequence[str]) -> None:
-        """Fill the caption fields of a batch."""
-        add_captions(batch, captions, self.vocabulary, self.segments, self.max_words)
+        """Fill in ``tokens`` (padded to the longest), ``nouns`` and ``verbs`` from one caption per sample."""
+        ids = [self.vocabulary.encode(caption, self.max_words) for caption in captions]
+        longest = max(map(len, ids))
+        batch.tokens = torch.tensor([one + [self.vocabulary.pad] * (longest - len(one)) for one in ids])
+        if self.segments is not None:
+            batch.nouns = [self.segments[caption][0] for caption in captions]
+            batch.verbs = [self.segments[caption][1] for caption in captions]
 
 
 def all_forms(records: Sequence[PairRecord]) -> list[str]:
@@ -73,11 +81,11 @@ def _is_reversed(record: PairRecord, share: float, rng: np.random.Generator) -> 
     return share > 0 and bool(rng.random() < share) and bool(record.reversed_captions)
 
 
-class _Shuffled:
-    """Cuts the places of ``count`` items into batches, in an order that depends on seed and epoch."""
+class _Shuffled(Sized):
+    """Cuts the places of its items into batches, in an order that depends on seed and epoch."""
 
-    def __init__(self, count: int, batch_size: int, seed: int):
-        self.count, self.batch_size, self.seed = count, batch_size, seed
+    batch_size: int
+    seed: int
 
     def steps(self) -> int:
         """Return the number of batches in an epoch."""
@@ -85,64 +93,16 @@ class _Shuffled:
 
     def batches(self, epoch: int) -> list[np.ndarray]:
         """Cut an epoch; the last, smaller batch stays unless it is a single pair (InfoNCE needs two)."""
-        order = np.random.default_rng((self.seed, epoch)).permutation(self.count)
-        cut = [order[i : i + self.batch_size] for i in range(0, self.count, self.batch_size)]
+        order = np.random.default_rng((self.seed, epoch)).permutation(len(self))
+        cut = [order[i : i + self.batch_size] for i in range(0, len(order), self.batch_size)]
         return cut if len(cut) <= 1 or len(cut[-1]) > 1 else cut[:-1]
 
 
-class _MaskCrops(Dataset[PairSample]):
-    """Random augmented crops at about the model's GSD; reads a pair once and keeps it in memory."""
+class MaskSource(_Shuffled, Dataset[PairSample]):
+    """Batches of random augmented crops with masks at about the model's GSD, read by ``workers`` processes.
 
-    def __init__(
-        self,
-        records: Sequence[PairRecord],
-        *,
-        size: int,
-        gsd: float,
-        augment: bool,
-        seed: int,
-        disturbance: float,
-        scales: tuple[float, float],
-        one_date: float,
-    ):
-        self.entries = [record for record in records for _ in range(record.crops)]
-        self.size, self.gsd, self.augment, self.seed = size, gsd, augment, seed
-        self.disturbance = disturbance
-        self.scales, self.one_date = scales, one_date
-        self.epoch = 0
-        self._samples: dict[Path, PairSample] = {}  # by file: pairs of two folders may have one id
-
-    def _read(self, record: PairRecord) -> PairSample:
-        if record.before not in self._samples:
-            self._samples[record.before] = read_pair(record)
-        return self._samples[record.before]
-
-    def read_all(self) -> None:
-        """Read every pair that was not read yet, on threads."""
-        records = {record.before: record for record in self.entries}
-        with ThreadPoolExecutor() as threads:
-            deque(threads.map(self._read, records.values()), maxlen=0)
-
-    def __len__(self) -> int:
-        return len(self.entries)
-
-    def __getitem__(self, index: int) -> PairSample:
-        record = self.entries[index]
-        sample = self._read(record)
-        rng = np.random.default_rng((self.seed, self.epoch, index))
-        scale = self.gsd / (record.gsd or self.gsd)
-        if self.augment:
-            scale *= float(np.exp(rng.uniform(*np.log(self.scales))))
-        sample = random_crop(sample, max(32, round(self.size * scale)), self.size, rng)
-        if self.one_date > 0 and rng.random() < self.one_date and sample.mask is not None:
-            shown = sample.before if rng.random() < 0.5 else sample.after
-            nothing = np.zeros_like(sample.mask)
-            sample = replace(sample, before=shown, after=shown, mask=nothing, changed=False)
-        return augment_for_masks(sample, rng, self.disturbance) if self.augment else sample
-
-
-class MaskSource(_Shuffled):
-    """Batches of crops with masks, read by ``workers`` processes."""
+    It is the data set of its crops, too; a pair is read once and kept in memory.
+    """
 
     def __init__(
         self,
@@ -158,66 +118,97 @@ class MaskSource(_Shuffled):
         scales: tuple[float, float] = (1.0, 1.0),
         one_date: float = 0.0,
     ):
-        self.crops = _MaskCrops(
-            records,
-            size=size,
-            gsd=gsd,
-            augment=augment,
-            seed=seed,
-            disturbance=disturbance,
-            scales=scales,
-            one_date=one_date,
-        )
-        super().__init__(len(self.crops), batch_size, seed)
-        self.workers = workers
+        self.entries = [record for record in records for _ in range(record.crops)]
+        self.batch_size, self.size, self.gsd, self.augment = batch_size, size, gsd, augment
+        self.seed, self.workers, self.disturbance = seed, workers, disturbance
+        self.scales, self.one_date = scales, one_date
+        self._epoch = 0
+        self._samples: dict[Path, PairSample] = {}  # by file: pairs of two folders may have one id
+
+    def _read(self, record: PairRecord) -> PairSample:
+        if record.before not in self._samples:
+            self._samples[record.before] = read_pair(record)
+        return self._samples[record.before]
+
+    def _read_all(self) -> None:
+        """Read every pair that was not read yet, on threads."""
+        records = {record.before: record for record in self.entries}
+        with ThreadPoolExecutor() as threads:
+            deque(threads.map(self._read, records.values()), maxlen=0)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def __getitem__(self, index: int) -> PairSample:
+        record = self.entries[index]
+        sample = self._read(record)
+        rng = np.random.default_rng((self.seed, self._epoch, index))
+        scale = self.gsd / (record.gsd or self.gsd)
+        if self.augment:
+            scale *= float(np.exp(rng.uniform(*np.log(self.scales))))
+        sample = random_crop(sample, max(32, round(self.size * scale)), self.size, rng)
+        if self.one_date > 0 and rng.random() < self.one_date and sample.mask is not None:
+            shown = sample.before if rng.random() < 0.5 else sample.after
+            nothing = np.zeros_like(sample.mask)
+            sample = replace(sample, before=shown, after=shown, mask=nothing, changed=False)
+        return augment_for_masks(sample, rng, self.disturbance) if self.augment else sample
 
     def epoch(self, number: int) -> Iterator[PairBatch]:
         """Yield shuffled batches of random crops."""
-        self.crops.epoch = number
+        self._epoch = number
         if self.workers and multiprocessing.get_start_method() == "fork":
-            self.crops.read_all()  # once for all workers of all epochs, which share the memory
+            self._read_all()  # once for all workers of all epochs, which share the memory
         yield from DataLoader(
-            self.crops,
+            self,
             batch_sampler=[batch.tolist() for batch in self.batches(number)],
             collate_fn=collate,
             num_workers=self.workers,
         )
 
 
-class ImageCaptionSource(_Shuffled):
-    """Batches of images with one random caption each; the trunk runs in every step."""
+@dataclass
+class _CaptionSource(_Shuffled):
+    """Pairs with one random caption each.
 
-    def __init__(
-        self,
-        records: Sequence[PairRecord],
-        text: CaptionText,
-        *,
-        batch_size: int,
-        size: int,
-        augment: bool,
-        seed: int,
-        extracted: ExtractionCache | None = None,
-        reversed_share: float = 0.0,
-        disturbance: float = 0.0,
-    ):
-        """Take records, of which those without captions are left out; ``extracted`` is of all of them.
+    Attributes:
+        records: the pairs.
+        text: vocabulary and segments of all forms of their captions.
+        batch_size: pairs in a batch.
+        seed: of everything random.
+        extracted: changes extracted without learning, of the same records.
+        reversed_share: probability that a pair with reversed captions is shown backwards.
+    """
 
-        Args:
-            records: the pairs.
-            text: vocabulary and segments of all forms of their captions.
-            batch_size: pairs in a batch.
-            size: side in pixels that images are resized to.
-            augment: flips, colours, shift and disturbances.
-            seed: of everything random.
-            extracted: changes extracted without learning.
-            reversed_share: probability that a pair with reversed captions is shown backwards.
-            disturbance: strength of :func:`rscc.data.augmentation.disturb`, 0..1.
-        """
-        self.places = np.array([i for i, record in enumerate(records) if record.captions], dtype=np.int64)
-        self.records, self.text, self.extracted = [records[i] for i in self.places], text, extracted
-        super().__init__(len(self.records), batch_size, seed)
-        self.size, self.augment = size, augment
-        self.reversed_share, self.disturbance = reversed_share, disturbance
+    records: Sequence[PairRecord]
+    text: CaptionText
+    _: KW_ONLY
+    batch_size: int
+    seed: int
+    extracted: ExtractionCache | None = None
+    reversed_share: float = 0.0
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+
+@dataclass
+class ImageCaptionSource(_CaptionSource):
+    """Batches of images; the trunk runs in every step. Records without captions are left out.
+
+    Attributes:
+        size: side in pixels that images are resized to.
+        augment: flips, colours, shift and disturbances.
+        disturbance: strength of :func:`rscc.data.augmentation.disturb`, 0..1.
+    """
+
+    _: KW_ONLY
+    size: int
+    augment: bool
+    disturbance: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._places = np.array([i for i, record in enumerate(self.records) if record.captions], np.int64)
+        self.records = [self.records[i] for i in self._places]
 
     def epoch(self, number: int) -> Iterator[PairBatch]:
         """Yield shuffled batches."""
@@ -232,7 +223,7 @@ class ImageCaptionSource(_Shuffled):
             batch = collate(samples)
             batch.references = [list(sample.captions) for sample in samples]
             if self.extracted is not None:
-                batch.extracted = self.extracted.read(self.places[indices], flips)
+                batch.extracted = self.extracted.read(self._places[indices], flips)
             self.text.add(batch, captions)
             yield batch
 
@@ -249,34 +240,15 @@ class ImageCaptionSource(_Shuffled):
         return replace(sample, before=before, after=after)
 
 
-class FeatureCaptionSource(_Shuffled):
-    """Batches of cached trunk maps with one random caption each; flips are picked from the cache."""
+@dataclass
+class FeatureCaptionSource(_CaptionSource):
+    """Batches of cached trunk maps; flips are picked from the cache. All records have captions.
 
-    def __init__(
-        self,
-        records: Sequence[PairRecord],
-        cache: FeatureCache,
-        text: CaptionText,
-        *,
-        batch_size: int,
-        seed: int,
-        extracted: ExtractionCache | None = None,
-        reversed_share: float = 0.0,
-    ):
-        """Take records and what was computed of them, in the same order.
+    Attributes:
+        cache: the maps of the same records.
+    """
 
-        Args:
-            records: the pairs, all with captions.
-            cache: their maps.
-            text: vocabulary and segments of all forms of their captions.
-            batch_size: pairs in a batch.
-            seed: of everything random.
-            extracted: changes extracted without learning.
-            reversed_share: probability that a pair with reversed captions is shown backwards.
-        """
-        self.records, self.cache, self.text = list(records), cache, text
-        super().__init__(len(self.records), batch_size, seed)
-        self.extracted, self.reversed_share = extracted, reversed_share
+    cache: FeatureCache
 
     def epoch(self, number: int) -> Iterator[PairBatch]:
         """Yield shuffled batches."""
@@ -289,9 +261,7 @@ class FeatureCaptionSource(_Shuffled):
             maps = torch.from_numpy(self.cache.read(indices, views))  # (B, 2, C, h, w)
             for i in np.flatnonzero(swapped):
                 maps[i] = maps[i].flip(0)
-            batch = PairBatch(features=maps)
-            change = self.cache.change(indices, views)
-            batch.change = None if change is None else torch.from_numpy(change)
+            batch = PairBatch(features=maps, change=self.cache.change(indices, views))
             flips = [self.cache.flips[view] for view in views.tolist()]
             if self.extracted is not None:
                 batch.extracted = self.extracted.read(indices, flips)

@@ -75,8 +75,8 @@ def batch_source(
     if caches.features is not None:
         return FeatureCaptionSource(
             train,
-            caches.features,
             text,
+            caches.features,
             batch_size=settings.batch_size,
             seed=settings.seed,
             extracted=caches.extracted,

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
-from rscc.config import Config
 from rscc.data.caches import (
     ExtractionCache,
     FeatureCache,
@@ -18,6 +16,7 @@ from rscc.data.caches import (
 from rscc.data.pairs import FLIPS, PairRecord
 from rscc.errors import ConfigInvalid
 from rscc.models.shared.captioner import ChangeCaptioner
+from rscc.training.start import Run
 
 
 @dataclass(frozen=True)
@@ -43,15 +42,16 @@ class Caches:
         )
 
 
+NOTHING = Caches()
+
+
 def fill_caches(
+    run: Run,
     model: ChangeCaptioner,
-    config: Config,
-    folder: Path,
     parts: Sequence[Sequence[PairRecord]],
     val: Sequence[PairRecord],
     *,
     extract: bool,
-    report: Callable[[str], None],
 ) -> tuple[list[Caches], Caches]:
     """Compute what a run needs of its training pairs, part by part, and of its validation pairs, or load it.
 
@@ -59,6 +59,7 @@ def fill_caches(
     one view is enough, for it is what fills the disk.
 
     Args:
+        run: what is asked for; its features lie in ``run.paths.cache``, or in its output folder.
         model: with its trunk as it stays, when that is frozen.
         parts: training pairs of the data set, then those of further folders.
         val: validation pairs.
@@ -69,6 +70,7 @@ def fill_caches(
         DatasetLayoutInvalid: an image cannot be read.
         ExtraNotInstalled, WeightsNotFound: the segmenter of the extraction is not installed.
     """
+    config, folder = run.config, run.paths.cache or run.paths.output / "features"
     if config.train.cache_features and model.needs_images:
         raise ConfigInvalid(
             "train.cache_features: a CLIP retriever sees the images in every step; "
@@ -79,7 +81,7 @@ def fill_caches(
 
     def progress(what: str, done: int, total: int) -> None:
         if done == total or done % 160 == 0:
-            report(f"{what}: {done} of {total} pairs")
+            run.report(f"{what}: {done} of {total} pairs")
 
     def fill(records: Sequence[PairRecord], flips: Sequence[str]) -> Caches:
         features = extracted = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -48,6 +48,12 @@ class Answers:
     captions: list[str]
     likelihoods: np.ndarray
 
+    def called(self, flag: FlagCalibration | None) -> np.ndarray:
+        """Return which pairs are called changed, (N,): by P(changed), or without a flag by the captions."""
+        if flag is None:
+            return np.array([not is_no_change(caption) for caption in self.captions])
+        return flag.probability(self.logits, self.evidence) >= flag.threshold
+
 
 @torch.no_grad()
 def answer_pairs(
@@ -77,10 +83,9 @@ def answer_pairs(
     evidence: list[float] = []
     captions: list[str] = []
     likelihoods: list[float] = []
-    cache = None if by_head else caches.features
-    for features in encoded_batches(
-        model, records, size=size, cache=cache, extracted=caches.extracted, bf16=bf16, batch_size=16
-    ):
+    if by_head:
+        caches = replace(caches, features=None)
+    for features in encoded_batches(model, records, size=size, caches=caches, bf16=bf16, batch_size=16):
         logits.extend(features.changed_logits.float().tolist())
         if by_head:
             assert features.change_logits is not None
@@ -112,11 +117,7 @@ def calibrate(
     flag = None
     if flag_decides:
         flag = calibrate_flag(answers.logits, answers.evidence, truth, pixels=pixels, start=start)
-    if flag is not None:
-        called = flag.probability(answers.logits, answers.evidence) >= flag.threshold
-    else:
-        called = np.array([not is_no_change(caption) for caption in answers.captions])
-    used = [i for i in np.flatnonzero(truth & called).tolist() if records[i].captions]
+    used = [i for i in np.flatnonzero(truth & answers.called(flag)).tolist() if records[i].captions]
     return Calibration(
         changed=flag,
         score=calibrate_score(

@@ -19,6 +19,7 @@ from rscc.model_folder import ModelCard
 from rscc.models.shared.captioner import ChangeCaptioner
 from rscc.training.facts import LEAST_F1
 from rscc.training.loop import TrainResult
+from rscc.training.start import Run
 
 
 def device_words(model: ChangeCaptioner) -> str:
@@ -31,12 +32,10 @@ def device_words(model: ChangeCaptioner) -> str:
 
 
 def make_card(
+    run: Run,
     model: ChangeCaptioner,
     result: TrainResult,
-    config: Config,
     *,
-    name: str,
-    command: str,
     data: str,
     scores: Mapping[str, float],
     **fields: Any,
@@ -44,24 +43,24 @@ def make_card(
     """Make the card of a trained model.
 
     Args:
+        run: gives what the card states of sizes, licence and limits.
         model: on the device of the training.
-        config: gives what the card states of sizes, licence and limits.
         data: training and validation data, without a full stop.
         fields: the other fields of the card.
     """
-    card = config.card
+    config, card = run.config, run.config.card
     stated: dict[str, Any] = {
         name: getattr(card, name) for name in ("version", "licence", "limits", "sentences", "search_size")
     }
     return ModelCard(
-        name=name,
+        name=run.name,
         paper=config.model.paper,
         weights_sha256="",
         gsd=config.data.gsd,
         gsd_range=card.gsd_range,
         tile_size=config.data.size,
         data=f"{data}. {card.data}".strip(),
-        trained=f"`{command}`, {result.seconds / 60:.0f} minutes on {device_words(model)}",
+        trained=f"`{run.command}`, {result.seconds / 60:.0f} minutes on {device_words(model)}",
         scores={key: round(value, 4) for key, value in scores.items()},
         **stated | fields,
     )

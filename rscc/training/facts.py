@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import copy
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,8 +59,8 @@ LEAST_F1 = 0.5
 """F1 at held-out places from which an answer is stated: of what came and what is gone, the better one's."""
 _WHITENED, _STEP = 200, 5
 _TWINS = [(n, n + len(CHANGING)) for n in range(len(CHANGING))]
-# The answers that share their calibration, by the number of each.
-_ALIKE = {number: twins for twins in _TWINS for number in twins}
+# The answers that share their calibration, by the number of each of all.
+_ALIKE = [*_TWINS, *_TWINS, *((2 * len(CHANGING) + n,) for n in range(len(AROUND)))]
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ def calibrated_rules(logits: np.ndarray, labels: np.ndarray, changed: np.ndarray
     """
     fits = []
     for number in range(len(ANSWERS)):
-        alike = _ALIKE.get(number, (number,))
+        alike = _ALIKE[number]
         label = labels[:, alike].ravel() > 0
         if FEWEST_LABELS <= label.sum() < len(label):
             fitted = fit_logistic(logits[:, alike].reshape(-1, 1), label)
@@ -202,8 +202,7 @@ def calibrated_rules(logits: np.ndarray, labels: np.ndarray, changed: np.ndarray
     scores = _scores(fits, logits[changed], labels[changed] > 0)
     known = [name in scores and scores[name]["f1"] >= LEAST_F1 for name in ANSWERS]
     slopes = tuple(
-        slope if any(known[i] for i in _ALIKE.get(number, (number,))) else 0.0
-        for number, (slope, _) in enumerate(fits)
+        slope if any(known[i] for i in _ALIKE[number]) else 0.0 for number, (slope, _) in enumerate(fits)
     )
     return FactRules(slopes, tuple(offset for _, offset in fits), scores=scores)
 
@@ -233,7 +232,7 @@ def adapted_rules(start: FactRules, logits: np.ndarray, labels: np.ndarray, chan
     fits = list(zip(new.slopes, new.offsets, strict=True))
     for number, (slope, offset) in enumerate(zip(start.slopes, start.offsets, strict=True)):
         if slope:
-            alike = _ALIKE.get(number, (number,))
+            alike = _ALIKE[number]
             scale, shift = moved((slope * logits[:, alike] + offset).ravel(), labels[:, alike].ravel() > 0)
             fits[number] = (scale * slope, scale * offset + shift)
     slopes, offsets = zip(*fits, strict=True)
@@ -272,26 +271,24 @@ def _maps(
 def _whitened(
     model: ChangeCaptioner, records: Sequence[PairRecord], *, size: int, bf16: bool, seed: int
 ) -> FactHeads:
-    """Return heads that learnt nothing yet but to bring the trunk's channels down, from some of the pairs."""
+    """Return heads that learnt nothing yet but to bring the trunk's channels down, from some of the pairs.
+
+    Their first layer gives the principal components of the maps, each of unit variance.
+    """
     torch.manual_seed(seed)
     channels = model.backbone.channels[-1]
-    heads = FactHeads(channels=channels, reduced=min(REDUCED, channels))
+    count = min(REDUCED, channels)
+    heads = FactHeads(channels=channels, reduced=count)
     sample = np.random.default_rng(seed).permutation(len(records))[:_WHITENED]
-    _whiten(heads, _maps(model, [records[i] for i in sample], size, bf16))
-    return heads
-
-
-def _whiten(heads: FactHeads, maps: Iterable[tuple[Tensor, Tensor, Tensor]]) -> None:
-    """Set the first layer to the principal components of the maps, each of unit variance."""
+    maps = _maps(model, [records[i] for i in sample], size, bf16)
     positions = torch.cat([m[:, ::_STEP].flatten(0, 1) for before, after, _ in maps for m in (before, after)])
     mean = positions.mean(0)
     values, vectors = torch.linalg.eigh(torch.cov((positions - mean).T))
-    count = heads.reduce.out_features
     matrix = vectors[:, -count:] / values[-count:].clamp_min(1e-8).sqrt()  # (C, reduced)
     with torch.no_grad():
         heads.reduce.weight.copy_(matrix.T)
         heads.reduce.bias.copy_(-(mean @ matrix))
-    heads.reduce.requires_grad_(False)
+    return heads
 
 
 def _look(

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rscc.config import Config
 from rscc.data.benchmarks.annotations import PairDataset
 from rscc.data.pairs import PairRecord, truly_changed
 from rscc.errors import DatasetLayoutInvalid, SplitMissing
@@ -22,7 +21,7 @@ from rscc.markdown import percent, table, unit
 from rscc.model_folder import ModelCard, ModelFolder, load_facts, load_model, open_model_folder
 from rscc.sequences import evenly
 from rscc.training.finish import facts_and_roads, save_with_facts
-from rscc.training.start import RunPaths
+from rscc.training.start import Run
 
 if TYPE_CHECKING:
     from rscc.inference.facts import FactModel
@@ -172,15 +171,7 @@ _WITH_FACTS = "the start with the facts that it learnt on"
 
 
 def learn_facts(
-    start: ModelFolder,
-    train: Sequence[PairRecord],
-    val: Sequence[PairRecord],
-    config: Config,
-    paths: RunPaths,
-    *,
-    name: str,
-    device: str,
-    report: Callable[[str], None],
+    run: Run, start: ModelFolder, train: Sequence[PairRecord], val: Sequence[PairRecord]
 ) -> ModelFolder:
     """Let what a start tells facts by learn on, and write the start with it; its captioner stays as it is.
 
@@ -188,20 +179,21 @@ def learn_facts(
     :func:`~rscc.training.facts.fit_facts`, unless the validation pairs speak against it.
 
     Args:
+        run: what is asked for; told are the table of that comparison, and in the end which of them it is.
         start: a model that tells facts.
         train, val: pairs to learn from, and others to compare start and result on.
-        name: of the result, for its card.
-        report: receives the table of that comparison, and in the end which of them it is.
     """
-    model, known, made = load_model(start).to(device).eval(), load_facts(start), paths.output / "model"
-    facts = facts_and_roads(model, train, start.card, config, paths, start=known, report=report)
+    config, report = run.config, run.report
+    model, known = load_model(start).to(run.device).eval(), load_facts(start)
+    made = run.paths.output / "model"
+    facts = facts_and_roads(run, model, train, start.card, start=known)
     why = "its facts learn nothing better from these pairs; more pairs may tell"
     if facts is None or facts is known:
         _put(start, made)
     else:
         pairs = f"{config.data.name}: {len(train)} training and {len(val)} validation pairs"
-        card = _learnt_on(start.card, pairs, name, config.card.version)
-        comparison = _put_with_facts(start, facts, card, made, val, device)
+        card = _learnt_on(start.card, pairs, run.name, config.card.version)
+        comparison = _put_with_facts(start, facts, card, made, val, run.device)
         report(f"scores on the validation split, before and after:\n{comparison.table}")
         if not comparison.surely_worse:
             report(f"{made}: {_WITH_FACTS}, {_gains(comparison)}")

@@ -6,7 +6,7 @@ import copy
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -33,15 +33,14 @@ from rscc.models.shared.blocks import ChangeHead
 from rscc.models.shared.captioner import ChangeCaptioner
 from rscc.models.shared.search_rules import SearchRules
 from rscc.sequences import evenly
-from rscc.text.no_change import is_no_change
-from rscc.training.caching import Caches
+from rscc.training.caching import NOTHING, Caches
 from rscc.training.calibration import answer_pairs, best_threshold, calibrate
 from rscc.training.card import FACTS_HEADING, card_text, facts_text, make_card
 from rscc.training.facts import fit_facts
-from rscc.training.loop import Report, TrainResult
+from rscc.training.loop import TrainResult
 from rscc.training.no_change import learns_the_flag, no_change_prefixes, no_change_runs
 from rscc.training.roads import fit_roads
-from rscc.training.start import RunPaths, sees_as_start
+from rscc.training.start import Run, RunPaths, sees_as_start
 from rscc.training.validation import MaskCurve, image_batches, mask_curve, masked_batches
 
 _log = logging.getLogger(__name__)
@@ -56,28 +55,24 @@ if TYPE_CHECKING:
 
 
 def finish(
+    run: Run,
     model: ChangeCaptioner,
     result: TrainResult,
-    config: Config,
     *,
     val: Sequence[PairRecord],
     captions: Sequence[PairRecord],
-    name: str,
-    command: str,
-    paths: RunPaths,
-    val_caches: Caches | None = None,
-    report: Report = lambda line: None,
+    val_caches: Caches = NOTHING,
 ) -> ModelFolder:
     """Choose the thresholds on the validation split and write the model folder with its card.
 
     Args:
+        run: what was asked for.
         model: with the best weights.
         val: the validation pairs.
         captions: the training pairs, for the "no change" beginnings and runs of words.
-        name, command: for the card.
         val_caches: of ``val``.
-        report: receives a line per step of what facts are told by.
     """
+    config, paths = run.config, run.paths
     sources = [open_model_folder(find_model(one)) for one in (paths.trunk, paths.start) if one is not None]
     # The trunk may come from elsewhere than the words.
     origin, speaker = (sources[0], sources[-1]) if sources else (None, None)
@@ -95,7 +90,7 @@ def finish(
             model,
             val,
             config,
-            caches=val_caches or Caches(),
+            caches=val_caches,
             by_head=localiser == "change_head",
             rules=rules if learns_the_flag(config, captions) else None,
             start=_known_flag(speaker, paths, config),
@@ -109,11 +104,9 @@ def finish(
         curve = _mask_curve(model, val, config, localiser, confidence, rules)
         threshold, mask_scores = curve.best_threshold(), {"mask_f1": float(curve.f1().max())}
     card = make_card(
+        run,
         model,
         result,
-        config,
-        name=name,
-        command=command,
         data=f"{config.data.name}: {len(captions)} training and {len(val)} validation pairs",
         scores=result.best_scores | confidence.scores | mask_scores,
         description=config.card.description
@@ -134,7 +127,7 @@ def finish(
         if origin is not None and "backbone" in config.train.frozen:
             facts = load_facts(origin)  # the same trunk, so they hold
         try:
-            facts = facts_and_roads(model, captions, card, config, paths, start=facts, report=report)
+            facts = facts_and_roads(run, model, captions, card, start=facts)
         except (ExtraNotInstalled, WeightsNotFound) as error:
             kept = "keep the facts of the start" if facts else "tell no facts"
             _log.warning("the model will %s: %s", kept, error)
@@ -152,26 +145,22 @@ def finish(
 
 
 def facts_and_roads(
+    run: Run,
     model: ChangeCaptioner,
     records: Sequence[PairRecord],
     card: ModelCard,
-    config: Config,
-    paths: RunPaths,
     *,
     start: FactModel | None,
-    report: Report,
 ) -> FactModel | None:
     """Learn what a model tells facts by, and roads where the run is given some; all see what its card says.
 
     Arguments, values and errors are else those of :func:`~rscc.training.facts.fit_facts`.
     """
-    size, bf16, seed = card.tile_size, config.train.bf16, config.train.seed
-    facts = fit_facts(
-        model, records, size=size, threshold=card.threshold, bf16=bf16, seed=seed, start=start, report=report
-    )
-    if facts is not None and paths.roads is not None:
-        roads = fit_roads(model, paths.roads, size=size, gsd=card.gsd, seed=seed, report=report)
-        facts = replace(facts, roads=roads)
+    settings, roads = run.config.train, run.paths.roads
+    how: dict[str, Any] = {"size": card.tile_size, "seed": settings.seed, "report": run.report}
+    facts = fit_facts(model, records, threshold=card.threshold, bf16=settings.bf16, start=start, **how)
+    if facts is not None and roads is not None:
+        facts = replace(facts, roads=fit_roads(model, roads, gsd=card.gsd, **how))
     return facts
 
 
@@ -285,11 +274,9 @@ def measure_confidence(
     )
     calibration = calibrate(answers, val, pixels=pixels, flag_decides=rules is not None, start=start)
     flag = calibration.changed
-    threshold, scores = 0.0, {}
-    called = np.array([not is_no_change(caption) for caption in answers.captions])
+    threshold, scores, called = 0.0, {}, answers.called(flag)
     if flag is not None:
         threshold, scores = flag.threshold, {"flag_accuracy": flag.accuracy}
-        called = flag.probability(answers.logits, answers.evidence) >= threshold
     elif rules is not None:
         truth = np.array([truly_changed(record) for record in val])
         probabilities = sigmoid(answers.logits)

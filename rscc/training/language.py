@@ -13,16 +13,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from rscc.config import Config
 from rscc.data.benchmarks.annotations import clean_captions, list_of
-from rscc.data.pairs import FLIPS, PairRecord, add_captions, flip_words
+from rscc.data.pairs import FLIPS, PairRecord, flip_words
+from rscc.data.sources import CaptionText
 from rscc.errors import ConfigInvalid, DatasetLayoutInvalid
 from rscc.files import parsed_json
 from rscc.model_folder import ModelFolder, save_model_folder
@@ -38,10 +37,7 @@ from rscc.text.reversal import reverse_captions
 from rscc.text.vocabulary import Vocabulary
 from rscc.training.card import card_text, make_card
 from rscc.training.loop import Trainer, load_best
-from rscc.training.start import open_start, take_start
-
-if TYPE_CHECKING:
-    from rscc.training.start import RunPaths
+from rscc.training.start import Run, open_start, take_start
 
 
 @dataclass(frozen=True)
@@ -91,8 +87,7 @@ class TextSource:
         pairs: the sentences of each pair.
         backwards: the sentences of each pair that are true when its dates are swapped; none where that is not
             known, and no entry at all when ``reversed`` is 0.
-        vocabulary: turns words into ids.
-        max_words: longest caption in tokens.
+        text: turns sentences into tokens.
         batch_size: captions in a step.
         seed: of order and choice.
         augment: turn the words of direction as a random flip of the images would.
@@ -100,8 +95,7 @@ class TextSource:
     """
 
     pairs: Sequence[Sequence[str]]
-    vocabulary: Vocabulary
-    max_words: int
+    text: CaptionText
     batch_size: int
     seed: int
     augment: bool = True
@@ -118,7 +112,7 @@ class TextSource:
         order = rng.permutation(len(self.pairs))
         for start in range(0, len(order), self.batch_size):
             chosen = [self._sentence(i, rng) for i in order[start : start + self.batch_size].tolist()]
-            yield text_batch(chosen, self.vocabulary, self.max_words)
+            yield text_batch(chosen, self.text)
 
     def _sentence(self, index: int, rng: np.random.Generator) -> str:
         sentences = self.pairs[index]
@@ -128,22 +122,22 @@ class TextSource:
         return flip_words(sentence, FLIPS[int(rng.integers(len(FLIPS)))]) if self.augment else sentence
 
 
-def text_batch(sentences: Sequence[str], vocabulary: Vocabulary, max_words: int) -> PairBatch:
+def text_batch(sentences: Sequence[str], text: CaptionText) -> PairBatch:
     """Make a batch that holds the tokens of sentences and nothing else."""
     batch = PairBatch()
-    add_captions(batch, sentences, vocabulary, None, max_words)
+    text.add(batch, sentences)
     return batch
 
 
 def counted_batches(
-    sentences: Sequence[str], vocabulary: Vocabulary, max_words: int, *, batch_size: int = 256
+    sentences: Sequence[str], text: CaptionText, *, batch_size: int = 256
 ) -> Iterator[tuple[PairBatch, torch.Tensor]]:
     """Yield every different sentence once, by length, and how often each stands there (B,)."""
     counts = Counter(sentences)
     ordered = sorted(counts, key=lambda sentence: (len(sentence.split()), sentence))
     for start in range(0, len(ordered), batch_size):
         part = ordered[start : start + batch_size]
-        yield text_batch(part, vocabulary, max_words), torch.tensor([counts[one] for one in part])
+        yield text_batch(part, text), torch.tensor([counts[one] for one in part])
 
 
 LEARNT = ("decoder.",)
@@ -213,15 +207,15 @@ def perplexity(model: ChangeCaptioner, sentences: Sequence[str], *, bf16: bool =
         bf16: autocast to bfloat16.
     """
     device = next(model.parameters()).device
-    words = model.vocabulary
+    text = CaptionText(model.vocabulary, model.config.max_words)
     lost, seen = 0.0, 0
-    for batch, counts in counted_batches(sentences, words, model.config.max_words):
+    for batch, counts in counted_batches(sentences, text):
         assert batch.tokens is not None
         tokens, times = batch.tokens.to(device), counts.to(device)
         with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
             logits = model.decoder(blank_memory(model, len(tokens)), tokens[:, :-1]).logits
         losses = F.cross_entropy(logits.float().transpose(1, 2), tokens[:, 1:], reduction="none")  # (B, L)
-        real = tokens[:, 1:] != words.pad
+        real = tokens[:, 1:] != model.vocabulary.pad
         lost += float(((losses * real).sum(1) * times).sum())
         seen += int((real.sum(1) * times).sum())
     return math.exp(lost / seen)
@@ -247,22 +241,13 @@ def text_validation(
     return validate
 
 
-def train_language(
-    config: Config,
-    paths: RunPaths,
-    train: Sequence[PairRecord],
-    *,
-    name: str,
-    command: str,
-    resume: bool = False,
-    device: str = "cpu",
-    report: Callable[[str], None] = print,
-) -> ModelFolder:
-    """Train the decoder of a config's model on ``paths.corpus`` and write what it is a start for.
+def train_language(run: Run, train: Sequence[PairRecord], *, resume: bool) -> ModelFolder:
+    """Train the decoder of a config's model on ``run.paths.corpus`` and write what it is a start for.
 
     Args:
+        run: what is asked for.
         train: captioned training pairs, whose words the vocabulary holds too.
-        name, command, resume, device, report: see :func:`rscc.training.run.train_model`.
+        resume: see :func:`rscc.training.run.train_model`.
 
     Raises:
         ConfigInvalid: no corpus, something given that only images need, or no decoder to train.
@@ -270,6 +255,7 @@ def train_language(
         ModelFolderInvalid: a start that does not fit.
         NonFiniteLoss: see :meth:`rscc.training.loop.Trainer.run`.
     """
+    config, paths = run.config, run.paths
     if paths.corpus is None:
         raise ConfigInvalid("train.objective 'language' learns a corpus of captions; give one with --corpus")
     if paths.trunk or paths.masks or paths.backbone_weights or paths.also or paths.roads:
@@ -295,8 +281,7 @@ def train_language(
     train_decoder_only(model)
     source = TextSource(
         corpus.train,
-        vocabulary,
-        max_words=config.model.max_words,
+        CaptionText(vocabulary, config.model.max_words),
         batch_size=config.train.batch_size,
         seed=config.train.seed,
         augment=config.data.augment,
@@ -304,22 +289,20 @@ def train_language(
         backwards=backwards,
     )
     trainer = Trainer(
-        model.to(device),
+        model.to(run.device),
         source,
         text_validation(corpus, bf16=config.train.bf16),
         config=config,
         folder=paths.output,
-        report=report,
+        report=run.report,
         objective=Language(config.loss, label_smoothing=config.train.label_smoothing),
     )
     result = trainer.run(resume=resume)
     lengths = [sum(map(len, pairs)) for pairs in (corpus.train, corpus.val)]
     card = make_card(
+        run,
         model,
         result,
-        config,
-        name=name,
-        command=command,
         data=f"{lengths[0]} training and {lengths[1]} validation sentences",
         scores=result.best_scores,
         description=config.card.description

@@ -32,10 +32,9 @@ from rscc.models.shared.captioner import ChangeCaptioner
 from rscc.models.shared.losses import check_loss_weights
 from rscc.structures import PairBatch
 from rscc.training.objectives import Likelihood, Objective
-from rscc.training.start import clear_output
+from rscc.training.start import Report, clear_output
 
 Validate = Callable[[ChangeCaptioner], dict[str, float]]
-Report = Callable[[str], None]
 
 LOWER_IS_BETTER = frozenset({"perplexity"})
 

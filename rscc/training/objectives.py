@@ -117,7 +117,9 @@ class SelfCritical(Likelihood):
         if not len(rows):
             return memory.sum(), {}  # nothing to learn, but a term with a gradient all the same
         rules = self.rules or model.search_rules()
-        generator = torch.Generator(memory.device).manual_seed(_seed(self.seed, *place))
+        epoch, number = place
+        seed = ((self.seed * 1_000_003 + epoch) * 1_000_003 + number) % 2**63  # as large as a generator takes
+        generator = torch.Generator(memory.device).manual_seed(seed)
         with torch.no_grad(), without_dropout(model.decoder):
             samples = sample_search(model.decoder, memory, rules, samples=self.samples, generator=generator)
         rewards = torch.tensor(
@@ -155,11 +157,6 @@ def without_dropout(module: nn.Module) -> Iterator[None]:
     finally:
         for part in training:
             part.training = True
-
-
-def _seed(seed: int, epoch: int, batch: int) -> int:
-    # As large as a generator takes.
-    return ((seed * 1_000_003 + epoch) * 1_000_003 + batch) % 2**63
 
 
 def reference_documents(

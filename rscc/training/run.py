@@ -41,11 +41,13 @@ from rscc.training.finetuning import (
 )
 from rscc.training.finish import finish
 from rscc.training.language import train_language
-from rscc.training.loop import Report, Trainer, Validate, freeze, load_best
+from rscc.training.loop import Trainer, Validate, freeze, load_best
 from rscc.training.no_change import learns_the_flag, no_change_prefixes
 from rscc.training.objectives import Likelihood, self_critical
 from rscc.training.start import (
     TRUNK_PARTS,
+    Report,
+    Run,
     RunPaths,
     Start,
     check_output,
@@ -89,23 +91,22 @@ def train_model(
     if not learns_masks_only(config):
         caption_metrics()
     reader = DATASETS[config.data.name]
+    run = Run(config, paths, name, command, device, report)
     if config.train.objective == "language":
         train = reader(paths.data, "train", trust=config.data.trust).records
-        config = _in_fast_precision(config, device, report)
-        return train_language(
-            config, paths, train, name=name, command=command, resume=resume, device=device, report=report
-        )
+        return train_language(_in_fast_precision(run), train, resume=resume)
     check_paths(config, paths)
     start = None if paths.start is None else open_start(paths.start)
     tunes = start is not None and start.whole and not learns_masks_only(config)
     facts_alone = start is not None and tunes and learns_facts_alone(start, paths, config)
-    train, val = _read_pairs(config, paths, tunes=tunes, facts_alone=facts_alone, report=report)
-    config = _in_fast_precision(config, device, report)
+    train, val = _read_pairs(run, tunes=tunes, facts_alone=facts_alone)
+    run = _in_fast_precision(run)
+    config = run.config
     if start is not None and facts_alone:
         if resume:
             report("facts are learnt in one go, without a checkpoint to go on from: the run begins anew")
         clear_output(paths.output)
-        return learn_facts(start.folder, train, val, config, paths, name=name, device=device, report=report)
+        return learn_facts(run, start.folder, train, val)
     parts = training_parts(config, train, paths.also, captioned=not learns_masks_only(config))
     train, captions = parts[0], every_caption(parts)
     learn_words = Vocabulary.build if start is None else start.vocabulary.extended
@@ -120,9 +121,7 @@ def train_model(
     # What the loop would refuse is refused before the features, which may take hours.
     check_loss_weights(objective.loss_terms(model), config.loss)
     freeze(model, config.train.frozen)
-    folder = paths.cache or paths.output / "features"
-    extract = not learns_masks_only(config)
-    caches, val_caches = fill_caches(model, config, folder, parts, val, extract=extract, report=report)
+    caches, val_caches = fill_caches(run, model, parts, val, extract=not learns_masks_only(config))
     if model.prepares and not (start and start.whole):
         model.prepare(_material(model, config, train, caches[0]))
     every = [record for part in parts for record in part]
@@ -137,18 +136,8 @@ def train_model(
         objective=objective,
     )
     result = trainer.run(resume=resume)
-    made = finish(
-        load_best(model, result),
-        result,
-        config,
-        val=val,
-        val_caches=val_caches,
-        captions=train,
-        name=name,
-        command=command,
-        paths=paths,
-        report=report,
-    )
+    best = load_best(model, result)
+    made = finish(run, best, result, val=val, val_caches=val_caches, captions=train)
     if start is not None and tunes:
         report("scores on the validation split, before and after:")
         comparison = compare_scores(start.folder.path, made.path, val, device=device)
@@ -161,18 +150,18 @@ def train_model(
     return made
 
 
-def _in_fast_precision(config: Config, device: str, report: Report) -> Config:
-    """Return the config, in float32 where bfloat16 is slower, which is reported."""
-    if not config.train.bf16 or fast_bf16(torch.device(device)):
-        return config
-    report("computes in float32: bfloat16 is slower on this machine")
-    return replace(config, train=replace(config.train, bf16=False))
+def _in_fast_precision(run: Run) -> Run:
+    """Return the run, in float32 where bfloat16 is slower, which is reported."""
+    config = run.config
+    if not config.train.bf16 or fast_bf16(torch.device(run.device)):
+        return run
+    run.report("computes in float32: bfloat16 is slower on this machine")
+    return replace(run, config=replace(config, train=replace(config.train, bf16=False)))
 
 
-def _read_pairs(
-    config: Config, paths: RunPaths, *, tunes: bool, facts_alone: bool, report: Report
-) -> tuple[list[PairRecord], list[PairRecord]]:
+def _read_pairs(run: Run, *, tunes: bool, facts_alone: bool) -> tuple[list[PairRecord], list[PairRecord]]:
     """Read training and validation pairs; a run that tunes a model may do without a validation split."""
+    config, paths, report = run.config, run.paths, run.report
     reader, trust = DATASETS[config.data.name], config.data.trust
     if tunes:
         train, val, held_out = read_splits(reader, paths.data, trust=trust, seed=config.train.seed)
@@ -213,8 +202,7 @@ def _validation(
         val,
         size=size,
         no_change_prefixes=no_change_prefixes(train),
-        cache=caches.features,
-        extracted=caches.extracted,
+        caches=caches,
         bf16=bf16,
         flag_decides=learns_the_flag(config, train),
     )
@@ -261,23 +249,20 @@ def build_model(
 def _material(
     model: ChangeCaptioner, config: Config, train: Sequence[PairRecord], caches: Caches
 ) -> TrainingMaterial:
+    pooled = weights = None
+    if model.prepares_from_features:
+        model.eval()
+        if caches.extracted is not None:
+            shares = torch.from_numpy(caches.extracted.shares.astype(np.float32))
+            weights = model.preparation_weights(shares).numpy()
+        if caches.features is not None:
+            pooled = caches.features.pooled(weights)
+        else:
+            size, bf16 = config.data.size, config.train.bf16
+            pooled = pooled_features(model.backbone, train, size=size, bf16=bf16, weights=weights)
     return TrainingMaterial(
         captions=[list(record.captions) for record in train],
         changed=[record.changed for record in train],
-        pooled=_pooled(model, config, train, caches) if model.prepares_from_features else None,
+        pooled=pooled,
         seed=config.train.seed,
     )
-
-
-def _pooled(
-    model: ChangeCaptioner, config: Config, train: Sequence[PairRecord], caches: Caches
-) -> np.ndarray:
-    size, bf16 = config.data.size, config.train.bf16
-    model.eval()
-    weights = None
-    if caches.extracted is not None:
-        shares = torch.from_numpy(caches.extracted.shares.astype(np.float32))
-        weights = model.preparation_weights(shares).numpy()
-    if caches.features is not None:
-        return caches.features.pooled(weights)
-    return pooled_features(model.backbone, train, size=size, bf16=bf16, weights=weights)

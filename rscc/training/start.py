@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -50,6 +51,29 @@ class RunPaths:
     corpus: Path | None = None
     also: tuple[Path, ...] = ()
     roads: Path | None = None
+
+
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A training that was asked for.
+
+    Attributes:
+        config: what is learnt, and how.
+        paths: where it reads and writes.
+        name, command: name of the new model and the command line, for its card.
+        device: that computes.
+        report: receives one line per epoch, and what else there is to tell.
+    """
+
+    config: Config
+    paths: RunPaths
+    name: str
+    command: str
+    device: str = "cpu"
+    report: Report = print
 
 
 # What a run writes into its folder: model folders, and what the loop keeps to go on with.

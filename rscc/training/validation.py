@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import groupby, islice
+from itertools import groupby
 
 import numpy as np
 import torch
 
-from rscc.data.caches import ExtractionCache, FeatureCache
+from rscc.data.caches import FeatureCache
 from rscc.data.pairs import PairRecord, add_masks, collate, read_pair, resize_sample, truly_changed
 from rscc.evaluation.metrics import cider
 from rscc.inference.localisers import Localiser
 from rscc.models.shared.blocks import enlarge_maps
 from rscc.models.shared.captioner import ChangeCaptioner
+from rscc.sequences import batches
 from rscc.structures import NO_CHANGE_CAPTION, DifferenceFeatures, PairBatch
 from rscc.text.no_change import is_no_change
+from rscc.training.caching import NOTHING, Caches
+from rscc.training.loop import to_device
 
 _BINS = 200
 
@@ -28,7 +31,7 @@ def image_batches(records: Sequence[PairRecord], *, size: int, batch_size: int =
     """
     samples = (read_pair(record) for record in records)
     for _, alike in groupby(samples, key=lambda sample: sample.before.shape):
-        while part := list(islice(alike, batch_size)):
+        for part in batches(alike, batch_size):
             masks = [sample.mask for sample in part]
             batch = collate([resize_sample(replace(sample, mask=None), size) for sample in part])
             add_masks(batch, masks)
@@ -113,40 +116,35 @@ def encoded_batches(
     records: Sequence[PairRecord],
     *,
     size: int,
-    cache: FeatureCache | None = None,
-    extracted: ExtractionCache | None = None,
+    caches: Caches = NOTHING,
     bf16: bool = True,
     batch_size: int = 32,
 ) -> Iterator[DifferenceFeatures]:
     """Yield the encoded pairs in order, from cached trunk maps and extracted changes when there are any."""
     device = next(model.parameters()).device
-
-    def shares(indices: np.ndarray) -> torch.Tensor | None:
-        return None if extracted is None else extracted.read(indices, ["none"] * len(indices)).to(device)
-
-    if cache is None:
-        start = 0
-        for batch in image_batches(records, size=size, batch_size=batch_size):
-            assert batch.before is not None and batch.after is not None
-            indices = np.arange(start, start + len(batch.before))
-            start += len(indices)
-            with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
-                yield model.encode(batch.before.to(device), batch.after.to(device), extracted=shares(indices))
-        return
-    for start in range(0, len(records), batch_size):
-        indices = np.arange(start, min(start + batch_size, len(records)))
-        unflipped = np.zeros(len(indices), dtype=np.int64)
-        maps, change = (
-            torch.from_numpy(cache.read(indices, unflipped)).to(device),
-            cache.change(indices, unflipped),
-        )
+    if caches.features is None:
+        given = image_batches(records, size=size, batch_size=batch_size)
+    else:
+        given = _cached_batches(caches.features, len(records), batch_size)
+    done = 0
+    for batch in given:
+        shown = batch.before if caches.features is None else batch.features
+        assert shown is not None
+        if caches.extracted is not None:
+            indices = np.arange(done, done + len(shown))
+            batch.extracted = caches.extracted.read(indices, ["none"] * len(indices))
+        done += len(shown)
+        batch.mask = None  # may be large, and is not looked at
         with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
-            yield model.encode_last_maps(
-                maps[:, 0],
-                maps[:, 1],
-                extracted=shares(indices),
-                change=None if change is None else torch.from_numpy(change).to(device),
-            )
+            yield model.encode_batch(to_device(batch, device))
+
+
+def _cached_batches(cache: FeatureCache, count: int, batch_size: int) -> Iterator[PairBatch]:
+    """Yield the first ``count`` pairs of a cache in order, unflipped."""
+    for part in batches(range(count), batch_size):
+        indices, unflipped = np.array(part), np.zeros(len(part), dtype=np.int64)
+        features = torch.from_numpy(cache.read(indices, unflipped))
+        yield PairBatch(features=features, change=cache.change(indices, unflipped))
 
 
 def caption_validation(
@@ -154,8 +152,7 @@ def caption_validation(
     *,
     size: int,
     no_change_prefixes: Sequence[Sequence[str]] = (),
-    cache: FeatureCache | None = None,
-    extracted: ExtractionCache | None = None,
+    caches: Caches = NOTHING,
     bf16: bool = True,
     flag_decides: bool = True,
 ) -> Callable[[ChangeCaptioner], dict[str, float]]:
@@ -175,9 +172,7 @@ def caption_validation(
         right: list[bool] = []
         ids = iter(record.id for record in records)
         device = next(model.parameters()).device
-        for features in encoded_batches(
-            model, records, size=size, cache=cache, extracted=extracted, bf16=bf16
-        ):
+        for features in encoded_batches(model, records, size=size, caches=caches, bf16=bf16):
             with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
                 hypotheses = model.generate_from(features, rules=rules)
             for logit, beams in zip(features.changed_logits.tolist(), hypotheses, strict=True):

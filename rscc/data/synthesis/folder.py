@@ -66,8 +66,17 @@ def write_synthesis(
     Raises:
         OutputExists: the folder is there already.
     """
+    entries: list[dict[str, Any]] = []
+    kinds: Counter[str] = Counter()
+    examples: dict[str, str] = {}
     with new_folder(folder) as partial:
-        entries, kinds, examples = _write_pairs(pairs, partial)
+        make_split(partial, "train")
+        for pair in pairs:
+            name = f"{pair.kind}_{kinds[pair.kind]:06d}.png"
+            kinds[pair.kind] += 1
+            examples.setdefault(pair.kind, pair.sample.captions[0])
+            entry = write_pair(partial, pair.sample, name, split="train", kind=pair.kind, gsd=GSD)
+            entries.append(entry | {"made_from": list(pair.sources)})
         changed = sum(entry["changeflag"] for entry in entries)
         record: dict[str, Any] = {
             "command": command,
@@ -79,25 +88,6 @@ def write_synthesis(
         write_annotations(partial, {"dataset": "synthesis", "images": entries}, record)
         (partial / "README.md").write_text(_readme(record), encoding="utf-8")
     return SynthesisSummary(folder, dict(kinds), changed, examples)
-
-
-def _write_pairs(
-    pairs: Iterable[MadePair], folder: Path
-) -> tuple[list[dict[str, Any]], Counter[str], dict[str, str]]:
-    """Write the images; return the entries of the captions file, the count and first caption of each kind."""
-    make_split(folder, "train")
-    entries: list[dict[str, Any]] = []
-    kinds: Counter[str] = Counter()
-    examples: dict[str, str] = {}
-    for pair in pairs:
-        sample = pair.sample
-        assert sample.captions
-        name = f"{pair.kind}_{kinds[pair.kind]:06d}.png"
-        kinds[pair.kind] += 1
-        examples.setdefault(pair.kind, sample.captions[0])
-        entry = write_pair(folder, sample, name, split="train", kind=pair.kind, gsd=GSD)
-        entries.append(entry | {"made_from": list(pair.sources)})
-    return entries, kinds, examples
 
 
 def _readme(record: dict[str, Any]) -> str:

@@ -104,15 +104,9 @@ def city_facts(before: np.ndarray, after: np.ndarray, mask: np.ndarray) -> dict[
     labels, count = ndimage.label(mask, np.ones((3, 3)))
     every = np.arange(1, count + 1)
     plants = [ndimage.mean(values, labels, every) for values in green]
-    brighter = (
-        ndimage.mean(second.mean(0), labels, every) - ndimage.mean(first.mean(0), labels, every)
-    ) / spread
-    facts = {}
-    for kind, chosen in _patch_kinds(
-        np.asarray(plants[0]), np.asarray(plants[1]), np.asarray(brighter)
-    ).items():
-        facts[kind] = np.isin(labels, every[chosen])
-    return without_specks(facts)
+    grey = [ndimage.mean(image.mean(0), labels, every) for image in (first, second)]
+    kinds = _patch_kinds(*plants, (grey[1] - grey[0]) / spread)
+    return without_specks({kind: np.isin(labels, every[chosen]) for kind, chosen in kinds.items()})
 
 
 def _patch_kinds(old: np.ndarray, new: np.ndarray, brighter: np.ndarray) -> dict[str, np.ndarray]:

@@ -9,7 +9,7 @@ import numpy as np
 from rscc.data.benchmarks.change_masks import ChangeMasks
 from rscc.data.benchmarks.levir_cc import LevirCC
 from rscc.data.pairs import PairRecord
-from rscc.data.single_dates import mask_of, read_index, read_single_date
+from rscc.data.single_dates import read_index, read_single_date
 from rscc.errors import DatasetLayoutInvalid
 
 FINEST, COARSEST = 0.25, 0.6
@@ -80,11 +80,6 @@ class Sources:
     def draw_natural(self, rng: np.random.Generator) -> PairRecord | None:
         """Draw a pair with a mask in its own colours; None when there is none."""
         return self._natural[int(rng.integers(len(self._natural)))] if self._natural else None
-
-    def draw_buildings(self, rng: np.random.Generator) -> tuple[Path, Path, float]:
-        """Draw a single date with building masks: (image, mask, metres per pixel)."""
-        path, gsd = self.buildings[int(rng.integers(len(self.buildings)))]
-        return path, mask_of(path), gsd
 
     def draw_scene(self, rng: np.random.Generator) -> tuple[Path, float]:
         """Draw one date of a mask pair, a captioned pair or a road image, and its metres per pixel."""

@@ -16,7 +16,8 @@ import numpy as np
 from scipy import ndimage
 
 from rscc.data.augmentation import DISTURBANCES, disturb, jitter_colour, random_crop, shift_image
-from rscc.data.pairs import PairRecord, PairSample, flip_array, read_mask, read_pair, read_rgb
+from rscc.data.pairs import PairRecord, PairSample, flip_array, map_arrays, read_mask, read_pair, read_rgb
+from rscc.data.single_dates import mask_of
 from rscc.data.synthesis.blending import find_ground, insert_building, match_colours, remove_building
 from rscc.data.synthesis.grammar import Grammar, describe_mask
 from rscc.data.synthesis.sources import Sources
@@ -111,13 +112,9 @@ def turn(array: np.ndarray, number: int) -> np.ndarray:
     return flip_array(turned, "horizontal" if number >= 4 else "none")
 
 
-def _turned(sample: PairSample, number: int) -> PairSample:
-    return replace(
-        sample,
-        before=turn(sample.before, number),
-        after=turn(sample.after, number),
-        mask=None if sample.mask is None else turn(sample.mask, number),
-    )
+def _turned(sample: PairSample, rng: np.random.Generator) -> PairSample:
+    number = int(rng.integers(8))
+    return map_arrays(sample, lambda array: turn(array, number))
 
 
 class Synthesis:
@@ -165,7 +162,7 @@ class Synthesis:
     def crop(self, rng: np.random.Generator) -> MadePair | None:
         """Cut a square out of a pair with a change mask and say what the mask shows."""
         record = self.sources.draw_pair(rng)
-        sample = _turned(_crop(self._read(record), record, rng), int(rng.integers(8)))
+        sample = _turned(_crop(self._read(record), record, rng), rng)
         natural = self.sources.natural(record)
         if not natural:
             model = self.sources.draw_natural(rng)
@@ -200,7 +197,7 @@ class Synthesis:
         side = round(SIZE * GSD / gsd)
         empty = np.zeros(image.shape[1:], bool)
         sample = random_crop(PairSample(record.name, image, image, empty, (), False), side, SIZE, rng)
-        sample = _turned(sample, int(rng.integers(8)))
+        sample = _turned(sample, rng)
         first = sample.before
         after = disturb_scene(first, rng)
         before = DISTURBANCES["jpeg"](first, rng, 0.3) if rng.random() < 0.3 else first
@@ -250,13 +247,13 @@ class Synthesis:
     def _place(self, rng: np.random.Generator) -> tuple[PairRecord, PairSample]:
         """Draw a crop of a pair with a change mask in its own colours, turned."""
         record = self.sources.draw_pair(rng, natural=True)
-        return record, _turned(_crop(self._read(record), record, rng), int(rng.integers(8)))
+        return record, _turned(_crop(self._read(record), record, rng), rng)
 
     def _donor(self, rng: np.random.Generator) -> tuple[str, np.ndarray, list[np.ndarray]]:
         """Draw an image at 0.5 m with whole buildings: (name, image, masks of the buildings)."""
         if self.sources.buildings and rng.random() < 0.2:
-            path, labels, gsd = self.sources.draw_buildings(rng)
-            image, mask = read_rgb(path), read_mask(labels)
+            path, gsd = self.sources.buildings[int(rng.integers(len(self.sources.buildings)))]
+            image, mask = read_rgb(path), read_mask(mask_of(path))
             height, width = (max(1, round(side * gsd / GSD)) for side in mask.shape)
             image, mask = resize(image, (height, width)), resize(mask, (height, width))
             return path.name, image, _whole_buildings(mask)

@@ -7,10 +7,18 @@ from benchmark_fixtures import WRITERS
 from levir_cc_fixture import write_levir_cc
 from tiny_models import randomise, tiny_backbone
 
+from rscc.data.benchmarks.levir_cc import LevirCC
+
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
     return write_levir_cc(tmp_path_factory.mktemp("levir_cc"))
+
+
+@pytest.fixture(scope="module")
+def records(root):
+    """The eight training pairs of the data set."""
+    return LevirCC(root, "train").records
 
 
 @pytest.fixture

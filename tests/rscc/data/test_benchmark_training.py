@@ -9,6 +9,7 @@ import torch
 from benchmark_fixtures import KINDS, edit_json
 from evaluation_pairs import row_of
 from tiny_models import tiny_config, tiny_model
+from training_runs import trained
 
 from rscc.captioner import Captioner
 from rscc.config import Config, DataConfig, TrainConfig
@@ -16,11 +17,8 @@ from rscc.data.benchmarks.registry import DATASETS
 from rscc.data.pairs import resize_sample
 from rscc.evaluation.run import evaluate_records
 from rscc.structures import NO_CHANGE_CAPTION
-from rscc.training.run import train_model
 from rscc.training.start import RunPaths
 from rscc.training.validation import caption_validation
-
-pytest.importorskip("pycocoevalcap")
 
 
 def run_config(name: str, *, changed: float = 0.2, cache: bool = False, augment: bool = False) -> Config:
@@ -36,8 +34,7 @@ def run_config(name: str, *, changed: float = 0.2, cache: bool = False, augment:
 
 
 def train_on(config: Config, root: Path, output: Path):
-    paths = RunPaths(data=root, output=output)
-    return train_model(config, paths, name="tiny", command="rscc train", report=lambda line: None)
+    return trained(config, RunPaths(data=root, output=output), name="tiny")
 
 
 @pytest.mark.slow

@@ -77,6 +77,24 @@ def test_what_cannot_be_read_is_named_and_an_empty_folder_is_refused(test_images
         image_files(tmp_path / "empty")
 
 
+def test_a_path_that_is_given_twice_counts_once(tmp_path) -> None:
+    tested = write_grounds(tmp_path / "tested", range(2))
+    learnt = write_grounds(tmp_path / "learnt", range(10, 13))
+    broken = tmp_path / "broken.png"
+    broken.write_bytes(b"no image")
+    result = find_leaks([*tested, broken, *tested, broken], [*learnt, broken, *learnt, broken])
+    assert (result.test, result.training) == (2, 3)
+    assert result.unread == (broken, broken), "as a test image, and as one of training"
+
+
+def test_a_test_path_given_twice_does_not_stand_for_a_training_image(tmp_path) -> None:
+    tested = write_grounds(tmp_path, range(1))
+    broken = tmp_path / "broken.png"
+    broken.write_bytes(b"no image")
+    with pytest.raises(DatasetLayoutInvalid, match="no images of 80 pixels"):
+        find_leaks([*tested, *tested], [broken])
+
+
 def test_masks_and_the_tested_images_themselves_are_left_out(tmp_path):
     for name in ("images/train/A/a.png", "images/train/label/a.png", "images/test/A/b.png", "mask/c.png"):
         write = tmp_path / name

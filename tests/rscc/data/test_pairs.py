@@ -12,7 +12,6 @@ from PIL import Image
 from rscc.data.pairs import (
     FLIPS,
     PairRecord,
-    add_captions,
     collate,
     contradicts_itself,
     flip_array,
@@ -21,6 +20,7 @@ from rscc.data.pairs import (
     read_mask,
     read_rgb,
 )
+from rscc.data.sources import CaptionText
 from rscc.errors import DatasetLayoutInvalid
 from rscc.images import resize
 from rscc.text.vocabulary import Vocabulary
@@ -157,7 +157,7 @@ def test_collate_pads_captions_and_marks_what_is_known() -> None:
     two = replace(sample(("many trees",), seed=1), mask=None, changed=None)
     segments = {"a house on the left": ("a house", ""), "many trees": ("many trees", "")}
     batch = collate([one, two])
-    add_captions(batch, [*segments], vocabulary, segments, 40)
+    CaptionText(vocabulary, 40, segments).add(batch, [*segments])
     assert batch.before.shape == batch.after.shape == (2, 3, 24, 40)
     assert batch.before.dtype == torch.uint8
     assert batch.mask_known.tolist() == [True, False]
@@ -177,7 +177,7 @@ def test_collate_pads_captions_and_marks_what_is_known() -> None:
 def test_long_captions_keep_their_end() -> None:
     vocabulary = Vocabulary.build(["a b c d e f"], min_count=1)
     batch = collate([sample()])
-    add_captions(batch, ["a b c d e f"], vocabulary, None, 5)
+    CaptionText(vocabulary, 5).add(batch, ["a b c d e f"])
     assert batch.tokens.tolist()[0][-1] == vocabulary.eos
     assert batch.tokens.shape == (1, 5)
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from command_here import run_here
 from synthesis_fixture import NUMBERS, number_word, write_captions, write_masks, write_single_date
 
 from rscc.data.benchmarks.levir_cc import LevirCC
@@ -24,7 +25,6 @@ from rscc.data.synthesis.synthesis import (
 )
 from rscc.errors import ConfigInvalid, DatasetLayoutInvalid, OutputExists
 from rscc.text.no_change import NO_CHANGE_SENTENCES
-from workflows.cli.app import main
 
 OPTIONS = SynthesisOptions(crops=10, unchanged=4, insertions=4, removals=4, swap=0.4, seed=3)
 
@@ -206,20 +206,15 @@ def test_options_are_checked(changes: dict[str, float]) -> None:
         SynthesisOptions(crops=0, unchanged=0, insertions=0, removals=0)
 
 
-def run(*arguments: object) -> int:
-    with pytest.raises(SystemExit) as stopped:
-        main(["synthesize", *map(str, arguments)])
-    return int(stopped.value.code or 0)
-
-
 def test_command_writes_and_sums_up(folders, tmp_path: Path, capsys) -> None:
     known = ("--data", folders["data"], "--masks", folders["masks"], "--mask-dataset", "some")
     counts = ("--crops", 2, "--unchanged", 1, "--insertions", 0, "--removals", 0)
-    assert run(*known, *counts, "-o", tmp_path / "out") == 0
-    assert "3  pairs" in capsys.readouterr().out
+    command = (capsys, "synthesize", *known, *counts, "-o", tmp_path / "out")
+    code, out, _ = run_here(*command)
+    assert code == 0 and "3  pairs" in out
     assert len(LevirCC(tmp_path / "out", "train")) == 3
-    assert run(*known, *counts, "-o", tmp_path / "out") == 2
-    assert "exists already" in capsys.readouterr().err
+    code, _, error = run_here(*command)
+    assert code == 2 and "exists already" in error
 
 
 def test_bad_input_gives_one_line(folders, tmp_path: Path, capsys) -> None:
@@ -235,7 +230,6 @@ def test_bad_input_gives_one_line(folders, tmp_path: Path, capsys) -> None:
         ((*data, "--crops", 0, "--unchanged", 0, "--insertions", 0, "--removals", 0), "nothing to make"),
     )
     for arguments, expected in wrong:
-        assert run(*arguments) == 2
-        error = capsys.readouterr().err
-        assert expected in error and error.count("\n") == 1, error
+        code, _, error = run_here(capsys, "synthesize", *arguments)
+        assert code == 2 and expected in error and error.count("\n") == 1, error
     assert list(tmp_path.iterdir()) == [empty]

@@ -14,6 +14,7 @@ from rscc.data.pairs import FLIPS, flip_array, flip_words, read_pair, resize_sam
 from rscc.data.sources import CaptionText, FeatureCaptionSource, ImageCaptionSource, all_forms
 from rscc.models.shared.extraction import ChangeExtractor, Extraction
 from rscc.text.vocabulary import Vocabulary
+from rscc.training.caching import Caches
 from rscc.training.validation import encoded_batches
 
 
@@ -54,7 +55,7 @@ def test_batches_carry_what_was_extracted_turned_as_their_pairs(data, tmp_path, 
         (i, flip): extracted.read(np.array([i]), [flip])[0] for i in range(len(records)) for flip in FLIPS
     }
     if kind == "features":
-        source = FeatureCaptionSource(records, cache, text, batch_size=5, seed=1, extracted=extracted)
+        source = FeatureCaptionSource(records, text, cache, batch_size=5, seed=1, extracted=extracted)
         known = {
             key: torch.from_numpy(cache.read(np.array([key[0]]), np.array([FLIPS.index(key[1])]))[0])
             for key in shares
@@ -93,9 +94,8 @@ def test_validation_sees_what_inference_sees(data, tmp_path, cached) -> None:
     cache = None
     if cached:
         cache = build_feature_cache(model.backbone, records, tmp_path, size=64, flips=("none",), bf16=False)
-    batches = encoded_batches(
-        model, records, size=64, cache=cache, extracted=extracted, bf16=False, batch_size=2
-    )
+    caches = Caches(cache, extracted)
+    batches = encoded_batches(model, records, size=64, caches=caches, bf16=False, batch_size=2)
     memory = torch.cat([model.memory(features) for features in batches])
     samples = [read_pair(record) for record in records]
     before = torch.from_numpy(np.stack([sample.before for sample in samples]))

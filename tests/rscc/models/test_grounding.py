@@ -81,7 +81,7 @@ def test_cached_and_fresh_pairs_are_encoded_alike(tmp_path, records) -> None:
     change = cache.change(index, view)
     with torch.no_grad():
         fresh = model.encode(*images, head=False).tokens
-        cached = model.encode_last_maps(maps[:, 0], maps[:, 1], change=torch.from_numpy(change)).tokens
+        cached = model.encode_last_maps(maps[:, 0], maps[:, 1], change=change).tokens
     torch.testing.assert_close(cached, fresh, rtol=2e-2, atol=2e-2)
 
 

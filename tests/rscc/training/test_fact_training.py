@@ -8,8 +8,6 @@ import pytest
 from PIL import Image
 from tiny_models import tiny_model
 
-pytest.importorskip("spacy")
-
 from rscc.captioner import Captioner
 from rscc.data.pairs import PairRecord, read_pair
 from rscc.inference.fact_heads import ANSWERS, SURE, FactRules
@@ -48,18 +46,32 @@ def records(tmp_path_factory) -> list[PairRecord]:
     return made
 
 
+def learn(records, **how) -> FactModel | None:
+    """Learn from pairs as a random trunk sees them."""
+    return fit_facts(tiny_model(seed=2), records, size=64, threshold=0.5, bf16=False, **how)
+
+
+def learn_anew(records, **how) -> FactModel:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training, "FEWEST_PAIRS", 60)
+        patch.setattr(training, "EPOCHS", 40)
+        found = learn(records, **how)
+    assert found is not None
+    return found
+
+
 @pytest.fixture(scope="module")
 def fitted(records) -> tuple[FactModel, list[str]]:
     """Facts that a random trunk learns to tell, and what was reported."""
     said: list[str] = []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(training, "FEWEST_PAIRS", 60)
-        patch.setattr(training, "EPOCHS", 40)
-        found = fit_facts(
-            *(tiny_model(seed=2), records), size=64, threshold=0.5, bf16=False, report=said.append
-        )
-    assert found is not None
-    return found, said
+    return learn_anew(records, report=said.append), said
+
+
+def noisy_answers(seed: int) -> tuple[np.random.Generator, np.ndarray, np.ndarray]:
+    """A generator, logits of 400 pairs, and labels that mostly follow them."""
+    random = np.random.default_rng(seed)
+    logits = random.normal(size=(400, len(ANSWERS))).astype(np.float32)
+    return random, logits, (logits + random.normal(0, 0.5, logits.shape) > 0).astype(np.float32)
 
 
 @pytest.mark.slow
@@ -97,17 +109,12 @@ def test_what_was_learnt_captions_pairs(fitted, records, tmp_path, tiny_register
 
 @pytest.mark.slow
 def test_learning_again_gives_the_same(fitted, records) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(training, "FEWEST_PAIRS", 60)
-        patch.setattr(training, "EPOCHS", 40)
-        again = fit_facts(tiny_model(seed=2), records, size=64, threshold=0.5, bf16=False)
-    assert again is not None and again.rules == fitted[0].rules
+    assert learn_anew(records).rules == fitted[0].rules
 
 
 def test_a_start_that_knows_as_much_stays(fitted, records) -> None:
     said: list[str] = []
-    given = {"size": 64, "threshold": 0.5, "bf16": False, "report": said.append}
-    assert fit_facts(tiny_model(seed=2), records, start=fitted[0], **given) is fitted[0]
+    assert learn(records, start=fitted[0], report=said.append) is fitted[0]
     assert said[-1].endswith(
         "errors in a changed pair of places not learnt from (fewer by 0.00 to 0.00, 95 %)"
     )
@@ -119,7 +126,7 @@ def test_a_start_learns_on_from_few_pairs(fitted, records) -> None:
     start = replace(fitted[0], rules=careful, roads=RoadHead(channels=12))
     weights = {name: value.clone() for name, value in start.heads.state_dict().items()}
     few = records[:45]  # 30 of them changed: too few to learn anew
-    learnt = fit_facts(tiny_model(seed=2), few, start=start, size=64, threshold=0.5, bf16=False)
+    learnt = learn(few, start=start)
     assert learnt is not None and learnt.roads is start.roads
     came = ANSWERS.index("came building")
     assert learnt.rules.offsets[came] > careful.offsets[came] + 1
@@ -139,17 +146,14 @@ def test_a_start_learns_on_from_few_pairs(fitted, records) -> None:
 def test_a_start_stays_where_there_is_too_little_to_learn_on_from(changed, fitted, records) -> None:
     few = [one for one in records if one.changed][:changed]
     said: list[str] = []
-    given = {"size": 64, "threshold": 0.5, "bf16": False, "report": said.append}
-    assert fit_facts(tiny_model(seed=2), few, start=fitted[0], **given) is fitted[0]
+    assert learn(few, start=fitted[0], report=said.append) is fitted[0]
     needed = training.FEWEST_ADAPTED
     too_few = f"facts: {changed} changed pairs; {needed} at several places are needed to learn them"
     assert (said == [too_few]) is (changed < needed)
 
 
 def test_an_answer_that_the_start_never_states_is_learnt_from_enough_pairs() -> None:
-    random = np.random.default_rng(4)
-    logits = random.normal(size=(400, len(ANSWERS))).astype(np.float32)
-    labels = (logits + random.normal(0, 0.5, logits.shape) > 0).astype(np.float32)
+    _, logits, labels = noisy_answers(4)
     new = calibrated_rules(logits, labels, np.ones(400, bool))
     grass, water = ANSWERS.index("around grass"), ANSWERS.index("around water")
     slopes, offsets = [1.0] * len(ANSWERS), [-2.0] * len(ANSWERS)
@@ -172,7 +176,7 @@ def test_nothing_is_learnt_from_too_few_pairs_or_one_place(places, monkeypatch) 
     one_place = [record(n, SAME, changed=False, place="here") for n in range(50)]
     others = [*silent, *(same if places == "few" else one_place)]
     # No image lies where the records say: reading one would raise.
-    assert fit_facts(tiny_model(), [*pairs, *others], size=64, threshold=0.5, bf16=False) is None
+    assert learn([*pairs, *others]) is None
 
 
 def test_labels_are_what_two_references_state_or_the_only_one() -> None:
@@ -222,9 +226,7 @@ def test_what_is_true_of_all_pairs_was_not_told_apart_and_is_never_stated() -> N
 
 
 def test_rules_are_of_answers_with_enough_labels_and_scored_on_changed_pairs() -> None:
-    random = np.random.default_rng(1)
-    logits = random.normal(size=(400, len(ANSWERS))).astype(np.float32)
-    labels = (logits + random.normal(0, 0.5, logits.shape) > 0).astype(np.float32)
+    _, logits, labels = noisy_answers(1)
     rare = ANSWERS.index("around water")
     labels[training.FEWEST_LABELS - 1 :, rare] = 0
     changed = np.arange(400) < 300
@@ -243,9 +245,7 @@ def test_rules_are_of_answers_with_enough_labels_and_scored_on_changed_pairs() -
 
 
 def test_what_came_and_what_is_gone_have_one_calibration() -> None:
-    random = np.random.default_rng(2)
-    logits = random.normal(size=(400, len(ANSWERS))).astype(np.float32)
-    labels = (logits + random.normal(0, 0.5, logits.shape) > 0).astype(np.float32)
+    _, logits, labels = noisy_answers(2)
     came, gone = ANSWERS.index("came road"), ANSWERS.index("gone road")
     logits[:, gone] -= 3
     labels[:, gone] = 0  # nobody spoke of one
@@ -254,9 +254,7 @@ def test_what_came_and_what_is_gone_have_one_calibration() -> None:
 
 
 def test_what_is_known_too_rarely_at_held_out_places_is_never_stated() -> None:
-    random = np.random.default_rng(3)
-    logits = random.normal(size=(400, len(ANSWERS))).astype(np.float32)
-    labels = (logits + random.normal(0, 0.5, logits.shape) > 0).astype(np.float32)
+    random, logits, labels = noisy_answers(3)
     guessed = [ANSWERS.index(name) for name in ("around grass", "came road")]
     labels[:, guessed] = random.random((400, 2)) < 0.2
     rules = calibrated_rules(logits, labels, np.ones(400, bool))

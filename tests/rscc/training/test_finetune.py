@@ -10,6 +10,7 @@ from levir_cc_fixture import write_levir_cc
 from saved_models import saved, saved_start
 from tiny_facts import tiny_facts, tiny_heads
 from tiny_models import tiny_model
+from training_runs import assert_same_tensors, trained
 
 from rscc.config import Config, load_config
 from rscc.data.benchmarks.levir_cc import LevirCC
@@ -21,7 +22,6 @@ from rscc.sequences import evenly
 from rscc.training import finetuning, finish
 from rscc.training import run as runs
 from rscc.training.finetuning import Comparison, compare_scores, describe_pairs, hold_out, read_splits
-from rscc.training.run import train_model
 from rscc.training.start import RunPaths, finetuning_config, learns_facts_alone, open_start
 
 pytestmark = pytest.mark.usefixtures("tiny_registered")
@@ -57,7 +57,7 @@ def tuning(start: Path, **train) -> Config:
 def tune(tmp_path: Path, data: Path, **train) -> tuple[Path, list[str]]:
     start, lines = write_start(tmp_path / "start"), []
     paths = RunPaths(data=data, output=tmp_path / "run", start=str(start))
-    folder = train_model(tuning(start, **train), paths, name="x", command="x", report=lines.append)
+    folder = trained(tuning(start, **train), paths, report=lines.append)
     return folder.path, lines
 
 
@@ -125,11 +125,12 @@ def test_scores_are_compared_on_pairs_at_even_distances() -> None:
 
 
 def test_the_table_holds_the_scores_of_both_models(tmp_path, monkeypatch) -> None:
-    pytest.importorskip("pycocoevalcap")
     data = write_levir_cc(tmp_path / "data", val=6)
     start = write_start(tmp_path / "start")
     val = LevirCC(data, "val").records
-    lines = compare_scores(start, start, val, device="cpu").table.splitlines()
+    comparison = compare_scores(start, start, val, device="cpu")
+    assert comparison.gain == comparison.gain_changed == (0, 0) and not comparison.surely_better
+    lines = comparison.table.splitlines()
     rows = {row.subset: row.as_dict() for row in score_model(start, val, java=False, device="cpu")}
     cells = [[cell.strip() for cell in line.strip("| ").split("|")] for line in lines]
     assert cells[0] == ["6 validation pairs", "before", "after"]
@@ -143,7 +144,6 @@ def test_the_table_holds_the_scores_of_both_models(tmp_path, monkeypatch) -> Non
 
 @pytest.mark.slow
 def test_a_user_is_told_pairs_and_scores_before_and_after(tmp_path) -> None:
-    pytest.importorskip("pycocoevalcap")
     data = keep_splits(write_levir_cc(tmp_path / "data", train=24, val=2, test=1), "train", "test")
     for path in (data / "images" / "test").rglob("*.png"):
         path.unlink()
@@ -171,7 +171,6 @@ def test_a_user_is_told_pairs_and_scores_before_and_after(tmp_path) -> None:
 def test_the_start_stays_unless_the_tuned_model_is_surely_better(
     gain, of_changed, is_kept, tmp_path, monkeypatch
 ) -> None:
-    pytest.importorskip("pycocoevalcap")
     data = write_levir_cc(tmp_path / "data", train=24, val=4, test=1)
     monkeypatch.setattr(runs, "compare_scores", lambda *_, **__: Comparison("table", gain, of_changed))
     folder, lines = tune(tmp_path, data, epochs=1, keep_start=True)
@@ -212,7 +211,7 @@ def test_the_start_gets_the_facts_that_learnt_on_unless_pairs_speak_against_it(
     assert len(compared) == same_trunk
     for before, heads in compared:
         assert before == start.path
-        assert all(heads[name].equal(value) for name, value in moved.heads.state_dict().items())
+        assert_same_tensors(heads, moved.heads.state_dict())
     if is_taken:
         assert "the start with the facts that it learnt on, CIDEr gains -3.0 to +9.0" in line
         assert (taken.card.name, taken.card.version) == ("mine", "1")
@@ -248,15 +247,15 @@ def test_of_a_start_that_tells_facts_these_learn_on_alone(learns, gain, told, tm
     settings = tuning(start.path, keep_start=True)
     paths.output.mkdir()
     (paths.output / "checkpoint.pt").write_text("of a run that is replaced")
-    made = train_model(settings, paths, name="mine", command="x", resume=True, report=lines.append)
+    made = trained(settings, paths, name="mine", resume=True, report=lines.append)
     assert "facts are learnt in one go, without a checkpoint to go on from: the run begins anew" in lines
     assert {path.name for path in paths.output.iterdir()} == {"model"}
     assert asked == [(24, start.card.tile_size, start.card.threshold)]
     assert lines[-1].startswith(f"{made.path}: {told}")
     assert made.card.weights_sha256 == start.card.weights_sha256
     if learns and gain[1] > 0:
-        heads = load_facts(open_model_folder(made.path, check_hashes=True)).heads.state_dict()
-        assert all(heads[name].equal(value) for name, value in moved.heads.state_dict().items())
+        heads = load_facts(open_model_folder(made.path, check_hashes=True)).heads
+        assert_same_tensors(heads.state_dict(), moved.heads.state_dict())
         assert made.card.name == "mine" and made.card.data.endswith("24 training and 4 validation pairs.")
     else:
         assert made.card == start.card
@@ -274,16 +273,7 @@ def test_facts_do_not_learn_alone_where_more_is_asked_for(tmp_path) -> None:
     assert not learns_facts_alone(open_start(write_start(tmp_path / "silent")), paths, settings)
 
 
-def test_a_model_is_not_surely_better_than_itself(tmp_path) -> None:
-    pytest.importorskip("pycocoevalcap")
-    data = write_levir_cc(tmp_path / "data", val=6)
-    start = write_start(tmp_path / "start")
-    comparison = compare_scores(start, start, LevirCC(data, "val").records, device="cpu")
-    assert comparison.gain == comparison.gain_changed == (0, 0) and not comparison.surely_better
-
-
 def test_pairs_of_one_kind_are_warned_of(tmp_path) -> None:
-    pytest.importorskip("pycocoevalcap")
     data = keep_splits(write_levir_cc(tmp_path / "data", train=40), "train", "val", flag=1)
     folder, lines = tune(tmp_path, data)
     assert lines[1].startswith("warning: all training pairs are changed")

@@ -17,22 +17,18 @@ from rscc.training.facts import fit_facts
 from rscc.training.finish import finish
 from rscc.training.loop import TrainResult
 from rscc.training.roads import fit_roads
-from rscc.training.start import RunPaths
+from rscc.training.start import Run, RunPaths
 
 pytestmark = pytest.mark.usefixtures("tiny_registered")
 
 
 def finished(data, paths, *, seed=1, report=lambda line: None):
     return finish(
+        Run(whole_config(settings(seed=seed)), paths, "x", "x", report=report),
         tiny_model(max_words=12).eval(),
         TrainResult(1, {"cider": 0.0}, paths.output / "none", 60.0),
-        whole_config(settings(seed=seed)),
         val=LevirCC(data, "val").records,
         captions=LevirCC(data, "train").records,
-        name="x",
-        command="x",
-        paths=paths,
-        report=report,
     )
 
 

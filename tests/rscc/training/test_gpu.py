@@ -6,12 +6,11 @@ import torch
 from saved_models import saved
 from tiny_facts import tiny_facts
 from tiny_models import CAPTIONS, TinyTextEncoder, full_batch, random_arrays, randomise, tiny_model
+from training_runs import LOSS, small_config, trained
 
 from rscc.captioner import Captioner
-from rscc.config import config_from_dict
 from rscc.models import MODELS
 from rscc.training.loop import to_device
-from rscc.training.run import train_model
 from rscc.training.start import RunPaths
 
 pytestmark = [
@@ -79,17 +78,7 @@ def test_losses_and_gradients_are_the_same(paper) -> None:
 
 
 def test_training_ends_in_a_model(data, tmp_path) -> None:
-    config = config_from_dict(
-        {
-            "model": {"backbone": "tiny", "width": 16, "heads": 2, "head_width": 8, "max_words": 12},
-            "data": {"size": 64, "min_count": 1},
-            "train": {"epochs": 2, "batch_size": 4, "ema": 0.9},
-            "loss": {"caption": 1.0, "n2o": 0, "v2a": 0, "changed": 0.5, "change_mask": 0.7},
-        }
-    )
-    paths = RunPaths(data=data, output=tmp_path / "run")
-    made = train_model(
-        config, paths, name="tiny", command="rscc train", device="cuda", report=lambda line: None
-    )
+    config = small_config({"epochs": 2, "batch_size": 4, "ema": 0.9}, LOSS | {"n2o": 0, "v2a": 0})
+    made = trained(config, RunPaths(data=data, output=tmp_path / "run"), device="cuda")
     (caption,) = Captioner.load(made.path, device="cuda").caption(*random_arrays(1))
     assert caption.text

@@ -9,13 +9,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from command_here import run_here
 from levir_cc_fixture import write_levir_cc
 from safetensors.torch import load_file
-from tiny_models import TinyTextEncoder, tiny_backbone, tiny_config, tiny_model
+from tiny_models import TinyTextEncoder, tiny_backbone, tiny_config, tiny_model, tiny_vocabulary
+from training_runs import log_of, trained
 
 from rscc.captioner import Captioner
 from rscc.config import Config, DataConfig, TrainConfig, config_from_dict, load_config
 from rscc.data.pairs import FLIPS, flip_words
+from rscc.data.sources import CaptionText
 from rscc.errors import ConfigInvalid, DatasetLayoutInvalid, ModelFolderInvalid
 from rscc.models import MODELS
 from rscc.text.reversal import reverse_captions
@@ -30,10 +33,8 @@ from rscc.training.language import (
     text_validation,
     train_decoder_only,
 )
-from rscc.training.loop import Trainer
-from rscc.training.run import build_model, train_model
+from rscc.training.run import build_model
 from rscc.training.start import RunPaths, open_start
-from workflows.cli.app import main
 
 pytestmark = pytest.mark.usefixtures("tiny_registered")
 
@@ -68,19 +69,19 @@ def language_config(**train) -> Config:
 
 
 def source(**values) -> TextSource:
-    fields = {"pairs": TRAIN, "vocabulary": tiny_model().vocabulary, "max_words": 10}
-    return TextSource(**fields | {"batch_size": 3, "seed": 1} | values)
+    fields = {"pairs": TRAIN, "text": CaptionText(tiny_vocabulary(), 10), "batch_size": 3, "seed": 1}
+    return TextSource(**fields | values)
 
 
 def spoken(one: TextSource, epoch: int) -> list[str]:
     batches = list(one.epoch(epoch))
     assert len(batches) == one.steps()
     assert all(batch.before is None and batch.features is None for batch in batches)
-    return [one.vocabulary.decode(ids) for batch in batches for ids in batch.tokens.tolist()]
+    return [one.text.vocabulary.decode(ids) for batch in batches for ids in batch.tokens.tolist()]
 
 
 def known(sentences) -> set[str]:
-    vocabulary = tiny_model().vocabulary
+    vocabulary = tiny_vocabulary()
     return {vocabulary.decode(vocabulary.encode(one, 10)) for one in sentences}
 
 
@@ -148,9 +149,9 @@ def test_pairs_speak_backwards_where_that_is_known() -> None:
 
 def test_sentences_are_counted_once() -> None:
     sentences = ["a house", "villas are built", "a house", "many trees are removed", "a house"]
-    vocabulary = tiny_model().vocabulary
+    vocabulary = tiny_vocabulary()
     found = {}
-    for batch, counts in counted_batches(sentences, vocabulary, 10, batch_size=2):
+    for batch, counts in counted_batches(sentences, CaptionText(vocabulary, 10), batch_size=2):
         found |= dict(zip(map(vocabulary.decode, batch.tokens.tolist()), counts.tolist(), strict=True))
     assert found == {"a house": 3, "villas are built": 1, "many trees are removed": 1}
 
@@ -194,44 +195,20 @@ def test_validation_sees_no_training_sentence_but_for_its_own_score() -> None:
     assert scores["perplexity_train"] == perplexity(model, [*TRAIN[0], *TRAIN[2]], bf16=False)
 
 
-def test_the_lower_perplexity_is_the_better_one(tmp_path) -> None:
-    scores = iter([9.0, 5.0, 7.0, float("nan"), 5.0, 1.0])
-    model = tiny_model()
-    trainer = Trainer(
-        model,
-        source(),
-        lambda model: {"perplexity": next(scores)},
-        config=language_config(epochs=9, patience=3),
-        folder=tmp_path,
-        report=lambda line: None,
-        objective=Language({"caption": 1.0}),
-    )
-    result = trainer.run()
-    assert (result.best_epoch, result.best_scores) == (2, {"perplexity": 5.0})
-    bests = [json.loads(line)["best"] for line in (tmp_path / "log.jsonl").read_text().splitlines()]
-    assert bests == [True, True, False, False, False]
-
-
 def run(tmp_path: Path, config: Config, *, resume: bool = False, overwrite: bool = False, **paths):
     data = tmp_path / "data"
     if not data.exists():
         write_levir_cc(data)
     given = {"corpus": write_corpus(tmp_path / "corpus.json"), **paths}
-    return train_model(
-        config,
-        RunPaths(data=data, output=tmp_path / "run", **given),
-        name="words",
-        command="rscc train",
-        resume=resume,
-        overwrite=overwrite,
-        report=lambda line: None,
+    return trained(
+        config, RunPaths(data=data, output=tmp_path / "run", **given), resume=resume, overwrite=overwrite
     )
 
 
 def test_a_language_stage_is_a_start_and_no_captioner(tmp_path, capsys) -> None:
     config = language_config(epochs=12)
     folder = run(tmp_path, config)
-    log = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]
+    log = log_of(tmp_path / "run")
     assert log[-1]["validation"]["perplexity_train"] < log[0]["validation"]["perplexity_train"] * 0.8
     assert folder.card.scores["perplexity"] == min(round(one["validation"]["perplexity"], 4) for one in log)
     state = load_file(folder.path / "model.safetensors")
@@ -241,12 +218,9 @@ def test_a_language_stage_is_a_start_and_no_captioner(tmp_path, capsys) -> None:
 
     with pytest.raises(ModelFolderInvalid, match="not for captioning"):
         Captioner.load(folder.path, device="cpu")
-    with pytest.raises(SystemExit) as stopped:
-        main(["evaluate", "--model", str(folder.path), "--data", str(tmp_path / "data"), "--split", "val"])
-    assert stopped.value.code == 2
-    error = capsys.readouterr().err
-    assert "not for captioning" in error
-    assert error.count("\n") == 1
+    words = ("evaluate", "--model", folder.path, "--data", tmp_path / "data", "--split", "val")
+    code, _, error = run_here(capsys, *words)
+    assert code == 2 and "not for captioning" in error and error.count("\n") == 1
 
     start = open_start(folder.path)
     assert {"disappear", "villas"} <= set(start.vocabulary.words), "words of data and corpus"
@@ -291,12 +265,13 @@ def test_a_language_run_moves_the_decoder_alone_without_images_and_resumes(tmp_p
 
 def test_what_does_not_belong_together_is_refused(tmp_path) -> None:
     config = language_config()
-    with pytest.raises(ConfigInvalid, match="--corpus"):
-        run(tmp_path, config, corpus=None)
-    with pytest.raises(ConfigInvalid, match="no images"):
-        run(tmp_path, config, trunk="rscc-base")
-    with pytest.raises(ConfigInvalid, match="roads"):
-        run(tmp_path, config, roads=tmp_path)
+    for paths, word in (
+        ({"corpus": None}, "--corpus"),
+        ({"trunk": "rscc-base"}, "no images"),
+        ({"roads": tmp_path}, "roads"),
+    ):
+        with pytest.raises(ConfigInvalid, match=word):
+            run(tmp_path, config, **paths)
     with pytest.raises(ConfigInvalid, match=r"loss\.changed needs images"):
         run(tmp_path, replace(config, loss={**config.loss, "changed": 1.0}))
     plain = replace(config, train=TrainConfig(epochs=1))

@@ -1,13 +1,13 @@
 """Losses, frozen parts, averages and rates of the training loop."""
 
+import math
 from dataclasses import replace
 
 import pytest
 import torch
 from safetensors.torch import load_file
 from tiny_models import CAPTIONS, TinyTextEncoder, full_batch, tiny_model
-from trainers import make_trainer
-from training_runs import LOSS, FixedSource, assert_same_tensors, log_of, settings, whole_config
+from training_runs import LOSS, FixedSource, assert_same_tensors, log_of, make_trainer, settings, whole_config
 
 from rscc.config import TrainConfig
 from rscc.errors import ConfigInvalid, NonFiniteLoss
@@ -160,17 +160,22 @@ def test_the_average_is_validated_and_saved_while_the_weights_go_on(data, tmp_pa
     assert_same_tensors(trainer.model.state_dict(), seen[-1])
 
 
-def test_the_best_epoch_is_kept_and_patience_ends_the_run(data, tmp_path) -> None:
-    scores = iter([1.0, 3.0, 2.0, float("nan"), 3.0, 9.0])
+@pytest.mark.parametrize(
+    ("select", "scores"),
+    [("cider", [1.0, 3.0, 2.0, math.nan, 3.0, 9.0]), ("perplexity", [9.0, 5.0, 7.0, math.nan, 5.0, 1.0])],
+)
+def test_the_best_epoch_is_kept_and_patience_ends_the_run(data, tmp_path, select, scores) -> None:
+    """The lower perplexity is the better one."""
     kept = []
 
     def validate(model) -> dict[str, float]:
         kept.append(model.state_dict()["project.weight"].clone())
-        return {"cider": next(scores)}
+        return {select: scores[len(kept) - 1]}
 
-    config = whole_config(settings(epochs=20, patience=3, ema=0.0))
-    result = make_trainer(data, tmp_path, config, validate=validate).run()
-    assert (result.best_epoch, result.best_scores) == (2, {"cider": 3.0})
+    objective = "language" if select == "perplexity" else "likelihood"
+    train = settings(epochs=20, patience=3, ema=0.0, select=select, objective=objective)
+    result = make_trainer(data, tmp_path, whole_config(train), validate=validate).run()
+    assert (result.best_epoch, result.best_scores) == (2, {select: scores[1]})
     assert torch.equal(load_file(result.weights)["project.weight"], kept[1])
     assert [line["best"] for line in log_of(tmp_path)] == [True, True, False, False, False]
 

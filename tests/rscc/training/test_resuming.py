@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,15 +10,36 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from tiny_models import CAPTIONS, full_batch, tiny_model
-from trainers import make_trainer
-from training_runs import FixedSource, Stopped, assert_same_tensors, log_of, settings, whole_config
+from training_runs import (
+    FixedSource,
+    Stopped,
+    assert_same_tensors,
+    log_of,
+    make_trainer,
+    settings,
+    whole_config,
+)
 
 from rscc.errors import ConfigInvalid
 from rscc.models.trunks import build_backbone
 from rscc.text.vocabulary import Vocabulary
-from rscc.training.loop import load_best
+from rscc.training.loop import TrainResult, load_best
 
 pytestmark = pytest.mark.usefixtures("tiny_registered")
+
+ONE_EPOCH = whole_config(settings(epochs=1))
+
+
+@pytest.fixture(scope="module")
+def one_epoch(data, tmp_path_factory) -> TrainResult:
+    return make_trainer(data, tmp_path_factory.mktemp("ended"), ONE_EPOCH).run()
+
+
+@pytest.fixture
+def ended(one_epoch, tmp_path) -> TrainResult:
+    """A run of one epoch, in ``tmp_path``, that a test may break or go on with."""
+    shutil.copytree(one_epoch.weights.parent, tmp_path, dirs_exist_ok=True)
+    return replace(one_epoch, weights=tmp_path / one_epoch.weights.name)
 
 
 @pytest.mark.slow
@@ -72,58 +94,49 @@ def test_a_finished_run_resumes_to_its_result(data, tmp_path) -> None:
     assert len(log_of(tmp_path)) == 2
 
 
-def test_another_config_is_not_resumed(data, tmp_path) -> None:
-    make_trainer(data, tmp_path, whole_config(settings(epochs=1))).run()
+def test_another_config_is_not_resumed(data, tmp_path, ended) -> None:
     with pytest.raises(ConfigInvalid, match=r"config\.json"):
         make_trainer(data, tmp_path, whole_config(settings(epochs=2))).run(resume=True)
 
 
-def test_a_run_of_an_earlier_version_and_with_another_card_is_resumed(data, tmp_path) -> None:
-    config = whole_config(settings(epochs=1))
-    expected = make_trainer(data, tmp_path, config).run()
+def test_a_run_of_an_earlier_version_and_with_another_card_is_resumed(data, tmp_path, ended) -> None:
     file = tmp_path / "config.json"
     written = json.loads(file.read_text())
     del written["card"]["cost"], written["train"]["hallucination"]  # as if they were new
     written["card"]["draws"] = 0  # is no more
     file.write_text(json.dumps(written))
-    config = replace(config, card=replace(config.card, version="7"))
+    config = replace(ONE_EPOCH, card=replace(ONE_EPOCH.card, version="7"))
     found = make_trainer(data, tmp_path, config, stop=(0, 0)).run(resume=True)
-    assert found.best_scores == expected.best_scores
+    assert found.best_scores == ended.best_scores
     assert json.loads(file.read_text()) == json.loads(json.dumps(config.to_dict()))
 
 
 @pytest.mark.parametrize("content", ["", "[", "[]", "3", "{}x", None])
-def test_a_damaged_config_is_not_resumed(data, tmp_path, content) -> None:
-    config = whole_config(settings(epochs=1))
-    make_trainer(data, tmp_path, config).run()
+def test_a_damaged_config_is_not_resumed(data, tmp_path, ended, content) -> None:
     file = tmp_path / "config.json"
     file.unlink() if content is None else file.write_text(content)
     with pytest.raises(ConfigInvalid, match=r"config\.json: not the config of a run .*; start in a new"):
-        make_trainer(data, tmp_path, config).run(resume=True)
+        make_trainer(data, tmp_path, ONE_EPOCH).run(resume=True)
 
 
 @pytest.mark.parametrize("name", ["checkpoint.pt", "best.safetensors"])
 @pytest.mark.parametrize("kept", [0, 700, None])
-def test_a_damaged_file_of_a_run_is_named(data, tmp_path, name, kept) -> None:
-    config = whole_config(settings(epochs=1))
-    result = make_trainer(data, tmp_path, config).run()
+def test_a_damaged_file_of_a_run_is_named(data, tmp_path, ended, name, kept) -> None:
     file = tmp_path / name
     if kept is None and name == "checkpoint.pt":
         torch.save([1], file)
     else:
         file.unlink() if kept is None else file.write_bytes(file.read_bytes()[:kept])
-    trainer = make_trainer(data, tmp_path, config)
+    trainer = make_trainer(data, tmp_path, ONE_EPOCH)
     with pytest.raises(ConfigInvalid, match=rf"{name}: missing, damaged .*; start in a new folder"):
         trainer.run(resume=True)
     if name == "best.safetensors":
         with pytest.raises(ConfigInvalid, match="missing, damaged"):
-            load_best(trainer.model, result)
+            load_best(trainer.model, ended)
 
 
-def test_a_run_is_resumed_with_its_own_words_only(data, tmp_path) -> None:
-    config = whole_config(settings(epochs=1))
-    make_trainer(data, tmp_path, config).run()
-    trainer = make_trainer(data, tmp_path, config)
+def test_a_run_is_resumed_with_its_own_words_only(data, tmp_path, ended) -> None:
+    trainer = make_trainer(data, tmp_path, ONE_EPOCH)
     *words, last, first = trainer.model.vocabulary.words
     trainer.model.vocabulary = Vocabulary((*words, first, last))
     with pytest.raises(ConfigInvalid, match=r"checkpoint\.pt: of captions with other words; start in a new"):
@@ -135,8 +148,7 @@ def test_a_run_is_resumed_with_its_own_words_only(data, tmp_path) -> None:
     assert trainer.epoch == 1
 
 
-def test_a_new_run_forgets_the_earlier_one_of_its_folder(data, tmp_path) -> None:
-    make_trainer(data, tmp_path, whole_config(settings(epochs=1))).run()
+def test_a_new_run_forgets_the_earlier_one_of_its_folder(data, tmp_path, ended) -> None:
     config = whole_config(settings(epochs=1, learning_rate=1e-3))
     with pytest.raises(Stopped):
         make_trainer(data, tmp_path, config, stop=(0, 0)).run()
@@ -172,8 +184,7 @@ def test_a_checkpoint_never_runs_code(data, tmp_path) -> None:
     assert not (tmp_path / "ran").exists()
 
 
-def test_a_finished_run_leaves_no_temporary_files(data, tmp_path) -> None:
-    make_trainer(data, tmp_path, whole_config(settings(epochs=1))).run()
+def test_a_finished_run_leaves_no_temporary_files(tmp_path, ended) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         *("best.safetensors", "checkpoint.pt", "config.json", "log.jsonl")
     ]

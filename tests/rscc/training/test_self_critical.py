@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from levir_cc_fixture import write_levir_cc
 from tiny_models import CAPTIONS, WORDS, full_batch, tiny_model
 from training_runs import (
     FixedSource,
@@ -240,8 +239,8 @@ def test_the_reward_needs_a_weight(tmp_path) -> None:
         make_trainer(tmp_path, lacking)
 
 
-def test_the_objective_of_a_config_reads_the_training_pairs_alone(model, tmp_path) -> None:
-    records = LevirCC(write_levir_cc(tmp_path, train=7), "train").records
+def test_the_objective_of_a_config_reads_the_training_pairs_alone(model, data) -> None:
+    records = LevirCC(data, "train").records
     objective = self_critical(critical_config(), model, records)
     assert objective.samples == 3
     said = ["a house is built on the right side", "a villa"]
@@ -251,13 +250,13 @@ def test_the_objective_of_a_config_reads_the_training_pairs_alone(model, tmp_pat
     assert objective.rules.forbidden.along([beginning]), "beginnings of sentences without change"
 
 
-def test_the_nouns_of_a_penalty_come_from_the_parser(monkeypatch, tmp_path) -> None:
+def test_the_nouns_of_a_penalty_come_from_the_parser(monkeypatch, data) -> None:
     def parsed(captions):
         nouns = ("house", "road", "tree")
         return [Segments((), (), words=tuple((w, w in nouns) for w in one.split())) for one in captions]
 
     monkeypatch.setattr("rscc.training.objectives.extract_segments", parsed)
-    records = LevirCC(write_levir_cc(tmp_path, train=7), "train").records
+    records = LevirCC(data, "train").records
     plain = self_critical(critical_config(), tiny_model(), records)
     strict = self_critical(critical_config(hallucination=0.5), tiny_model(), records)
     asked = (["a house is built", "a road is built"], ["one house is built"])

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from command_here import exit_code
 from levir_cc_fixture import write_levir_cc
 from safetensors.torch import load_file
 from saved_models import saved_start
 from tiny_models import ENTITIES, WORDS, TinyTextEncoder, tiny_backbone, tiny_config, tiny_model
+from training_runs import trained
 
 from rscc.config import Config, DataConfig, ModelConfig, TrainConfig, load_config
 from rscc.errors import ConfigInvalid, ModelFolderInvalid
@@ -17,9 +19,8 @@ from rscc.models import MODELS
 from rscc.models.shared.losses import check_loss_weights
 from rscc.text.vocabulary import SPECIAL, Vocabulary
 from rscc.training import run as runs
-from rscc.training.run import build_model, train_model
+from rscc.training.run import build_model
 from rscc.training.start import RunPaths, check_output, finetuning_config, open_start, take_start
-from workflows.cli.app import main
 
 pytestmark = pytest.mark.usefixtures("tiny_registered")
 
@@ -127,19 +128,15 @@ def test_a_run_does_not_write_over_its_start(name, part, tmp_path) -> None:
     own = saved_start(tmp_path / "run" / name, tiny_model(seed=3))
     before = (own / "model.safetensors").read_bytes()
     paths = replace(paths_of(tmp_path, None), **{part: str(own.parent / ".." / "run" / name)})
-    with pytest.raises(
-        ConfigInvalid, match="would write over the model it begins with; give another --output"
-    ):
-        train_model(config_of(tiny_model()), paths, name="x", command="x", report=lambda line: None)
+    with pytest.raises(ConfigInvalid, match="write over the model it begins with; give another --output"):
+        trained(config_of(tiny_model()), paths)
     assert (own / "model.safetensors").read_bytes() == before
 
 
 def test_a_run_folder_that_is_a_file_is_refused(tmp_path) -> None:
     (tmp_path / "run").touch()
     with pytest.raises(ConfigInvalid, match="run: this is a file; give --output a folder"):
-        train_model(
-            config_of(tiny_model()), paths_of(tmp_path, None), name="x", command="x", report=lambda line: None
-        )
+        trained(config_of(tiny_model()), paths_of(tmp_path, None))
 
 
 @pytest.mark.parametrize("name", ["model", "tuned"])
@@ -149,7 +146,7 @@ def test_a_folder_that_is_no_model_is_never_replaced(name, tmp_path) -> None:
     paths = paths_of(tmp_path, None)
     for asked in ({}, {"overwrite": True}, {"resume": True}):
         with pytest.raises(ConfigInvalid, match=f"run/{name}: exists already and is no model folder"):
-            train_model(config_of(tiny_model()), paths, name="x", command="x", report=print, **asked)
+            trained(config_of(tiny_model()), paths, **asked)
     assert (tmp_path / "run" / name / "notes.txt").read_text() == "mine"
 
 
@@ -163,15 +160,15 @@ def test_an_earlier_run_is_replaced_or_gone_on_with_when_asked_for(name, tmp_pat
     else:
         there.parent.mkdir()
         there.write_text("of before")
-    with pytest.raises(
-        ConfigInvalid, match=f"{name}: exists already; add --resume to go on .* or --overwrite"
-    ):
-        train_model(config_of(tiny_model()), paths_of(tmp_path, None), name="x", command="x", report=print)
+    paths = paths_of(tmp_path, None)
+    told = f"{name}: exists already; add --resume to go on .* or --overwrite"
+    with pytest.raises(ConfigInvalid, match=told):
+        trained(config_of(tiny_model()), paths)
     assert there.exists()
-    check_output(paths_of(tmp_path, None), resume=True)
-    check_output(paths_of(tmp_path, None), overwrite=True)
+    check_output(paths, resume=True)
+    check_output(paths, overwrite=True)
     with pytest.raises(ConfigInvalid, match="give one of them"):
-        check_output(paths_of(tmp_path, None), resume=True, overwrite=True)
+        check_output(paths, resume=True, overwrite=True)
 
 
 def test_what_only_training_needs_starts_new(folder, tmp_path, monkeypatch) -> None:
@@ -250,15 +247,17 @@ def test_every_paper_can_be_fine_tuned_by_the_default_loss_weights(paper) -> Non
     check_loss_weights(tiny_model(paper).loss_terms(), load_config("finetune").loss)
 
 
-def test_a_run_from_a_start_keeps_trunk_head_and_their_threshold(tmp_path) -> None:
-    pytest.importorskip("pycocoevalcap")
-    write_levir_cc(tmp_path / "data", train=10)
+@pytest.mark.parametrize("labels", [True, False])
+def test_a_run_from_a_start_keeps_trunk_head_and_their_threshold(labels, tmp_path) -> None:
+    """The score of their masks, too, where there are masks to be scored by."""
+    write_levir_cc(tmp_path / "data", train=10, labels=labels)
     start = saved_start(tmp_path / "one", tiny_model(seed=3), scores={"mask_f1": 0.8})
     config = finetuning_config(load_config("finetune"), open_start(start))
     config = replace(config, train=replace(config.train, epochs=2, keep_start=False))
-    folder = train_model(config, paths_of(tmp_path, start), name="x", command="x", report=lambda line: None)
+    folder = trained(config, paths_of(tmp_path, start))
     assert (folder.card.threshold, folder.card.localiser) == (0.3, "change_head")
-    assert folder.card.scores["mask_f1"] == 0.8
+    assert folder.card.scores.get("mask_f1") == (0.8 if labels else None)
+    assert ("pixel F1" in (folder.path / "CARD.md").read_text()) is labels
     assert folder.card.gsd_range == (0.4, 2.0)
     one, two = (load_file(path / "model.safetensors") for path in (start, folder.path))
     for name in (name for name in one if name.startswith(("backbone.", "change_head."))):
@@ -267,17 +266,6 @@ def test_a_run_from_a_start_keeps_trunk_head_and_their_threshold(tmp_path) -> No
     words = load_model(folder).vocabulary.words
     assert words[: len(SPECIAL) + len(WORDS)] == (*SPECIAL, *WORDS)
     assert len(words) > len(SPECIAL) + len(WORDS)
-
-
-def test_a_split_without_masks_has_no_score_of_masks(tmp_path) -> None:
-    pytest.importorskip("pycocoevalcap")
-    write_levir_cc(tmp_path / "data", train=10, labels=False)
-    start = saved_start(tmp_path / "one", tiny_model(seed=3), scores={"mask_f1": 0.8})
-    config = finetuning_config(load_config("finetune"), open_start(start))
-    config = replace(config, train=replace(config.train, epochs=1, keep_start=False))
-    folder = train_model(config, paths_of(tmp_path, start), name="x", command="x", report=lambda line: None)
-    assert folder.card.threshold == 0.3
-    assert "mask_f1" not in folder.card.scores and "pixel F1" not in (folder.path / "CARD.md").read_text()
 
 
 @pytest.mark.parametrize(
@@ -298,9 +286,8 @@ def test_the_command_takes_the_settings_of_the_start_unless_told_others(
         return open_model_folder(folder)
 
     monkeypatch.setattr(runs, "train_model", train)
-    with pytest.raises(SystemExit) as stopped:
-        main(["train", "--from", str(folder), "--data", str(tmp_path), "-o", str(tmp_path / "run"), *options])
-    assert stopped.value.code == 0
+    words = ("train", "--from", folder, "--data", tmp_path, "-o", tmp_path / "run")
+    assert exit_code(*words, *options) == 0
     ((config, paths),) = taken
     assert (config.model.paper, paths.start) == (paper, str(folder))
     assert config.train.learning_rate == load_config(config_name).train.learning_rate

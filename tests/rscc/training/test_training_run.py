@@ -9,12 +9,21 @@ import pytest
 import torch
 from levir_cc_fixture import write_change_masks, write_levir_cc
 from safetensors.torch import load_file
+from saved_models import saved
 from synthesis_fixture import write_single_date
 from tiny_models import TinyTextEncoder, random_images, tiny_config, tiny_model
-from training_runs import LOSS, assert_same_tensors, settings, sum_of_weights, whole_config
+from training_runs import (
+    LOSS,
+    assert_same_tensors,
+    settings,
+    small_config,
+    sum_of_weights,
+    trained,
+    whole_config,
+)
 
 from rscc.captioner import Captioner
-from rscc.config import Config, DataConfig, TrainConfig, config_from_dict
+from rscc.config import Config, DataConfig, TrainConfig
 from rscc.data.benchmarks.levir_cc import LevirCC
 from rscc.data.pairs import read_pair
 from rscc.data.sources import MaskSource
@@ -23,12 +32,13 @@ from rscc.model_folder import find_model, load_model, open_model_folder
 from rscc.training import facts
 from rscc.training import finish as finishing
 from rscc.training import run as runs
-from rscc.training.finish import finish, int8_ranges
-from rscc.training.loop import Trainer, TrainResult
-from rscc.training.run import train_model
-from rscc.training.start import RunPaths
+from rscc.training.finish import int8_ranges
+from rscc.training.loop import Trainer
+from rscc.training.start import Run, RunPaths
 
 pytestmark = pytest.mark.usefixtures("tiny_registered")
+
+MASK_LOSS = dict.fromkeys(LOSS, 0.0) | {"change_mask": 1.0}
 
 
 def pair_of(data, split="test") -> tuple[np.ndarray, np.ndarray]:
@@ -51,26 +61,19 @@ def test_a_resnet_trunk_is_measured_for_integers_and_stays_as_it_is(data) -> Non
 @pytest.mark.slow
 def test_from_folders_to_a_captioner_in_two_stages(data, tmp_path, monkeypatch) -> None:
     """Change head first, then captions from its cached trunk, as the shipped model is made."""
-    pytest.importorskip("pycocoevalcap")
-    pytest.importorskip("spacy")
     monkeypatch.setattr(runs, "load_text_encoder", lambda name: TinyTextEncoder())
     lines: list[str] = []
-    common = {"model": {"backbone": "tiny", "width": 16, "heads": 2, "head_width": 8, "max_words": 12}}
-    common["data"] = {"size": 64, "min_count": 1}
     train = {"select": "mask_f1", "epochs": 2, "batch_size": 4, "ema": 0.9}
-    first = config_from_dict(common | {"train": train, "loss": dict.fromkeys(LOSS, 0) | {"change_mask": 1.0}})
     masks = write_change_masks(tmp_path / "masks")
     paths = RunPaths(data=data, output=tmp_path / "first", masks=(masks,))
-    head = train_model(first, paths, name="head", command="rscc train", report=lines.append)
+    head = trained(small_config(train, MASK_LOSS), paths, report=lines.append)
     assert head.card.scores["mask_f1"] >= head.card.scores["mask_f1_at_half"]
     assert 0 <= head.card.threshold <= 1
 
     train = {"epochs": 2, "batch_size": 4, "cache_features": True, "frozen": ["backbone", "change_head"]}
-    second = config_from_dict(
-        common | {"train": train, "loss": LOSS | {"change_mask": 0}, "card": {"support": 5}}
-    )
-    paths = RunPaths(data=data, output=tmp_path / "second", trunk=str(tmp_path / "first" / "model"))
-    folder = train_model(second, paths, name="words", command="rscc train", report=lines.append)
+    second = small_config(train, LOSS | {"change_mask": 0}, card={"support": 5})
+    paths = RunPaths(data=data, output=tmp_path / "second", trunk=str(head.path))
+    folder = trained(second, paths, name="words", report=lines.append)
     assert folder == open_model_folder(tmp_path / "second" / "model", check_hashes=True)
     one, two = (load_file(f.path / "model.safetensors") for f in (head, folder))
     shared = [name for name in one if name.startswith(("backbone.", "change_head."))]
@@ -99,7 +102,7 @@ def test_bfloat16_is_used_where_the_hardware_computes_it(data, tmp_path, monkeyp
     lines: list[str] = []
     config = whole_config(replace(settings(epochs=1), bf16=True))
     paths = RunPaths(data=data, output=tmp_path / "run")
-    train_model(config, paths, name="words", command="rscc train", report=lines.append)
+    trained(config, paths, report=lines.append)
     assert json.loads((tmp_path / "run" / "config.json").read_text())["train"]["bf16"] == fast
     assert any("float32" in line for line in lines) == (not fast)
 
@@ -108,26 +111,17 @@ def test_bfloat16_is_used_where_the_hardware_computes_it(data, tmp_path, monkeyp
 def test_a_run_ends_with_a_model_that_tells_facts_where_the_parser_is_there(
     data, tmp_path, monkeypatch, caplog
 ) -> None:
-    pytest.importorskip("pycocoevalcap")
-    pytest.importorskip("spacy")
     monkeypatch.setattr(runs, "load_text_encoder", lambda name: TinyTextEncoder())
     monkeypatch.setattr(facts, "FEWEST_PAIRS", 2)
     monkeypatch.setattr(facts, "FEWEST_LABELS", 1)
-    config = config_from_dict(
-        {
-            "model": {"backbone": "tiny", "width": 16, "heads": 2, "head_width": 8, "max_words": 12},
-            "data": {"size": 64, "min_count": 1},
-            "train": {"epochs": 1, "batch_size": 4},
-            "loss": LOSS | {"change_mask": 1.0},
-        }
-    )
-
-    def trained(name: str, config=config):
-        paths = RunPaths(data=data, output=tmp_path / name, roads=roads if config.train.facts else None)
-        return train_model(config, paths, name=name, command="rscc train")
-
     roads = write_single_date(tmp_path / "roads")
-    told = trained("first")
+
+    def ended(name: str, *, facts=True):
+        train = {"epochs": 1, "batch_size": 4, "facts": facts}
+        paths = RunPaths(data=data, output=tmp_path / name, roads=roads if facts else None)
+        return trained(small_config(train, LOSS | {"change_mask": 1.0}), paths)
+
+    told = ended("first")
     assert told.tells_facts and "## Facts" in (card := (told.path / "CARD.md").read_text())
     assert "A road is stated only where one is found" in card
     known = Captioner.load(told.path, device="cpu").facts
@@ -137,16 +131,15 @@ def test_a_run_ends_with_a_model_that_tells_facts_where_the_parser_is_there(
         raise WeightsNotFound("no parser is installed")
 
     monkeypatch.setattr(finishing, "fit_facts", no_parser)
-    assert not trained("second").tells_facts
+    assert not ended("second").tells_facts
     assert "the model will tell no facts: no parser is installed" in caplog.text
     assert f"the roads of {roads} are not learnt" in caplog.text
     caplog.clear()
-    assert not trained("third", replace(config, train=replace(config.train, facts=False))).tells_facts
+    assert not ended("third", facts=False).tells_facts
     assert not caplog.text, "the parser was not asked"
 
 
 def test_a_run_on_images_reads_the_test_split_never(data, tmp_path) -> None:
-    pytest.importorskip("pycocoevalcap")
     copy = write_levir_cc(tmp_path / "data", train=5, val=2, test=1)
     for path in (copy / "images" / "test").rglob("*.png"):
         path.unlink()
@@ -157,7 +150,7 @@ def test_a_run_on_images_reads_the_test_split_never(data, tmp_path) -> None:
         loss={"caption": 1.0, "changed": 0.5, "n2o": 0, "v2a": 0, "change_mask": 0},
     )
     paths = RunPaths(data=copy, output=tmp_path / "run")
-    folder = train_model(config, paths, name="x", command="rscc train", report=lambda line: None)
+    folder = trained(config, paths)
     assert "2 training and 2 validation pairs" in folder.card.data
 
 
@@ -172,13 +165,12 @@ def test_a_run_on_images_reads_the_test_split_never(data, tmp_path) -> None:
 def test_what_the_loop_would_refuse_is_refused_before_the_features(
     data, tmp_path, monkeypatch, train, loss, match
 ) -> None:
-    pytest.importorskip("pycocoevalcap")
     monkeypatch.setattr(runs, "fill_caches", None)
     cached = settings(**{"cache_features": True, "frozen": ("backbone",), **train})
     config = whole_config(cached, n2o=0.0, v2a=0.0, **loss)
     paths = RunPaths(data=data, output=tmp_path / "run")
     with pytest.raises(ConfigInvalid, match=match):
-        train_model(config, paths, name="x", command="x", report=lambda line: None)
+        trained(config, paths)
 
 
 def test_freed_memory_is_kept_from_the_beginning(tmp_path, monkeypatch) -> None:
@@ -186,7 +178,7 @@ def test_freed_memory_is_kept_from_the_beginning(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(runs, "keep_freed_memory", lambda: calls.append(1))
     paths = RunPaths(data=tmp_path / "nowhere", output=tmp_path / "run")
     with pytest.raises(DatasetLayoutInvalid):
-        train_model(whole_config(settings()), paths, name="x", command="x")
+        trained(whole_config(settings()), paths)
     assert calls == [1]
 
 
@@ -194,17 +186,7 @@ def test_a_trunk_of_another_size_is_refused(data, tmp_path) -> None:
     config = whole_config(settings(), n2o=0.0, v2a=0.0)
     vocabulary = tiny_model().vocabulary
     model = runs.build_model(config, vocabulary, RunPaths(data=data, output=tmp_path))
-    finish(
-        model.eval(),
-        TrainResult(1, {"cider": 0.0}, tmp_path / "none", 60.0),
-        replace(config, loss=dict.fromkeys(LOSS, 0.0)),
-        val=LevirCC(data, "val").records,
-        captions=LevirCC(data, "train").records,
-        name="x",
-        command="x",
-        paths=RunPaths(data=data, output=tmp_path),
-    )
-    trunk = RunPaths(data=data, output=tmp_path, trunk=str(tmp_path / "model"))
+    trunk = RunPaths(data=data, output=tmp_path, trunk=str(saved(tmp_path / "model", model.eval()).path))
     assert runs.build_model(config, vocabulary, trunk)
     other = replace(config, model=replace(config.model, head_width=16))
     with pytest.raises(ModelFolderInvalid, match="change_head"):
@@ -215,19 +197,19 @@ def test_a_trunk_of_another_size_is_refused(data, tmp_path) -> None:
 
 def test_a_mask_run_without_masks_is_refused(tmp_path) -> None:
     root = write_levir_cc(tmp_path / "data", labels=False)
-    config = whole_config(settings(), **{**dict.fromkeys(LOSS, 0.0), "change_mask": 1.0})
+    config = whole_config(settings(), **MASK_LOSS)
     paths = RunPaths(data=root, output=tmp_path / "run")
     with pytest.raises(DatasetLayoutInvalid, match="mask"):
-        train_model(config, paths, name="x", command="x", report=lambda line: None)
+        trained(config, paths)
     config = replace(config, train=replace(config.train, select="mask_f1"))
     masks = write_change_masks(tmp_path / "masks")
     with pytest.raises(ConfigInvalid, match="validation pair"):
-        train_model(config, replace(paths, masks=(masks,)), name="x", command="x", report=lambda line: None)
+        trained(config, replace(paths, masks=(masks,)))
 
 
 def test_masks_and_roads_that_would_not_be_learnt_are_refused(data, tmp_path) -> None:
     words = whole_config(settings())
-    heads = replace(words, loss=dict.fromkeys(LOSS, 0.0) | {"change_mask": 1.0})
+    heads = replace(words, loss=MASK_LOSS)
     silent = replace(words, train=replace(words.train, facts=False))
     paths = RunPaths(data=data, output=tmp_path / "run")
     masks, roads = replace(paths, masks=(tmp_path / "masks",)), replace(paths, roads=tmp_path / "roads")
@@ -238,14 +220,14 @@ def test_masks_and_roads_that_would_not_be_learnt_are_refused(data, tmp_path) ->
         (words, roads, DatasetLayoutInvalid, r"roads: no index\.csv there"),
     ):
         with pytest.raises(error, match=match):
-            train_model(config, given, name="x", command="x", report=lambda line: None)
+            trained(config, given)
     assert not paths.output.exists()
 
 
 def test_mask_training_runs_the_trunk_and_its_head_alone(data, tmp_path) -> None:
     source = MaskSource(LevirCC(data, "train").records, batch_size=4, size=32, gsd=0.5, augment=True, seed=1)
     model = tiny_model()
-    config = whole_config(settings(epochs=1), **{**dict.fromkeys(LOSS, 0.0), "change_mask": 1.0})
+    config = whole_config(settings(epochs=1), **MASK_LOSS)
     Trainer(model, source, sum_of_weights, config=config, folder=tmp_path, report=lambda line: None).run()
     moved = {n.split(".")[0] for n, p in model.named_parameters() if p.grad is not None}
     assert moved == {"backbone", "change_head"}
@@ -259,8 +241,9 @@ def test_pairs_whose_flag_and_mask_contradict_teach_no_words_but_their_masks_are
     (marked / "train_000001.png").write_bytes((marked / "train_000000.png").read_bytes())  # called unchanged
     lines: list[str] = []
     config, paths = whole_config(settings()), RunPaths(data=folder, output=tmp_path / "run")
-    train, _ = runs._read_pairs(config, paths, tunes=False, facts_alone=False, report=lines.append)
+    run = Run(config, paths, "x", "x", report=lines.append)
+    train, _ = runs._read_pairs(run, tunes=False, facts_alone=False)
     assert [one.id for one in train] == [f"train_00000{number}.png" for number in (0, 2, 3, 4, 5)]
     assert lines == ["left out 1 of 6 training pairs: called unchanged, but their masks are not"]
-    masks = replace(config, loss=dict.fromkeys(LOSS, 0) | {"change_mask": 1.0})
-    assert len(runs._read_pairs(masks, paths, tunes=False, facts_alone=False, report=lines.append)[0]) == 6
+    masks = replace(config, loss=MASK_LOSS)
+    assert len(runs._read_pairs(replace(run, config=masks), tunes=False, facts_alone=False)[0]) == 6

@@ -44,7 +44,6 @@ def test_validation_masks_are_compared_at_their_own_size(data) -> None:
 
 def test_caption_validation_speaks_as_in_use(data) -> None:
     """The flag decides between the fixed sentence and the decoder; what begins like it is forbidden."""
-    pytest.importorskip("pycocoevalcap")
     records = LevirCC(data, "val").records
     model = tiny_model()
     with torch.no_grad():
