@@ -179,9 +179,7 @@ def hashes_of(path: Path) -> tuple[str, str]:
 
 def available_models() -> list[ModelCard]:
     """Return the cards of the models that come with this installation, by name."""
-    return [
-        open_model_folder(path).card for path in sorted(SHIPPED.glob("*/")) if (path / "model.json").is_file()
-    ]
+    return [open_model_folder(path.parent).card for path in sorted(SHIPPED.glob("*/model.json"))]
 
 
 def find_model(model: str | Path) -> Path:

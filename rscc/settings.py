@@ -60,7 +60,9 @@ def of_type(hint: Any, value: Any, where: str) -> Any:
     Raises:
         ConfigInvalid: it is of another type, or no number; the message says where.
     """
-    hint = _unless_none(hint, value)
+    if isinstance(hint, types.UnionType):  # ``X | None`` asks for X, or for None where the value is None
+        alternatives = (one for one in typing.get_args(hint) if (one is types.NoneType) == (value is None))
+        hint = next(alternatives, hint)
     origin = typing.get_origin(hint) or hint
     if dataclasses.is_dataclass(hint):
         check(isinstance(value, dict), f"{where} must be a table")
@@ -78,11 +80,3 @@ def of_type(hint: Any, value: Any, where: str) -> Any:
     expected = hint if isinstance(hint, types.GenericAlias) else getattr(origin, "__name__", origin)
     check(fits, f"{where} is {value!r}; expected {expected}")
     return value
-
-
-def _unless_none(hint: Any, value: object) -> Any:
-    """Return what a value must be: of ``X | None`` that is X, or None when it is None."""
-    if not isinstance(hint, types.UnionType):
-        return hint
-    alternatives = [one for one in typing.get_args(hint) if (one is types.NoneType) == (value is None)]
-    return alternatives[0] if alternatives else hint

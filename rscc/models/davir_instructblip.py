@@ -32,10 +32,7 @@ class InstructBlipParts(nn.Module):
         return Encoded(before, after, attention_before, attention_after, patches_to_compare(pair))
 
     def ask(
-        self,
-        encoded: Encoded,
-        entities: Tensor | None,
-        names: Callable[[], list[tuple[str, ...]]],
+        self, encoded: Encoded, entities: Tensor | None, names: Callable[[], list[tuple[str, ...]]]
     ) -> QFormerOutput:
         """Eq. 10-11 from the entities' names, empty without them; their features are not read."""
         prompts = [self.prompt(some) for some in names()]

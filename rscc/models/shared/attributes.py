@@ -24,20 +24,13 @@ class AttributeTokens(nn.Module):
     changes and is stored after the first time.
 
     Attributes:
-        prompt: ``none``, ``fixed`` or ``learnable``.
+        prompt: one of :data:`~rscc.text.parsing.PROMPTS`.
         prompt_vectors: (4, D) parameter, None unless ``learnable``.
         adapter: three fully connected layers.
     """
 
     def __init__(self, *, encoder: TextEncoder, width: int, prompt: str = "learnable", template: str = ""):
-        """Build the module.
-
-        Args:
-            encoder: turns texts into vectors.
-            width: size of the tokens.
-            prompt: one of :data:`~rscc.text.parsing.PROMPTS`.
-            template: handcrafted text put before the segments when ``prompt`` is ``fixed``.
-        """
+        """Build the module; ``template`` is put before the segments when ``prompt`` is ``fixed``."""
         super().__init__()
         self.prompt, self.template = prompt, template
         # A tuple hides the encoder from nn.Module: its frozen weights stay out of every checkpoint.

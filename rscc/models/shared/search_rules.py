@@ -19,10 +19,7 @@ class ForbiddenWords:
 
     @classmethod
     def of_words(
-        cls,
-        prefixes: Sequence[Sequence[str]],
-        vocabulary: Vocabulary,
-        runs: Sequence[Sequence[str]] = (),
+        cls, prefixes: Sequence[Sequence[str]], vocabulary: Vocabulary, runs: Sequence[Sequence[str]] = ()
     ) -> ForbiddenWords:
         """Translate what is given in words; what has a word outside the vocabulary cannot occur.
 

@@ -65,12 +65,9 @@ class SamSegmenter:
     """
 
     def __init__(self, *, sam: Any, encoder: nn.Module | None = None, size: int | None = None):
-        """Take a ``SamModel`` of transformers, and the encoder that stands in the place of its own.
+        """Take a ``SamModel`` of transformers; what is None is its own.
 
-        Args:
-            sam: the model.
-            encoder: maps (B, 3, size, size) to features (B, C, h, w); None takes the model's own.
-            size: see the class; None is the model's own.
+        ``encoder`` maps (B, 3, size, size) to features (B, C, h, w).
         """
         self._sam = sam.eval().requires_grad_(False)
         self._encoder = None if encoder is None else encoder.eval().requires_grad_(False)
@@ -92,7 +89,8 @@ class SamSegmenter:
         device = next(self._sam.parameters()).device
         scale = self.size / max(height, width)
         shape = (max(1, round(height * scale)), max(1, round(width * scale)))
-        features = self._features(self._prepared(image, shape).to(device))
+        encode = self._encoder or self._sam.get_image_embeddings
+        features = encode(self._prepared(image, shape).to(device))
         # From pixels of the image to pixels of the square; x and y have scales of their own.
         to_square = torch.tensor([shape[1] / width, shape[0] / height], device=device)
         corners = torch.tensor(boxes, dtype=torch.float32, device=device).view(1, -1, 2, 2) * to_square
@@ -118,11 +116,6 @@ class SamSegmenter:
         resized = F.interpolate(pixels, shape, mode="bilinear", align_corners=False, antialias=True)
         mean, std = (torch.tensor(values).view(1, 3, 1, 1) for values in (_MEAN, _STD))
         return F.pad((resized - mean) / std, (0, self.size - shape[1], 0, self.size - shape[0]))
-
-    def _features(self, pixels: Tensor) -> Tensor:
-        if self._encoder is not None:
-            return self._encoder(pixels)
-        return self._sam.get_image_embeddings(pixels)
 
 
 class MobileSamEncoder(nn.Module):
