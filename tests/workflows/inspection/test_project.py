@@ -12,8 +12,7 @@ from archive_rows import change
 from benchmark_fixtures import edit_json
 from command_here import run_here
 from file_server import serving
-from rasters import north_up
-from scene_pairs import write_raster
+from rasters import north_up, write_scene
 
 from workflows import ChangeReport
 from workflows.errors import FormatUnsupported, OptionInvalid, OutputExists
@@ -32,7 +31,7 @@ def report(tmp_path):
     folder.mkdir()
     for name in ("before.tif", "after.tif"):
         image = np.full((4, 30, 40), 900, np.uint16)
-        write_raster(folder / name, image, transform=north_up(500_000, 4_640_000, 5.0), crs="EPSG:32633")
+        write_scene(folder / name, image, transform=north_up(y=4_640_000, cell=5.0))
     shown = [change(n, 15 + n / 100, 41.9, area_m2=area) for n, area in ((1, 10.0), (2, 30.0), (3, 20.0))]
     limits = {"low": [100.0, 200.0, 300.0], "high": [1000.0, 2000.0, 3000.0]}
     run = {

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import rasterio
 from fakes import BrightnessCaptioner, card
 from rasters import north_up, write_scene
 
@@ -37,14 +36,9 @@ def scenes(tmp_path):
                 image[:, *FLOODED] = np.array(WATER)[:, None, None]
             image *= np.random.default_rng(number).uniform(0.97, 1.03, image.shape)
             path = tmp_path / f"{number}.tif"
-            colors = ["gray", *["undefined"] * (bands - 1)]
-            write_scene(
-                path, image[:bands].astype(np.uint16), transform=north_up(cell=10), colors=colors,
-                photometric="MINISBLACK",
-            )  # fmt: skip
-            if names:
-                with rasterio.open(path, "r+") as file:
-                    file.descriptions = names
+            said = {"colors": ["gray", *["undefined"] * (bands - 1)], "names": names}
+            values = image[:bands].astype(np.uint16)
+            write_scene(path, values, transform=north_up(cell=10), photometric="MINISBLACK", **said)
             paths.append(path)
         return paths
 

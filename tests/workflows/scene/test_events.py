@@ -8,8 +8,9 @@ import shapely
 from captioned import captioned
 from fakes import BrightnessCaptioner
 from rasterio.features import rasterize
+from rasters import write_scene
 from rfc7946 import load_valid
-from scene_pairs import GROUND, make_pair, north_up, write_raster
+from scene_pairs import GROUND, make_pair
 from shapely.affinity import rotate, translate
 from shapely.geometry import MultiPolygon, Polygon, box
 
@@ -18,6 +19,9 @@ from workflows import SceneOptions, caption_scene
 from workflows.scene.carrier import OpenRun
 from workflows.scene.detection import find_regions
 from workflows.scene.events import Event, Place, Search, in_order, places_of, right_angled
+
+# Of a pair, the reference system of its grid.
+ON_MAP = SimpleNamespace(grid=SimpleNamespace(crs="EPSG:32633"))
 
 
 def events_of(folder, spots, focus=None, size=(150, 210), **options):
@@ -132,17 +136,17 @@ def test_clearings_two_coarse_pixels_apart_are_one_change(tmp_path):
         assert [len(captioned(pair, model, simplify=0).changes)] == [count]
 
 
+SQUARE = box(0, 0, 1, 1)
+
+
 def test_an_event_knows_the_sizes_of_its_outlines():
-    square = box(0, 0, 1, 1)
-    event = Event(tuple(Place(ChangeRegion(square, square, 1, 1), square, area) for area in (9, 1, 2)))
+    event = Event(tuple(Place(ChangeRegion(SQUARE, SQUARE, 1, 1), SQUARE, area) for area in (9, 1, 2)))
     assert (event.count, event.largest_m2, event.median_m2) == (3, 9, 2)
 
 
 def test_objects_are_sure_by_the_probability_of_their_outline_and_their_share_of_it():
-    square = box(0, 0, 1, 1)
-
     def place(probability, *areas):
-        made = Place(ChangeRegion(square, square, probability, 1), square, sum(areas))
+        made = Place(ChangeRegion(SQUARE, SQUARE, probability, 1), SQUARE, sum(areas))
         made.__dict__["objects_m2"] = areas
         return made
 
@@ -166,29 +170,25 @@ def test_houses_that_touch_are_counted_alone_and_share_the_area_of_their_outline
 
 
 def test_every_pixel_of_an_event_counts_alike():
-    regions = [
-        ChangeRegion(box(0, 0, 1, 1), box(0, 0, 1, 1), p, area) for p, area in ((0.9, 300), (0.5, 100))
-    ]
-    event = Event(tuple(Place(region, region.polygon, 1.0) for region in regions))
+    regions = (ChangeRegion(SQUARE, SQUARE, *values) for values in ((0.9, 300), (0.5, 100)))
+    event = Event(tuple(Place(region, SQUARE, 1.0) for region in regions))
     assert event.probability == pytest.approx(0.8)
 
 
 def test_a_change_of_just_the_least_area_is_written():
-    pair = SimpleNamespace(grid=SimpleNamespace(crs="EPSG:32633"))
     outline = box(500_000, 5_600_000, 500_010, 5_600_010)
-    [place] = places_of([ChangeRegion(outline, outline, 0.9, 400)], pair, 0.0)
-    assert places_of([place.region], pair, place.area_m2) == [place]
-    assert places_of([place.region], pair, np.nextafter(place.area_m2, np.inf)) == []
+    [place] = places_of([ChangeRegion(outline, outline, 0.9, 400)], ON_MAP, 0.0)
+    assert places_of([place.region], ON_MAP, place.area_m2) == [place]
+    assert places_of([place.region], ON_MAP, np.nextafter(place.area_m2, np.inf)) == []
 
 
 @pytest.mark.parametrize(("min_area", "parts"), [(20.0, 1), (0.1, 2)])
 def test_an_outline_that_rounding_splits_is_one_without_its_scraps(min_area, parts):
     # Two squares and a neck of 2 mm, less than the 1 cm that is written.
-    pair = SimpleNamespace(grid=SimpleNamespace(crs="EPSG:32633"))
     ends = (box(0, 0, 5, 5), box(5, 2, 7, 2.002), box(7, 1.5, 8, 2.5))
     outline = translate(shapely.union_all(ends), 500_000, 5_600_000)
     assert isinstance(outline, Polygon)
-    [place] = places_of([ChangeRegion(outline, outline, 0.9, 104)], pair, min_area)
+    [place] = places_of([ChangeRegion(outline, outline, 0.9, 104)], ON_MAP, min_area)
     assert shapely.get_num_geometries(place.geometry) == parts
     assert place.area_m2 == pytest.approx(25 if parts == 1 else 26, rel=0.01)
     assert place.area_m2 == pytest.approx(geodesic_area_m2(place.geometry))
@@ -223,10 +223,9 @@ def test_the_least_area_is_that_of_a_change_whose_small_outlines_stay(tmp_path):
 def turned_house(folder):
     shape, truth = (150, 210), rotate(box(60, 40, 120, 80), 25)
     image = np.full((3, *shape), GROUND, np.uint8)
-    grid = {"transform": north_up(500_000.0, 5_600_000.0, 0.5), "crs": "EPSG:32633"}
-    before = write_raster(folder / "before.tif", image, **grid)
+    before = write_scene(folder / "before.tif", image)
     image[:, rasterize([truth], out_shape=shape).astype(bool)] = 240
-    return before, write_raster(folder / "after.tif", image, **grid), truth
+    return before, write_scene(folder / "after.tif", image), truth
 
 
 def test_right_angles_are_given_where_they_are_asked_for(tmp_path):

@@ -10,15 +10,15 @@ import pytest
 import shapely
 from captioned import captioned
 from fakes import BrightnessCaptioner
-from pyproj import Transformer
+from rasters import UTM, north_up, write_scene
 from rfc7946 import load_valid
-from scene_pairs import make_pair, north_up, write_raster
+from scene_pairs import make_pair
 from shapely.geometry import box
 
 from rscc.captioner import Captioner
 from rscc.errors import DeviceUnavailable
 from rscc.model_folder import LOCALISATIONS
-from tiling import NothingValid, TilingError
+from tiling import NothingValid, TilingError, to_wgs84, transformer
 from workflows import SceneOptions, caption_scene
 from workflows.errors import DateInvalid, OptionInvalid
 from workflows.report.record import hash_of
@@ -33,13 +33,9 @@ def three(tmp_path):
     return make_pair(tmp_path, THREE)
 
 
-def moved(geometry, source, target):
-    transformer = Transformer.from_crs(source, target, always_xy=True)
-    return shapely.transform(geometry, lambda xy: np.column_stack(transformer.transform(*xy.T)))
-
-
 def on_the_map(geometry):
-    return moved(geometry, "EPSG:4326", "EPSG:32633")
+    move = transformer("EPSG:4326", UTM)
+    return shapely.transform(geometry, lambda xy: np.column_stack(move.transform(*xy.T)))
 
 
 def iou(first, second):
@@ -174,10 +170,10 @@ def test_scenes_are_brought_to_the_models_resolution(tmp_path):
 
 
 def test_only_the_box_that_was_asked_for(three):
-    west, south, east, north = moved(three.truth[1].buffer(4), "EPSG:32633", "EPSG:4326").bounds
-    report = captioned(three, bounds=(west, south, east, north))
+    bounds = to_wgs84(three.truth[1].buffer(4), UTM).bounds
+    report = captioned(three, bounds=bounds)
     assert [change.caption for change in report.changes] == ["brightness 240 appears"]
-    assert report.run["settings"]["bounds"] == [west, south, east, north]
+    assert report.run["settings"]["bounds"] == [*bounds]
 
 
 def test_dates_come_from_options_tags_and_names(tmp_path):
@@ -254,7 +250,7 @@ def test_batches_are_as_large_as_asked_for_and_progress_grows_to_its_end(three, 
 
 def test_a_change_across_the_antimeridian(tmp_path):
     # 500 km west of the central meridian of zone 1 lies near 180 degrees at this latitude.
-    x, y = Transformer.from_crs("EPSG:4326", "EPSG:32601", always_xy=True).transform(180.0, 60.0)
+    x, y = transformer("EPSG:4326", "EPSG:32601").transform(180.0, 60.0)
     pair = make_pair(tmp_path, [(60, 80, 40, 50, 240)], crs="EPSG:32601", origin=(x - 52.5, y + 37.5))
     report = captioned(pair)
     collection = load_valid(report.write(tmp_path / "r.geojson"))
@@ -266,10 +262,9 @@ def test_a_change_across_the_antimeridian(tmp_path):
 
 def test_different_grids_meet_on_that_of_the_first(tmp_path):
     before = make_pair(tmp_path, [], names=("before.tif", "unused.tif")).before
-    shift = north_up(500_010.0, 5_599_990.0, 0.5)
     image = np.full((3, 150, 210), 100, np.uint8)
     image[:, 60:90, 60:100] = 240
-    after = write_raster(tmp_path / "shifted.tif", image, transform=shift, crs="EPSG:32633")
+    after = write_scene(tmp_path / "shifted.tif", image, transform=north_up(500_010.0, 5_599_990.0))
     [change] = caption_scene(before, after, BrightnessCaptioner()).changes
     truth = box(500_040, 5_599_945, 500_060, 5_599_960)
     assert iou(on_the_map(change.geometry), truth) > 0.95
@@ -337,12 +332,8 @@ def test_memory_does_not_grow_with_the_height_of_the_scene(tmp_path):
 
 
 def test_outlines_are_valid_and_do_not_overlap(tmp_path):
-    random = np.random.default_rng(3)
-    spots = [
-        (int(r), int(c), 9, 9, 230)
-        for r, c in zip(random.integers(0, 140, 60), random.integers(0, 200, 60), strict=True)
-    ]
-    pair = make_pair(tmp_path, spots)
+    corners = np.random.default_rng(3).integers(0, (140, 200), (60, 2)).tolist()
+    pair = make_pair(tmp_path, [(row, col, 9, 9, 230) for row, col in corners])
     report = captioned(pair, min_area=1, simplify=0, group_distance=0)
     collection = load_valid(report.write(tmp_path / "r.geojson"))
     assert len(collection["features"]) > 3
@@ -357,8 +348,7 @@ def test_dates_that_are_valid_nowhere_together_are_refused(tmp_path):
     for path, rows in ((made.before, slice(0, 80)), (made.after, slice(80, None))):
         image = np.full((3, 150, 210), 100, np.uint8)
         image[:, rows] = 0
-        grid = north_up(500_000.0, 5_600_000.0, 0.5)
-        write_raster(path, image, transform=grid, crs="EPSG:32633", nodata=0)
+        write_scene(path, image, nodata=0)
     with pytest.raises(NothingValid, match=r"before\.tif and .*after\.tif"):
         captioned(made)
 
