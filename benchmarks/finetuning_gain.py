@@ -136,7 +136,7 @@ def delivered(made: Path, start: Path) -> str:
 
 def scored(model: Path, records: Sequence[PairRecord], device: str) -> dict[str, tuple[float, list[float]]]:
     """Return CIDEr of all and of the changed pairs: its value, and that of each pair."""
-    rows = {row.subset: row for row in score_model(model, records, java=False, device=device)}
+    rows = {row.subset: row for row in score_model(model, records, device=device)}
     return {
         name: (rows[name].as_dict()["cider"], list(rows[name].captions.per_pair["cider"].values()))
         for name in ("all", "changed")

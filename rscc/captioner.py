@@ -15,7 +15,7 @@ from rscc.inference.checks import check_beams, check_facts, check_finite, check_
 from rscc.inference.explanations import Explanation, explain_features
 from rscc.inference.fact_heads import region_logits
 from rscc.inference.int8 import TRUNKS
-from rscc.inference.localisers import ChangeHeadLocaliser, Localiser, build_localiser
+from rscc.inference.localisers import LOCALISERS, ChangeHeadLocaliser, Localiser
 from rscc.inference.roads import picture_roads
 from rscc.model_folder import (
     DEFAULT_MODEL,
@@ -375,12 +375,7 @@ class Captioner:
 
     @property
     def _localiser(self) -> Localiser:
-        return build_localiser(
-            self.card.localiser,
-            changed_threshold=self.card.changed_threshold,
-            rules=self._rules,
-            flag=self._flag,
-        )
+        return LOCALISERS[self.card.localiser](self.card.changed_threshold, self._rules, self._flag)
 
     def _tensor(self, images: np.ndarray) -> torch.Tensor:
         return torch.from_numpy(np.ascontiguousarray(images)).to(self.device)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from scipy import ndimage
@@ -66,9 +66,8 @@ def nearest_captions(
     references, queries = _describe(train_features), _describe(features)
     mean, deviation = references.mean(0), references.std(0) + 1e-6
     references, queries = (references - mean) / deviation, (queries - mean) / deviation
-    distance = (references**2).sum(
-        1
-    ) - 2 * queries @ references.T  # (M, N), without the asked vector's own length
+    # (M, N), without the asked vector's own length
+    distance = (references**2).sum(1) - 2 * queries @ references.T
     return [train[index].captions[0] for index in distance.argmin(1)]
 
 
@@ -78,22 +77,21 @@ def _describe(features: np.ndarray) -> np.ndarray:
 
 
 def baseline_captions(
+    records: Sequence[PairRecord],
     train: Sequence[PairRecord],
-    count: int,
-    *,
-    train_features: np.ndarray | None = None,
-    features: np.ndarray | None = None,
+    features: Callable[[Sequence[PairRecord]], np.ndarray] | None,
 ) -> dict[str, list[str]]:
-    """Return the captions of every baseline for ``count`` pairs, by the baseline's name.
+    """Return the captions of every baseline for ``records``, by the baseline's name.
 
-    Without training pairs only "always no change" is left; without features there is no nearest pair.
+    Without training pairs only "always no change" is left; without ``features``, which gives (N, 2, C) pooled
+    trunk features of N pairs, there is no nearest pair.
 
     Raises:
         DatasetLayoutInvalid: see :func:`most_frequent_change_caption`.
     """
-    captions = {ALWAYS_NO_CHANGE: [NO_CHANGE_SENTENCES[0]] * count}
+    captions = {ALWAYS_NO_CHANGE: [NO_CHANGE_SENTENCES[0]] * len(records)}
     if train:
-        captions[FREQUENT_CHANGE] = [most_frequent_change_caption(train)] * count
-    if train and train_features is not None and features is not None:
-        captions[NEAREST_PAIR] = nearest_captions(train, train_features, features)
+        captions[FREQUENT_CHANGE] = [most_frequent_change_caption(train)] * len(records)
+    if train and features is not None:
+        captions[NEAREST_PAIR] = nearest_captions(train, features(train), features(records))
     return captions

@@ -72,6 +72,11 @@ def parts_of(hits: Count, false: Count, missed: Count) -> dict[str, tuple[Count,
     }
 
 
+def share(part: int, whole: int) -> float | None:
+    """Return a share in 0..1; None of nothing."""
+    return part / whole if whole else None
+
+
 def percentile_interval(scores: np.ndarray, level: float = 0.95) -> Interval | None:
     """Return the interval that holds ``level`` of the draws' scores; None when one in ten is undefined."""
     defined = scores[~np.isnan(scores)]

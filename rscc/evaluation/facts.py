@@ -25,8 +25,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from rscc.data.pairs import PairRecord, read_mask, truly_changed
-from rscc.evaluation.bootstrap import Resamples, parts_of, percentile_interval, wilson_interval
-from rscc.evaluation.rows import PEOPLE, SHARES, FactScores, FactShare, ObjectScores
+from rscc.evaluation.bootstrap import Resamples, parts_of, percentile_interval
+from rscc.evaluation.rows import PEOPLE, SHARES, FactScores, ObjectScores, Share
 from rscc.text.facts import BUILT, Direction
 from rscc.text.object_classes import OBJECT_CLASSES, NamedObjects, named_objects
 from rscc.text.statements import Statement, agreed, read_statement
@@ -115,9 +115,8 @@ class FactScorer:
         shares = {}
         for row, fact in enumerate(SHARES):
             right, captions = (int(column.sum()) for column in counts[:, row, :2].T)
-            wilson = wilson_interval(right, captions)
             drawn = percentile_interval(resamples.shares(counts[:, row, 0], counts[:, row, 1]))
-            shares[fact] = FactShare(right, captions, wilson if alone else drawn)
+            shares[fact] = Share.of(right, captions) if alone else Share(right, captions, drawn)
         tallies = counts[:, len(SHARES) :]
         seen = [number for number in range(len(_CLASSES)) if tallies[:, number].any()]
         return FactScores(
@@ -148,7 +147,7 @@ def _count(
     if statement.places and places is not None:
         counts[2, :2] = places_hold(statement.places, places), 1
     if told.named is not None and others:
-        true = agreed([_first_classes(other.named) for other in others], least)
+        true = agreed([named_classes(other.named) for other in others if other.named is not None], least)
         named = named_classes(told.named, true)
         for row, name in enumerate(_CLASSES, start=len(SHARES)):
             counts[row] = name in named & true, name in named - true, name in true - named
@@ -214,12 +213,8 @@ def places_hold(said: frozenset[str], true: frozenset[str]) -> bool:
     )
 
 
-def named_classes(named: NamedObjects, true: frozenset[str]) -> frozenset[str]:
+def named_classes(named: NamedObjects, true: frozenset[str] = frozenset()) -> frozenset[str]:
     """Return the classes that a caption names: of a word with several meanings a true one, else the first."""
     return frozenset(
         next((name for name in classes if name in true), classes[0]) for _, classes in named.words
     )
-
-
-def _first_classes(named: NamedObjects | None) -> frozenset[str]:
-    return frozenset() if named is None else named_classes(named, frozenset())

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import ndimage
 
-from rscc.evaluation.bootstrap import Count, Interval, Resamples, parts_of, wilson_interval
+from rscc.evaluation.bootstrap import Count, Interval, Resamples, parts_of, share, wilson_interval
 
 SIZES = (0, 50, 100, 200, 400)
 """Square metres from which the classes of size of true objects begin; the last has no end."""
@@ -39,7 +38,7 @@ class SizeRecall:
     @property
     def recall(self) -> float | None:
         """The share that is found, 0..1; None without objects."""
-        return _share(self.found, self.objects)
+        return share(self.found, self.objects)
 
 
 @dataclass(frozen=True)
@@ -63,10 +62,6 @@ class MaskScores:
     iou: float | None
     by_size: Sequence[SizeRecall] = ()
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return asdict(self)
-
 
 class MaskCounter:
     """Counts pixels pair by pair, so that no mask needs to be kept."""
@@ -83,7 +78,6 @@ class MaskCounter:
             truth: (H, W) bool.
             gsd: metres per pixel; None where it is not known, and no object is measured.
         """
-        predicted, truth = predicted.astype(bool), truth.astype(bool)
         hits = int((predicted & truth).sum())
         self._counts.append((hits, int(predicted.sum()) - hits, int(truth.sum()) - hits, truth.size))
         if gsd is not None:
@@ -95,13 +89,12 @@ class MaskCounter:
         if not self._counts:
             return None
         hits, false, missed, pixels = (sum(column) for column in zip(*self._counts, strict=True))
-        shares = {name: _share(*pair) for name, pair in _parts(hits, false, missed).items()}
         return MaskScores(
             pairs=len(self._counts),
             pixels=pixels,
             changed=(hits + missed) / pixels,
             by_size=self._by_size(),
-            **shares,
+            **{name: share(*part) for name, part in _parts(hits, false, missed).items()},
         )
 
     def _by_size(self) -> list[SizeRecall]:
@@ -135,7 +128,3 @@ def _whole_objects(truth: np.ndarray, predicted: np.ndarray) -> tuple[np.ndarray
 
 def _parts(hits: Count, false: Count, missed: Count) -> dict[str, tuple[Count, Count]]:
     return parts_of(hits, false, missed) | {"iou": (hits, hits + false + missed)}
-
-
-def _share(part: int, whole: int) -> float | None:
-    return part / whole if whole else None

@@ -143,7 +143,7 @@ class CaptionScorer:
         candidates = {i: self.tokenize([hypotheses[i]]) for i in ids}
         truth = {i: self.tokenize(references[i]) for i in ids}
         notes = [] if self._java else [self._why_not, _fallback_note(hypotheses, references)]
-        bleus, bleu_pairs, counts = _bleu(bleu, truth, candidates)
+        bleus, bleu_pairs, ngrams = _bleu(bleu, truth, candidates)
         rouge_l, rouge_pairs = rouge.Rouge().compute_score(truth, candidates)
         pairs = {"bleu4": bleu_pairs[3], "rouge_l": rouge_pairs}
         cider_all = None
@@ -152,15 +152,12 @@ class CaptionScorer:
             cider_all = 100 * float(mean)
         else:
             notes.append(ALIKE)
-        meteor, meteor_pairs, matches = self._score_meteor(truth, candidates, notes)
-        if meteor is not None:
-            pairs["meteor"] = meteor_pairs
+        meteor, counts = None, {"bleu": ngrams}
+        if (scored := self._score_meteor(truth, candidates, notes)) is not None:
+            meteor, pairs["meteor"], counts["meteor"] = scored
         return CaptionScores(
             count=len(ids),
-            bleu1=100 * float(bleus[0]),
-            bleu2=100 * float(bleus[1]),
-            bleu3=100 * float(bleus[2]),
-            bleu4=100 * float(bleus[3]),
+            **{f"bleu{n}": 100 * float(score) for n, score in enumerate(bleus, start=1)},
             meteor=meteor,
             rouge_l=100 * float(rouge_l),
             cider=cider_all,
@@ -170,16 +167,15 @@ class CaptionScorer:
                 for name, values in pairs.items()
             },
             notes=tuple(notes),
-            counts={"bleu": counts} | ({} if meteor is None else {"meteor": matches}),
+            counts=counts,
         )
 
     def _score_meteor(
         self, truth: dict[str, list[str]], candidates: dict[str, list[str]], notes: list[str]
-    ) -> tuple[float | None, list[float], np.ndarray]:
+    ) -> tuple[float, list[float], np.ndarray] | None:
         """Return METEOR in percent, per pair in 0..1, and (N, 23) what it counted."""
-        nothing = np.empty((0, 23))
         if not self._java:
-            return None, [], nothing
+            return None
         try:
             if self._meteor is None:
                 self._meteor = _meteor()
@@ -188,7 +184,7 @@ class CaptionScorer:
         except (OSError, ValueError) as error:
             self.close()
             notes.append(f"METEOR is not computed: its Java process failed ({error})")
-            return None, [], nothing
+            return None
         return 100 * score, pairs, counts
 
 

@@ -30,7 +30,6 @@ class PaperRow:
         scores: metric (a key of :data:`METRICS`) to percent; what the paper leaves blank is absent.
         sources: paper and table, more than one when several papers print these numbers.
         note: what sets the method apart (further data, a large language model ...).
-        printed: the method's name in the source.
         decoding: how its words were searched for; empty where its own paper does not say so or was not read.
     """
 
@@ -40,7 +39,6 @@ class PaperRow:
     scores: Mapping[str, float]
     sources: tuple[str, ...]
     note: str = ""
-    printed: str = ""
     decoding: str = ""
 
     def agrees(self, other: PaperRow) -> bool:
@@ -87,17 +85,17 @@ class PaperTables:
         for row in self.rows:
             if row.subset != subset:
                 continue
-            same = next((index for index, line in enumerate(lines) if line.agrees(row)), None)
-            if same is None:
+            for index, line in enumerate(lines):
+                if line.agrees(row):
+                    lines[index] = replace(
+                        line,
+                        scores={**line.scores, **row.scores},
+                        sources=(*line.sources, *row.sources),
+                        note=max(line.note, row.note, key=len),
+                    )
+                    break
+            else:
                 lines.append(row)
-                continue
-            line = lines[same]
-            lines[same] = replace(
-                line,
-                scores={**line.scores, **row.scores},
-                sources=(*line.sources, *row.sources),
-                note=max(line.note, row.note, key=len),
-            )
         return lines
 
 
@@ -118,7 +116,6 @@ def paper_tables(dataset: str) -> PaperTables:
             scores=scores,
             sources=(printed["source"],),
             note=line.get("note", ""),
-            printed=line.get("printed", line["method"]),
             decoding=decoding.get(line["method"], ""),
         )
         for printed in tables["tables"]
@@ -155,21 +152,19 @@ def comparison(row: EvaluationRow, papers: PaperTables, *, title: str, ours: str
         decoding: how our words were searched for.
     """
     lines = papers.merged(row.subset)
-    mine = {metric: getattr(row.captions, metric) for metric in METRICS}
-    ordered = sorted(
-        [(mine, None), *((line.scores, line) for line in lines)], key=lambda one: _rank(one[0]), reverse=True
-    )
-    used = [metric for metric in METRICS if any(scores.get(metric) is not None for scores, _ in ordered)]
+    mine: Mapping[str, float | None] = {metric: getattr(row.captions, metric) for metric in METRICS}
     count = papers.pairs.get(row.subset)
-    cells = []
-    for scores, line in ordered:
-        pairs = "–" if count is None else str(count)
-        first, source = (
-            ([f"> {row.name}", str(row.captions.count), decoding], "this run")
-            if line is None
-            else ([_method(line), pairs, line.decoding or "–"], "; ".join(line.sources))
-        )
-        cells.append([*first, *(percent(scores.get(metric)) for metric in used), source])
+    pairs = "–" if count is None else str(count)
+    ranked = [(mine, (f"> {row.name}", str(row.captions.count), decoding), "this run")]
+    ranked += [
+        (line.scores, (_method(line), pairs, line.decoding or "–"), "; ".join(line.sources)) for line in lines
+    ]
+    ranked.sort(key=lambda one: _rank(one[0]), reverse=True)
+    used = [metric for metric in METRICS if any(scores.get(metric) is not None for scores, *_ in ranked)]
+    cells = [
+        (*first, *(percent(scores.get(metric)) for metric in used), source)
+        for scores, first, source in ranked
+    ]
     head = (f"compared: {title}", "pairs", "decoding", *(METRICS[metric] for metric in used), "source")
     return "\n\n".join([table(head, cells), _caution(row, lines, count, papers.split, ours)])
 

@@ -14,8 +14,8 @@ from rscc.data.leaks import THRESHOLD, LeakCheck
 from rscc.evaluation.bootstrap import Interval
 from rscc.evaluation.masks import SizeRecall
 from rscc.evaluation.papers import PaperTables, comparison
-from rscc.evaluation.robustness import Robustness, Share
-from rscc.evaluation.rows import PEOPLE, SHARES, SUBSETS, EvaluationRow, FactScores, ObjectScores
+from rscc.evaluation.robustness import Robustness
+from rscc.evaluation.rows import PEOPLE, SHARES, SUBSETS, EvaluationRow, FactScores, ObjectScores, Share
 from rscc.markdown import percent, table, unit
 from rscc.text.object_classes import Hallucinations
 
@@ -318,7 +318,7 @@ def _fact_cells(scores: FactScores) -> list[str]:
     return [
         scores.name,
         *(
-            f"{_share(one.value, one.interval)}, {one.right} of {one.captions}" if one.captions else "–"
+            f"{_share(one.value, one.interval)}, {one.right} of {one.counted}" if one.counted else "–"
             for one in shares
         ),
         *(["–"] * 3 if scores.objects is None else _object_scores(scores.objects)),
@@ -347,7 +347,7 @@ def robustness_tables(robustness: Robustness, name: str) -> list[str]:
 
 
 def _share_cells(share: Share) -> tuple[str, str]:
-    return str(share.pairs), _share(share.value, share.interval)
+    return str(share.counted), _share(share.value, share.interval)
 
 
 def _share(value: float | None, interval: Interval | None) -> str:

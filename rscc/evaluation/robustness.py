@@ -13,10 +13,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rscc.data.augmentation import blur, haze, jpeg, tint
-from rscc.data.pairs import PairRecord, read_pair, truly_changed
-from rscc.evaluation.bootstrap import Interval, wilson_interval
-from rscc.evaluation.predictions import PairCaptioner
-from rscc.images import resize
+from rscc.data.pairs import PairRecord, truly_changed
+from rscc.evaluation.predictions import PairCaptioner, read_batch
+from rscc.evaluation.rows import Share
 from rscc.sequences import batches
 from rscc.text.reversal import describes_removal, reverse_captions
 
@@ -52,32 +51,6 @@ DISTURBANCES: Mapping[str, Disturbance] = {
 
 
 @dataclass(frozen=True)
-class Share:
-    """How many of some pairs came out right.
-
-    Attributes:
-        right, pairs: counts.
-    """
-
-    right: int
-    pairs: int
-
-    @property
-    def value(self) -> float | None:
-        """The share in 0..1; None without pairs."""
-        return self.right / self.pairs if self.pairs else None
-
-    @property
-    def interval(self) -> Interval | None:
-        """Wilson's 95 percent interval of the share; None without pairs."""
-        return wilson_interval(self.right, self.pairs)
-
-    def as_dict(self) -> dict[str, object]:
-        """Return plain values for JSON."""
-        return {"right": self.right, "pairs": self.pairs, "share": self.value, "interval": self.interval}
-
-
-@dataclass(frozen=True)
 class Robustness:
     """What :func:`measure_robustness` found.
 
@@ -95,18 +68,18 @@ class Robustness:
     def all_unchanged(self) -> Share:
         """The pairs of all disturbances together."""
         shares = self.unchanged.values()
-        return Share(sum(one.right for one in shares), sum(one.pairs for one in shares))
+        return Share.of(sum(one.right for one in shares), sum(one.counted for one in shares))
 
     def as_dict(self) -> dict[str, object]:
         """Return plain values for JSON."""
         return {
             "backwards": {
-                "describes_removal": self.removal.as_dict(),
-                "called_changed": self.still_changed.as_dict(),
+                "describes_removal": self.removal.as_dict("pairs"),
+                "called_changed": self.still_changed.as_dict("pairs"),
             },
             "called_unchanged": {
-                **{name: share.as_dict() for name, share in self.unchanged.items()},
-                "all": self.all_unchanged.as_dict(),
+                **{name: share.as_dict("pairs") for name, share in self.unchanged.items()},
+                "all": self.all_unchanged.as_dict("pairs"),
             },
             "strength": STRENGTH,
         }
@@ -147,15 +120,16 @@ def measure_robustness(
     Raises:
         DatasetLayoutInvalid: an image is missing.
     """
-    built = [one for one in records if truly_changed(one) and speaks_of_construction(one.captions)]
+    built = [swapped(one) for one in records if truly_changed(one) and speaks_of_construction(one.captions)]
     removed = changed = 0
-    for before, after in _stacked((_read(swapped(one), captioner) for one in built), batch_size):
+    for part in batches(built, batch_size):
+        before, after, _ = read_batch(part, captioner.card.tile_size)
         for caption in captioner.caption(before, after, beams=beams):
             removed += caption.changed and describes_removal(caption.text)
             changed += caption.changed
     return Robustness(
-        removal=Share(removed, len(built)),
-        still_changed=Share(changed, len(built)),
+        removal=Share.of(removed, len(built)),
+        still_changed=Share.of(changed, len(built)),
         unchanged={
             name: _unchanged(captioner, records, number, change, batch_size)
             for number, (name, change) in enumerate(disturbances.items())
@@ -172,11 +146,14 @@ def _unchanged(
 ) -> Share:
     def pairs() -> Iterator[tuple[np.ndarray, np.ndarray]]:
         for place, record in enumerate(records):
-            for date, image in enumerate(_read(record, captioner)):
+            for date, (image,) in enumerate(read_batch([record], captioner.card.tile_size)[:2]):
                 yield image, change(image, np.random.default_rng((_SEED, number, place, date)))
 
-    flags = [flag for batch in _stacked(pairs(), batch_size) for flag in called_changed(captioner, *batch)]
-    return Share(flags.count(False), len(flags))
+    flags: list[bool] = []
+    for part in batches(pairs(), batch_size):
+        before, after = map(np.stack, zip(*part, strict=True))
+        flags += called_changed(captioner, before, after)
+    return Share.of(flags.count(False), len(flags))
 
 
 def called_changed(captioner: PairCaptioner, before: np.ndarray, after: np.ndarray) -> list[bool]:
@@ -185,17 +162,3 @@ def called_changed(captioner: PairCaptioner, before: np.ndarray, after: np.ndarr
     if threshold > 0:
         return [bool(p >= threshold) for p in captioner.predict_change(before, after).changed_probability]
     return [caption.changed for caption in captioner.caption(before, after, beams=1)]
-
-
-def _read(record: PairRecord, captioner: PairCaptioner) -> tuple[np.ndarray, np.ndarray]:
-    sample, side = read_pair(record), captioner.card.tile_size
-    return resize(sample.before, (side, side)), resize(sample.after, (side, side))
-
-
-def _stacked(
-    pairs: Iterator[tuple[np.ndarray, np.ndarray]], size: int
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Stack pairs of (3, H, W) images into batches of at most ``size``."""
-    for part in batches(pairs, size):
-        before, after = zip(*part, strict=True)
-        yield np.stack(before), np.stack(after)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from rscc.evaluation.bootstrap import Interval, parts_of
+from rscc.evaluation.bootstrap import Interval, parts_of, share, wilson_interval
 from rscc.evaluation.masks import MaskScores
 from rscc.evaluation.metrics import CaptionScores
 from rscc.text.object_classes import Hallucinations
@@ -71,7 +71,7 @@ class EvaluationRow:
             "flag_precision": self.flags.precision,
             "flag_recall": self.flags.recall,
             "calibration_error": self.flags.calibration_error,
-            "mask": None if self.mask is None else self.mask.as_dict(),
+            "mask": None if self.mask is None else asdict(self.mask),
             "hallucinations": None if self.objects is None else self.objects.as_dict(),
             "intervals": dict(self.intervals),
             "notes": list(self.captions.notes),
@@ -79,32 +79,31 @@ class EvaluationRow:
 
 
 @dataclass(frozen=True)
-class FactShare:
-    """How many captions are right in one fact.
+class Share:
+    """How many of some pairs, or captions, are right.
 
     Attributes:
-        right, captions: counts; of people there are several captions a pair.
-        interval: 95 percent, Wilson's of one caption a pair, by the bootstrap over pairs of people; None
-            without captions.
+        right, counted: of all that were counted.
+        interval: 95 percent; None of nothing.
     """
 
     right: int
-    captions: int
+    counted: int
     interval: Interval | None
+
+    @classmethod
+    def of(cls, right: int, counted: int) -> Share:
+        """Return a share with Wilson's interval."""
+        return cls(right, counted, wilson_interval(right, counted))
 
     @property
     def value(self) -> float | None:
-        """The share in 0..1; None without captions."""
-        return self.right / self.captions if self.captions else None
+        """The share in 0..1; None of nothing."""
+        return share(self.right, self.counted)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return {
-            "right": self.right,
-            "captions": self.captions,
-            "share": self.value,
-            "interval": self.interval,
-        }
+    def as_dict(self, counted: str) -> dict[str, Any]:
+        """Return plain values for JSON; ``counted`` is what was counted, ``pairs`` or ``captions``."""
+        return {"right": self.right, counted: self.counted, "share": self.value, "interval": self.interval}
 
 
 @dataclass(frozen=True)
@@ -125,7 +124,7 @@ class ObjectScores:
     def values(self) -> dict[str, float | None]:
         """``precision``, ``recall`` and ``f1`` in 0..1; None where nothing is named, or to be named."""
         parts = parts_of(self.right, self.wrong, self.missed)
-        return {name: part / whole if whole else None for name, (part, whole) in parts.items()}
+        return {name: share(*part) for name, part in parts.items()}
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -140,7 +139,8 @@ class FactScores:
     Attributes:
         name: the captioner, or :data:`PEOPLE`.
         pairs: changed pairs.
-        shares: by the names of :data:`SHARES`.
+        shares: of its captions, by the names of :data:`SHARES`. Wilson's intervals; of people, who say
+            several captions a pair, by the bootstrap over pairs.
         objects: of all classes together; None when they were not read.
         by_class: of each class that is named by the captions, or by two references.
         distinct: different sentences; of people the mean over their first, second ... references.
@@ -148,7 +148,7 @@ class FactScores:
 
     name: str
     pairs: int
-    shares: Mapping[str, FactShare]
+    shares: Mapping[str, Share]
     objects: ObjectScores | None
     distinct: float
     by_class: Mapping[str, ObjectScores] = field(default_factory=dict)
@@ -158,7 +158,7 @@ class FactScores:
         return {
             "name": self.name,
             "pairs": self.pairs,
-            **{fact: share.as_dict() for fact, share in self.shares.items()},
+            **{fact: one.as_dict("captions") for fact, one in self.shares.items()},
             "objects": None if self.objects is None else self.objects.as_dict(),
             "objects_by_class": {name: scores.as_dict() for name, scores in self.by_class.items()},
             "distinct_sentences": self.distinct,

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -46,19 +46,13 @@ _MASKS_UNSCORED = "change masks are not scored, because this model has no traine
 
 
 def score_model(
-    model: str | Path,
-    records: Sequence[PairRecord],
-    *,
-    beams: int = 3,
-    java: bool = True,
-    device: str = "auto",
+    model: str | Path, records: Sequence[PairRecord], *, beams: int = 3, device: str = "auto"
 ) -> list[EvaluationRow]:
-    """Score a model folder, or a shipped model by name, on pairs, without baselines.
+    """Score a model folder, or a shipped model by name, on pairs, without baselines and Java.
 
     Args:
         records: pairs to score; those without references are left out.
         beams: width of the caption search.
-        java: run METEOR and the PTB tokenizer.
 
     Returns:
         One row per subset, see :func:`subsets`.
@@ -73,8 +67,7 @@ def score_model(
     scored = _with_references(records)
     captioner = Captioner.load(model, device=device)
     predictions = captioner_predictions(captioner, scored, beams=beams)
-    with CaptionScorer(java=java) as scorer:
-        return score_predictions(captioner.card.name, scored, predictions, scorer)
+    return score_predictions(captioner.card.name, scored, predictions, CaptionScorer(java=False))
 
 
 def _with_references(records: Sequence[PairRecord]) -> list[PairRecord]:
@@ -133,21 +126,30 @@ def evaluate_records(
     """
     scored = _with_references(records)
     train = [record for record in train if record.captions]
-    baselines = _baselines(scored, train, features) if options.baselines else {}
+    baselines = baseline_captions(scored, train, features) if options.baselines else {}
     kinds = kinds_named(scored)
     if options.kinds and not kinds:
         kinds = kinds_read(scored)
     objects, notes = dataset in OVERHEAD, []
     if objects and (reason := _no_parser()):
         objects, notes = False, [f"objects that no reference names are not counted: {reason}"]
-    said = _Said(observe)
-    predictions = said.watched(scored, captioner_predictions(captioner, scored, beams=beams))
+    said: list[str] = []
+    counted: list[str] = []  # what counting the model's masks says; fewer where some pair has no mask
+
+    def watched() -> Iterator[PairPrediction]:
+        predictions = captioner_predictions(captioner, scored, beams=beams)
+        for record, prediction in zip(scored, predictions, strict=True):
+            if observe is not None:
+                observe(record, prediction)
+            said.append(prediction.caption)
+            if prediction.mask is not None:
+                counted.append(template_caption(prediction.mask))
+            yield prediction
+
     with CaptionScorer(java=java) as scorer:
-        rows = score_predictions(
-            captioner.card.name, scored, predictions, scorer, kinds=kinds, objects=objects
-        )
-        if options.baselines and dataset in OVERHEAD and len(said.counted) == len(scored):
-            baselines = {TEMPLATE_BY_COUNT: said.counted, **baselines}
+        rows = score_predictions(captioner.card.name, scored, watched(), scorer, kinds=kinds, objects=objects)
+        if options.baselines and dataset in OVERHEAD and len(counted) == len(scored):
+            baselines = {TEMPLATE_BY_COUNT: counted, **baselines}
         for name, captions in baselines.items():
             rows += score_predictions(
                 name, scored, caption_predictions(captions), scorer, kinds=kinds, objects=objects
@@ -177,20 +179,10 @@ def evaluate_records(
         run=record,
         papers=paper_tables(dataset),
         notes=notes,
-        facts=_facts(scored, {card.name: said.captions, **baselines}, objects) if dataset in OVERHEAD else (),
+        facts=_facts(scored, {card.name: said, **baselines}, objects) if dataset in OVERHEAD else (),
         robustness=measure_robustness(captioner, scored, beams=beams) if options.robustness else None,
         leaks=leaks,
     )
-
-
-def _baselines(
-    records: Sequence[PairRecord],
-    train: Sequence[PairRecord],
-    features: Callable[[Sequence[PairRecord]], np.ndarray] | None,
-) -> dict[str, list[str]]:
-    if features is None or not train:
-        return baseline_captions(train, len(records))
-    return baseline_captions(train, len(records), train_features=features(train), features=features(records))
 
 
 def _no_parser() -> str:
@@ -200,33 +192,6 @@ def _no_parser() -> str:
     except (ExtraNotInstalled, WeightsNotFound) as error:
         return str(error)
     return ""
-
-
-@dataclass
-class _Said:
-    """Keeps what a captioner says as its predictions go by.
-
-    Attributes:
-        observe: called with every pair and its prediction, in order.
-        captions: the captions.
-        counted: the sentences that counting its masks gives; fewer when some pair has no mask.
-    """
-
-    observe: Callable[[PairRecord, PairPrediction], None] | None
-    captions: list[str] = field(default_factory=list)
-    counted: list[str] = field(default_factory=list)
-
-    def watched(
-        self, records: Sequence[PairRecord], predictions: Iterable[PairPrediction]
-    ) -> Iterator[PairPrediction]:
-        """Yield the predictions."""
-        for record, prediction in zip(records, predictions, strict=True):
-            if self.observe is not None:
-                self.observe(record, prediction)
-            self.captions.append(prediction.caption)
-            if prediction.mask is not None:
-                self.counted.append(template_caption(prediction.mask))
-            yield prediction
 
 
 def _facts(

@@ -7,13 +7,19 @@ pairs of each kind of change, where the data set names kinds or they are read fr
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 
 import numpy as np
 
 from rscc.data.pairs import PairRecord, read_mask, truly_changed
 from rscc.errors import DatasetLayoutInvalid, ExtraNotInstalled, WeightsNotFound
-from rscc.evaluation.bootstrap import Resamples, caption_intervals, percentile_interval, wilson_interval
+from rscc.evaluation.bootstrap import (
+    Resamples,
+    caption_intervals,
+    percentile_interval,
+    share,
+    wilson_interval,
+)
 from rscc.evaluation.masks import MaskCounter
 from rscc.evaluation.metrics import CaptionScorer, cider
 from rscc.evaluation.predictions import PairPrediction
@@ -69,16 +75,6 @@ def subsets(records: Sequence[PairRecord], kinds: Kinds | None = None) -> dict[s
     return {subset: groups[subset] for subset in different.values()}
 
 
-@dataclass
-class _Answers:
-    """What is known of a captioner's answers, by pair."""
-
-    captions: dict[str, str] = field(default_factory=dict)
-    called: dict[str, bool] = field(default_factory=dict)
-    probability: dict[str, float] = field(default_factory=dict)
-    wrong_objects: dict[str, tuple[str, ...]] | None = None
-
-
 def score_predictions(
     name: str,
     records: Sequence[PairRecord],
@@ -107,34 +103,31 @@ def score_predictions(
     if len({record.id for record in records}) != len(records):
         raise DatasetLayoutInvalid("two pairs of this split have the same id; every pair needs its own")
     groups = subsets(records, kinds)
-    member_of: dict[str, list[str]] = {}
-    for subset, members in groups.items():
-        for record in members:
-            member_of.setdefault(record.id, []).append(subset)
-    answers = _Answers()
+    ids = {subset: {record.id for record in members} for subset, members in groups.items()}
     counters = {subset: MaskCounter() for subset in groups}
+    said: dict[str, PairPrediction] = {}
     for record, prediction in zip(records, predictions, strict=True):
-        answers.captions[record.id] = prediction.caption
-        answers.called[record.id] = prediction.changed
-        if prediction.probability is not None:
-            answers.probability[record.id] = prediction.probability
+        said[record.id] = replace(prediction, mask=None, facts=None)
         if record.mask is None or prediction.mask is None:
             continue
         truth = read_mask(record.mask)
-        for subset in member_of[record.id]:
-            counters[subset].add(prediction.mask, truth, gsd=record.gsd)
-    if objects:
-        answers.wrong_objects = _wrong_objects(records, answers)
+        for subset, members in ids.items():
+            if record.id in members:
+                counters[subset].add(prediction.mask, truth, gsd=record.gsd)
+    wrong = _wrong_objects(records, said) if objects else None
     return [
-        _row(name, subset, members, answers, counters[subset], scorer) for subset, members in groups.items()
+        _row(name, subset, members, said, wrong, counters[subset], scorer)
+        for subset, members in groups.items()
     ]
 
 
-def _wrong_objects(records: Sequence[PairRecord], answers: _Answers) -> dict[str, tuple[str, ...]]:
+def _wrong_objects(
+    records: Sequence[PairRecord], said: Mapping[str, PairPrediction]
+) -> dict[str, tuple[str, ...]]:
     """Return by pair the classes that a caption names and no reference does; of pairs called changed."""
-    called = [record for record in records if answers.called[record.id]]
+    called = [record for record in records if said[record.id].changed]
     wrong = unnamed_objects(
-        [answers.captions[record.id] for record in called], [record.captions for record in called]
+        [said[record.id].caption for record in called], [record.captions for record in called]
     )
     return {record.id: classes for record, classes in zip(called, wrong, strict=True)}
 
@@ -143,26 +136,22 @@ def _row(
     name: str,
     subset: str,
     records: Sequence[PairRecord],
-    answers: _Answers,
+    said: Mapping[str, PairPrediction],
+    wrong: Mapping[str, tuple[str, ...]] | None,
     masks: MaskCounter,
     scorer: CaptionScorer,
 ) -> EvaluationRow:
-    ids = [record.id for record in records]
-    scores = scorer.score(
-        {i: answers.captions[i] for i in ids}, {record.id: record.captions for record in records}
-    )
-    resamples = Resamples(len(ids))
+    scores = scorer.score(*_captions(records, said))
+    resamples = Resamples(len(records))
     truth = np.array([truly_changed(record) for record in records])
-    called = np.array([answers.called[i] for i in ids])
+    called = np.array([said[record.id].changed for record in records])
     both = int((called & truth).sum())
-    shares = {
-        "flag_accuracy": percentile_interval(resamples.means(called == truth)),
-        "flag_precision": wilson_interval(both, int(called.sum())),
-        "flag_recall": wilson_interval(both, int(truth.sum())),
-    }
+    flags = {"precision": (both, int(called.sum())), "recall": (both, int(truth.sum()))}
+    shares = {"flag_accuracy": percentile_interval(resamples.means(called == truth))}
+    shares |= {f"flag_{key}": wilson_interval(*part) for key, part in flags.items()}
     objects = None
-    if answers.wrong_objects is not None:
-        objects = count_hallucinations(answers.wrong_objects[i] for i in ids if answers.called[i])
+    if wrong is not None:
+        objects = count_hallucinations(wrong[record.id] for record in records if record.id in wrong)
         shares["hallucination_rate"] = wilson_interval(objects.wrong, objects.captions)
     intervals = caption_intervals(scores.counts, scores.per_pair, resamples)
     intervals |= {key: one for key, one in shares.items() if one is not None}
@@ -171,22 +160,28 @@ def _row(
         name=name,
         subset=subset,
         captions=scores,
-        flags=_flags(called, truth, [answers.probability[i] for i in ids if i in answers.probability]),
+        flags=FlagScores(
+            accuracy=float((called == truth).mean()),
+            **{key: share(*part) for key, part in flags.items()},
+            calibration_error=_calibration_error([said[record.id].probability for record in records], truth),
+        ),
         mask=masks.scores(),
         objects=objects,
         intervals=intervals,
     )
 
 
-def _flags(called: np.ndarray, truth: np.ndarray, probabilities: Sequence[float]) -> FlagScores:
-    both = int((called & truth).sum())
-    calibrated = len(probabilities) == len(truth) and 0 < truth.sum() < len(truth)
-    return FlagScores(
-        accuracy=float((called == truth).mean()),
-        precision=both / int(called.sum()) if called.any() else None,
-        recall=both / int(truth.sum()) if truth.any() else None,
-        calibration_error=reliability(np.array(probabilities), truth).error if calibrated else None,
-    )
+def _captions(
+    records: Sequence[PairRecord], said: Mapping[str, PairPrediction]
+) -> tuple[dict[str, str], dict[str, tuple[str, ...]]]:
+    """Return what is said of pairs, and their references, by pair."""
+    return {one.id: said[one.id].caption for one in records}, {one.id: one.captions for one in records}
+
+
+def _calibration_error(probabilities: Sequence[float | None], truth: np.ndarray) -> float | None:
+    if None in probabilities or not 0 < truth.sum() < len(truth):
+        return None
+    return reliability(np.array(probabilities), truth).error
 
 
 KindScores = dict[str, dict[str, float]]
@@ -207,15 +202,14 @@ def score_kinds(records: Sequence[PairRecord], captions: Sequence[str], called: 
         of captions of pairs called changed that name an object which no reference names. Empty where the
         parser or the scorer is not installed.
     """
-    sentences = {
-        record.id: caption if flag else NO_CHANGE_CAPTION
+    said = {
+        record.id: PairPrediction(caption if flag else NO_CHANGE_CAPTION, flag)
         for record, caption, flag in zip(records, captions, called.tolist(), strict=True)
     }
-    flags = {record.id: flag for record, flag in zip(records, called.tolist(), strict=True)}
     try:
         groups = subsets(records, kinds_named(records) or kinds_read(records))
         return {
-            kind: _scores(members, sentences, flags, words=kind != "unchanged")
+            kind: _kind_scores(members, said, words=kind != "unchanged")
             for kind, members in groups.items()
             if kind != "all"
         }
@@ -223,23 +217,13 @@ def score_kinds(records: Sequence[PairRecord], captions: Sequence[str], called: 
         return {}
 
 
-def _scores(
-    members: Sequence[PairRecord], sentences: dict[str, str], flags: dict[str, bool], *, words: bool
+def _kind_scores(
+    records: Sequence[PairRecord], said: Mapping[str, PairPrediction], *, words: bool
 ) -> dict[str, float]:
-    scores = {"pairs": float(len(members)), "called_changed": float(np.mean([flags[r.id] for r in members]))}
-    if words:
-        scores |= _of_words(members, sentences, flags)
+    changed = float(np.mean([said[record.id].changed for record in records]))
+    scores = {"pairs": float(len(records)), "called_changed": changed}
+    if words and len(records) >= FEWEST:
+        scores["cider"] = cider(*_captions(records, said))
+    if words and (wrong := _wrong_objects(records, said)):
+        scores["other_objects"] = float(np.mean([bool(classes) for classes in wrong.values()]))
     return {name: round(value, 4) for name, value in scores.items()}
-
-
-def _of_words(
-    members: Sequence[PairRecord], sentences: dict[str, str], flags: dict[str, bool]
-) -> dict[str, float]:
-    scores = {}
-    if len(members) >= FEWEST:
-        scores["cider"] = cider({r.id: sentences[r.id] for r in members}, {r.id: r.captions for r in members})
-    called = [record for record in members if flags[record.id]]
-    if called:
-        wrong = unnamed_objects([sentences[record.id] for record in called], [r.captions for r in called])
-        scores["other_objects"] = float(np.mean([bool(classes) for classes in wrong]))
-    return scores

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw, ImageFilter
 
-from rscc.data.pairs import PairRecord, read_mask, read_pair, truly_changed
+from rscc.data.pairs import PairRecord, read_pair, truly_changed
 from rscc.errors import ConfigInvalid
 from rscc.evaluation.drawing import INK, PAPER, drawn_lines, wrapped
 from rscc.evaluation.predictions import PairPrediction
@@ -43,6 +43,10 @@ _SIDE, _TEXT, _GAP, _MARGIN = 256, 620, 12, 16
 _FAINT, _RULE = (105, 105, 105), (210, 210, 210)
 _PREDICTED, _TRUE = (255, 60, 40), (60, 225, 255)
 _TALLEST = 60_000  # a JPEG ends at 65,535 pixels
+_LEGEND = (
+    "Left before, right after. Outlined in red: predicted change; in blue: true change "
+    "(as far as masks tell)."
+)
 
 
 Described = tuple[PairRecord, PairPrediction]
@@ -135,20 +139,8 @@ def _table(pairs: Sequence[Described]) -> str:
 
 def _page(title: str, pairs: Sequence[Described], first: int) -> Image.Image:
     width = 2 * _SIDE + _TEXT + 2 * _GAP
-    head = drawn_lines(
-        [
-            (title, 18, INK),
-            (
-                "Left before, right after. Outlined in red: predicted change; in blue: true change "
-                "(as far as masks tell).",
-                14,
-                _FAINT,
-            ),
-        ],
-        width,
-    )
-    rows = [_row(first + place, record, prediction) for place, (record, prediction) in enumerate(pairs)]
-    parts = [head, *rows]
+    parts = [drawn_lines([(title, 18, INK), (_LEGEND, 14, _FAINT)], width)]
+    parts += [_row(number, *pair) for number, pair in enumerate(pairs, start=first)]
     height = 2 * _MARGIN + sum(part.height + _GAP for part in parts)
     if height > _TALLEST:
         raise ConfigInvalid(f"{len(pairs)} pairs are too many for one picture; put {PAGE} into its name")
@@ -175,8 +167,7 @@ def outline(mask: np.ndarray, side: int) -> Image.Image:
 def _row(number: int, record: PairRecord, prediction: PairPrediction) -> Image.Image:
     sample = read_pair(record)
     before, after = (_picture(image) for image in (sample.before, sample.after))
-    truth = read_mask(record.mask) if record.mask is not None else None
-    for mask, color in ((truth, _TRUE), (prediction.mask, _PREDICTED)):
+    for mask, color in ((sample.mask, _TRUE), (prediction.mask, _PREDICTED)):
         if mask is not None:
             after.paste(color, (0, 0), outline(mask, _SIDE))
     true = truly_changed(record)

@@ -26,16 +26,12 @@ if TYPE_CHECKING:
 
     from rscc.structures import DifferenceFeatures
 
-
 FEWEST = 5
-
 
 EVIDENCE_AREA = 50.0
 """Square metres that must reach a change probability for it to count as evidence: half a house."""
 LOGIT_LIMIT = 12.0
 """Logits beyond it, of either sign, count as this."""
-
-_BINS = 10
 
 
 @dataclass(frozen=True)
@@ -59,7 +55,7 @@ class Reliability:
         return float(np.average(gaps, weights=self.counts))
 
 
-def reliability(probabilities: np.ndarray, truth: np.ndarray, bins: int = _BINS) -> Reliability:
+def reliability(probabilities: np.ndarray, truth: np.ndarray, bins: int = 10) -> Reliability:
     """Compare probabilities with what came true.
 
     Args:

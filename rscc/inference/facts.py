@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -74,12 +75,8 @@ class FactModel:
         facts = replace(facts, count=max(1, count) if built else None, place=picture_place(outlines))
         prefer = None
         if self.phrasing is not None:
-            phrasing = self.phrasing
-            expected = phrasing.expected(measurements(logits, outlines, count))
-
-            def prefer(sentences: Any) -> list[float]:
-                return phrasing.scores(sentences, expected)
-
+            expected = self.phrasing.expected(measurements(logits, outlines, count))
+            prefer = partial(self.phrasing.scores, expected=expected)
         return _caption(picture_sentences(facts, prefer), facts, probability)
 
     def save(self, folder: Path) -> None:
@@ -170,14 +167,13 @@ def map_caption(facts: ChangeFacts) -> GroundedCaption:
 
 
 def _caption(sentences: list[str], facts: ChangeFacts, changed: float) -> GroundedCaption:
-    sure = not doubtful(facts)
     return GroundedCaption(
         text=sentences[0],
-        score=changed * facts.probability if sure else 0.0,
+        score=changed * facts.probability,
         changed=True,
         alternatives=tuple(sentences[1:]),
         facts=facts,
-        confident=sure,
+        confident=not doubtful(facts),
     )
 
 

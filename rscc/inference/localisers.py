@@ -14,7 +14,7 @@ Both are silenced where P(changed) is below the model's threshold: most tiles of
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -34,42 +34,34 @@ from rscc.text.no_change import is_no_change
 SMOOTHING = 4
 
 
-class Localiser(Protocol):
-    """Finds changed pixels of encoded pairs."""
+@dataclass(frozen=True)
+class Localiser:
+    """Finds changed pixels of encoded pairs.
 
-    @property
-    def needs_head(self) -> bool:
-        """Whether the pairs must be encoded with the change head's logits."""
-
-    def maps(self, model: ChangeCaptioner, features: DifferenceFeatures, size: tuple[int, int]) -> Tensor:
-        """Return maps (B, H, W) float32 in 0..1 of the given size."""
-
-
-def build_localiser(
-    kind: str,
-    *,
-    changed_threshold: float,
-    rules: SearchRules | None = None,
-    flag: FlagCalibration | None = None,
-) -> Localiser:
-    """Make the localiser that a card names.
-
-    Args:
-        kind: ``change_head``, ``attention`` or ``difference``, as cards are checked to have it.
+    Attributes:
         changed_threshold: P(anything changed) below which a map is silenced; 0 where it was not learnt.
         rules: of captions that name a change.
         flag: calibration of P(anything changed), when there is one.
+        needs_head: whether the pairs must be encoded with the change head's logits.
     """
-    if kind == "change_head":
-        return ChangeHeadLocaliser()
-    if kind == "attention":
-        return AttentionLocaliser(changed_threshold, rules, flag)
-    return DifferenceLocaliser(changed_threshold, flag)
+
+    changed_threshold: float
+    rules: SearchRules | None = None
+    flag: FlagCalibration | None = None
+    needs_head: ClassVar[bool] = False
+
+    def maps(self, model: ChangeCaptioner, features: DifferenceFeatures, size: tuple[int, int]) -> Tensor:
+        """Return maps (B, H, W) float32 in 0..1 of the given size."""
+        raise NotImplementedError
+
+    def _silenced(self, features: DifferenceFeatures) -> Tensor:
+        """P(changed) of each pair, (B,) float32, 0 where it is below the threshold."""
+        probability = changed_probability(features, self.flag)
+        return torch.where(probability >= self.changed_threshold, probability, 0.0)
 
 
-@dataclass(frozen=True)
-class ChangeHeadLocaliser:
-    """What was trained on change masks."""
+class ChangeHeadLocaliser(Localiser):
+    """What was trained on change masks; nothing is silenced."""
 
     needs_head = True
 
@@ -79,21 +71,12 @@ class ChangeHeadLocaliser:
         return enlarge_maps(features.change_logits, size).sigmoid()
 
 
-@dataclass(frozen=True)
-class AttentionLocaliser:
+class AttentionLocaliser(Localiser):
     """Where the words of the greedy caption look, times P(changed).
 
-    Attributes:
-        changed_threshold: see :func:`build_localiser`. With 0 the decoder's own words say whether anything
-            changed, and what did counts in full.
-        rules: what the caption must hold to where P(changed) decides.
-        flag: see :func:`build_localiser`.
+    Where P(changed) was not learnt, the decoder's own words say whether anything changed, and what did counts
+    in full; the caption then need not hold to the rules.
     """
-
-    changed_threshold: float
-    rules: SearchRules | None = None
-    flag: FlagCalibration | None = None
-    needs_head = False
 
     def maps(self, model: ChangeCaptioner, features: DifferenceFeatures, size: tuple[int, int]) -> Tensor:
         """Attention above an even share, (B, H, W).
@@ -105,7 +88,7 @@ class AttentionLocaliser:
         hypotheses = model.generate_from(features, rules=self.rules if decides else None)
         sentences = [best.ids for best, *_ in hypotheses]
         if decides:
-            weights = _silenced(features, self.changed_threshold, self.flag)
+            weights = self._silenced(features)
         else:
             words = [model.vocabulary.decode(ids) for ids in sentences]
             weights = torch.tensor([float(not is_no_change(text)) for text in words])
@@ -113,20 +96,11 @@ class AttentionLocaliser:
         return enlarge_maps(attention_map(model, features, sentences) * weights[:, None, None], size)
 
 
-@dataclass(frozen=True)
-class DifferenceLocaliser:
+class DifferenceLocaliser(Localiser):
     """DAVIR's extraction of both dates' difference, its outlines smoothed.
 
     A model without an extractor of its own has :func:`~rscc.models.shared.extraction.extract_change`.
-
-    Attributes:
-        changed_threshold: see :func:`build_localiser`; with 0 nothing is silenced.
-        flag: see :func:`build_localiser`.
     """
-
-    changed_threshold: float
-    flag: FlagCalibration | None = None
-    needs_head = False
 
     def maps(self, model: ChangeCaptioner, features: DifferenceFeatures, size: tuple[int, int]) -> Tensor:
         """Share of extracted pixels around each pixel, (B, H, W).
@@ -137,7 +111,7 @@ class DifferenceLocaliser:
         images = features.pair.images
         if images is None:
             raise ConfigInvalid("the difference of both dates needs the images; cached features do not do")
-        weights = _silenced(features, self.changed_threshold, self.flag)
+        weights = self._silenced(features)
         before, after = (date.to(torch.uint8).cpu().numpy() for date in images)
         extract = model.extractor or extract_change
         masks = [
@@ -152,6 +126,14 @@ class DifferenceLocaliser:
             count_include_pad=False,  # what lies beyond the tile is unknown, not unchanged
         ).squeeze(1)
         return enlarge_maps(shares.to(features.tokens.device), size)
+
+
+LOCALISERS: dict[str, type[Localiser]] = {
+    "change_head": ChangeHeadLocaliser,
+    "attention": AttentionLocaliser,
+    "difference": DifferenceLocaliser,
+}
+"""By the ``localiser`` of a card."""
 
 
 def attention_map(
@@ -189,9 +171,3 @@ def attention_map(
     shares = mass / mass.mean(dim=1, keepdim=True).clamp(min=torch.finfo(mass.dtype).tiny)
     above = (shares - 1).clamp(min=0)
     return (above / above.amax(dim=1, keepdim=True).clamp(min=1)).unflatten(1, features.grid)
-
-
-def _silenced(features: DifferenceFeatures, threshold: float, flag: FlagCalibration | None) -> Tensor:
-    """P(changed) of each pair, (B,) float32, 0 where it is below the threshold."""
-    probability = changed_probability(features, flag)
-    return torch.where(probability >= threshold, probability, 0.0)

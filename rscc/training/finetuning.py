@@ -249,8 +249,7 @@ def compare_scores(
     """
     compared = evenly(records, MOST_COMPARED)
     old, new = (
-        {row.subset: row for row in score_model(model, compared, java=False, device=device)}
-        for model in (before, after)
+        {row.subset: row for row in score_model(model, compared, device=device)} for model in (before, after)
     )
     changed = "all" if all(map(truly_changed, compared)) else "changed"  # the same pairs are scored once
     scores: tuple[tuple[str, Callable[[float | None], str], str, str], ...] = (

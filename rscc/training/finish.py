@@ -17,7 +17,7 @@ from rscc.evaluation.run import OVERHEAD
 from rscc.evaluation.scoring import KindScores, score_kinds
 from rscc.inference.calibration import Calibration, FlagCalibration, evidence_pixels, sigmoid
 from rscc.inference.int8 import TRUNKS, activation_ranges
-from rscc.inference.localisers import build_localiser
+from rscc.inference.localisers import LOCALISERS
 from rscc.model_folder import (
     LOCALISATIONS,
     ModelCard,
@@ -218,7 +218,7 @@ def _mask_curve(
     untrained = None
     if localiser != "change_head":
         flag = None if confidence.calibration is None else confidence.calibration.changed
-        untrained = build_localiser(localiser, changed_threshold=confidence.threshold, rules=rules, flag=flag)
+        untrained = LOCALISERS[localiser](confidence.threshold, rules, flag)
     batches = masked_batches(val, size=config.data.size)
     return mask_curve(model, batches, bf16=config.train.bf16, localiser=untrained)
 

@@ -5,6 +5,7 @@ import math
 
 import pytest
 from compare_models import HERE, earlier_lines, read_variants, run_line, scored, summary
+from markdown_tables import cells_of
 
 from rscc.config import config_from_dict
 from rscc.models import MODELS
@@ -39,12 +40,8 @@ def test_variants_share_everything_but_their_model_and_its_losses() -> None:
 
 def test_the_table_reads_what_the_runs_wrote(tmp_path) -> None:
     def epoch(number, cider, best):
-        return {
-            "epoch": number,
-            "best": best,
-            "validation": {"cider": cider},
-            "loss": {"caption": 4 - number},
-        }
+        scores = {"validation": {"cider": cider}, "loss": {"caption": 4 - number}}
+        return {"epoch": number, "best": best, **scores}
 
     for seed, cider in ((1, 90.0), (2, 110.0)):
         folder = tmp_path / f"rdd-{seed}"
@@ -56,9 +53,7 @@ def test_the_table_reads_what_the_runs_wrote(tmp_path) -> None:
         (folder / "config.json").write_text(json.dumps({"train": {"bf16": False}}))
         (folder / "scores.json").write_text(json.dumps({"all": row, "changed": {**row, "cider": 50.0}}))
     lines = [run_line("rdd", seed, tmp_path) for seed in (1, 2)]
-    text = summary(lines, {"rdd": "RDD+ACR"})
-    last = [cell.strip() for cell in text.splitlines()[-1].strip("|").split("|")]
-    assert last == [
+    assert cells_of(summary(lines, {"rdd": "RDD+ACR"}))[-1] == [
         *("RDD+ACR", "beam of 3"),
         *("40.0 ± 0.0", "30.0 ± 0.0", "60.0 ± 0.0", "101.0 ± 14.1", "50.0 ± 0.0"),
         *("100.0 ± 14.1", "90.0 ± 0.0"),

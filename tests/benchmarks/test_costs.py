@@ -10,12 +10,10 @@ import start
 import words_cost
 from fakes import BrightnessCaptioner
 from levir_cc_fixture import write_levir_cc
-from scene_pairs import make_pair
+from scene_pairs import SPOTS, make_pair
 
 from rscc.data.benchmarks.levir_cc import LevirCC
 from workflows import SceneOptions
-
-SPOTS = [(20, 20, 20, 30, 240), (20, 120, 20, 30, 240), (200, 60, 20, 30, 240)]
 
 
 def test_the_cost_of_words_is_told_of_changes_and_crops(tmp_path):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from fakes import BrightnessCaptioner
 from false_change_scenes import MARGIN, Disturbance, Ground, write_scene
+from markdown_tables import cells_of
 from rasters import textured
 from scipy import ndimage
 
@@ -31,8 +32,7 @@ def test_tables_have_a_row_for_each_disturbance_and_each_choice(tmp_path, ground
     monkeypatch.setattr(false_change, "PICTURED", [rows[1].name])
     runner = false_change.Runner(BrightnessCaptioner())
     picture = tmp_path / "picture.png"
-    table = false_change.false_change(runner, [ground], tmp_path, picture).splitlines()
-    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table]
+    cells = cells_of(false_change.false_change(runner, [ground], tmp_path, picture))
     assert cells[0][3:] == ["no flags", "--align", "--normalize", "both"]
     assert cells[2][:3] == ["nothing", "0.0", "0.0 to 0.0"] and set(cells[2][3:]) == {"0.00 (0.00)"}
     assert cells[3][:3] == ["darker, displaced", "3.0", "3.0 to 3.0"]
@@ -50,7 +50,6 @@ def test_real_changes_are_counted(tmp_path):
     truth[200:220, 200:220] = True  # missed
     paths = [write_scene(tmp_path / f"{name}.tif", date) for name, date in (("a", before), ("b", after))]
     runner = false_change.Runner(BrightnessCaptioner())
-    last = false_change.real_change(runner, iter([("made", *paths, truth)])).splitlines()[-1]
-    cells = [cell.strip() for cell in last.split("|")[1:-1]]
+    cells = cells_of(false_change.real_change(runner, iter([("made", *paths, truth)])))[-1]
     assert cells[:2] == ["made", "1"] and float(cells[4]) == pytest.approx(5000 / 5400, abs=0.02)
     assert float(cells[5]) > 0.97

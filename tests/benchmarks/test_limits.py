@@ -11,11 +11,10 @@ import pytest
 import stages
 import torch
 from fakes import BrightnessCaptioner
-from scene_pairs import make_pair
+from markdown_tables import cells_of
+from scene_pairs import SPOTS, make_pair
 from tiny_models import tiny_model
 from turns import Pair
-
-SPOTS = [(20, 20, 20, 30, 240), (20, 120, 20, 30, 240), (200, 60, 20, 30, 240)]
 
 
 def test_the_limits_of_the_machine_are_measured(tmp_path) -> None:
@@ -129,21 +128,15 @@ def test_every_stage_of_the_command_has_its_name(tmp_path, monkeypatch) -> None:
 
 def test_the_higher_of_two_measurements_counts() -> None:
     machine = {"operations_per_second": {"bf16": 2.0, "int8": None}, "memory_bytes_per_second": 3.0}
-    found = limits.higher(
-        machine, {"operations_per_second": {"bf16": 1.0, "int8": None}, "memory_bytes_per_second": 4.0}
-    )
-    assert found == {
-        "operations_per_second": {"bf16": 2.0, "int8": None},
-        "memory_bytes_per_second": 4.0,
-    }
+    again = {"operations_per_second": {"bf16": 1.0, "int8": None}, "memory_bytes_per_second": 4.0}
+    assert limits.higher(machine, again) == {**machine, "memory_bytes_per_second": 4.0}
 
 
 def test_floor_and_share_follow_from_what_was_measured() -> None:
     machine = {"operations_per_second": {"bf16": 2e12, "fp32": 1e12}, "memory_bytes_per_second": 1e10}
     part = {"operations": 1e10, "bytes": 1e8, "seconds": 0.02}
     model = {"tile": 256, "bf16": False, "parts": {"trunk": part, "head": part}, "seconds_alone": 0.05}
-    rows = [line.split("|")[1:-1] for line in limits.models_table({"m": model}, machine).splitlines()[2:]]
-    trunk, _, search = ([cell.strip() for cell in row] for row in rows)
+    trunk, _, search = cells_of(limits.models_table({"m": model}, machine))[2:]
     assert trunk == ["m", "trunk", "10.00", "100", "10.0", "10.0", "20.0", "50 %", "50.0", "49.15"]
     assert search == ["m", "search alone", "20.00", "200", "20.0", "20.0", "50.0", "40 %", "20.0", "19.66"]
 
@@ -153,19 +146,17 @@ def test_the_pair_is_told_beside_the_model_alone() -> None:
         **{"pixels": 4e6, "km2": 1.0, "tile": 256, "tiles": 100, "times_seen": 1.64},
         **{"seconds": 20.0, "seconds_model_alone": 15.0},
     }
-    lines = limits.pair_table(found).splitlines()
-    assert [cell.strip() for cell in lines[2].split("|")[2:-1]] == ["20.00", "5.0", "0.20", "3.00"]
-    assert lines[-1] == "100.0 tiles of 256 pixels see a pixel 1.64 times; 0.75 of the model alone"
+    text = limits.pair_table(found)
+    assert cells_of(text)[2][1:] == ["20.00", "5.0", "0.20", "3.00"]
+    assert (
+        text.splitlines()[-1] == "100.0 tiles of 256 pixels see a pixel 1.64 times; 0.75 of the model alone"
+    )
 
 
 def test_stages_are_told_by_their_share_and_what_was_not_found() -> None:
-    found = {
-        "seconds": 4.0,
-        "here": {"head": 1.0, "trunk": 3.0},
-        "elsewhere": {"read": 0.5},
-        "missing": ["a:B.c"],
-    }
-    lines = limits.stages_table(found).splitlines()
-    assert [cell.strip() for cell in lines[2].split("|")[1:-1]] == ["trunk", "3.00", "75.0 %", "0.00"]
-    assert [cell.strip() for cell in lines[4].split("|")[1:-1]] == ["read", "0.00", "0.0 %", "0.50"]
-    assert lines[-1].endswith("a:B.c")
+    found = {"seconds": 4.0, "here": {"head": 1.0, "trunk": 3.0}, "elsewhere": {"read": 0.5}}
+    text = limits.stages_table({**found, "missing": ["a:B.c"]})
+    cells = cells_of(text)
+    assert cells[2] == ["trunk", "3.00", "75.0 %", "0.00"]
+    assert cells[4] == ["read", "0.00", "0.0 %", "0.50"]
+    assert text.endswith("a:B.c")

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from fakes import BrightnessCaptioner
 from false_change_scenes import write_scene
+from markdown_tables import cells_of
 
 SIDE = 256
 # Two houses that touch and a lone one are found; one is missed, and something appears that is no building.
@@ -37,16 +38,12 @@ def test_counts_and_areas_are_held_against_the_mask(scene, monkeypatch, capsys) 
     monkeypatch.setattr(map_check.Captioner, "load", lambda *_, **__: BrightnessCaptioner())
     pictures = scene / "pictures"
     map_check.main(["--scenes", str(scene), "--pictures", str(pictures)])
-    tables = capsys.readouterr().out.strip().split("\n\n")
-    changes, totals = ([line.split("|")[1:-1] for line in one.splitlines()[2:]] for one in tables)
-    told = {tuple(cell.strip() for cell in row[2:4]): row[6].strip() for row in changes}
-    assert told[("2", "2")] in ("98", "99", "100", "97")
-    assert told[("1", "1")] == "100" and told[("1", "0")] == "0"
-    (row,) = totals
-    assert [cell.strip() for cell in row[1:3]] == ["3", "67 (21-94), 2 of 3"]
-    assert row[3].strip() == "100 (34-100), 2 of 2"
-    assert row[4].strip() == "75 (30-95), 3 of 4"
-    assert row[5].strip() == "4 for 4 objects"
+    changes, (total,) = (cells_of(one)[2:] for one in capsys.readouterr().out.strip().split("\n\n"))
+    told = {tuple(row[2:4]): row[6] for row in changes}
+    assert told["2", "2"] in ("98", "99", "100", "97")
+    assert told["1", "1"] == "100" and told["1", "0"] == "0"
+    assert total[1:4] == ["3", "67 (21-94), 2 of 3", "100 (34-100), 2 of 2"]
+    assert total[4:6] == ["75 (30-95), 3 of 4", "4 for 4 objects"]
     with (pictures / "changes.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 3 and {row["verdict"] for row in rows} == {""}

@@ -9,6 +9,7 @@ import torch
 from fakes import card
 from grounds_to_compare import drawn_ground, planted, write_grounds
 from levir_cc_fixture import write_levir_cc
+from markdown_tables import cells_of
 from safetensors.torch import save_file
 from shipped_recipe import Places, command_line, read_recipe
 from train_shipped import HERE, check, main
@@ -59,17 +60,10 @@ def write_model(folder: Path, name: str, content: str, scores: dict[str, float])
     save_file({"a": torch.tensor([float(len(content))])}, folder / "model.safetensors", {"by": content})
     (folder / "vocabulary.json").write_text("[]")
     hashes = {name: sha256_of(folder / name) for name in ("model.safetensors", "vocabulary.json")}
-    described = card(
-        name=name, weights_sha256=hashes["model.safetensors"], scores=scores, localiser="attention"
-    )
-    content_of = {
-        "format": 1,
-        "card": vars(described),
-        "model": {},
-        "no_change_prefixes": [],
-        "sha256": hashes,
-    }
-    (folder / "model.json").write_text(json.dumps(content_of))
+    weights = hashes["model.safetensors"]
+    described = card(name=name, weights_sha256=weights, scores=scores, localiser="attention")
+    told = {"format": 1, "card": vars(described), "model": {}, "no_change_prefixes": [], "sha256": hashes}
+    (folder / "model.json").write_text(json.dumps(told))
 
 
 class FakeCommand:
@@ -179,7 +173,7 @@ def test_a_second_run_is_checked_against_the_shipped_cards(tmp_path) -> None:
     write_model(lacking, "one", "d", {"cider": 100.0})
     text, fits = check([good], spread, shipped)
     assert fits
-    assert [line.split("|")[4].strip() for line in text.splitlines()[2:]] == ["-1.9", "0.005"]
+    assert [row[3] for row in cells_of(text)[2:]] == ["-1.9", "0.005"]
     assert not check([far], spread, shipped)[1]
     assert not check([good, lacking], spread, shipped)[1]
     with pytest.raises(SystemExit) as stopped:

@@ -1,7 +1,5 @@
 """A calibration, and sentences of which no two are alike."""
 
-import numpy as np
-
 from rscc.inference.calibration import Calibration, FlagCalibration, Reliability, ScoreCalibration
 
 BINS = Reliability((0.1, 0.8), (0.0, 0.9), (20, 30))
@@ -19,7 +17,3 @@ SENTENCES = [
     for what in ("houses appear", "trees vanish", "roads cross")
     for where in ("at the river", "on the hill", "beside the field")
 ]
-
-
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))

@@ -14,6 +14,8 @@ from shapely.geometry import Polygon, box
 GROUND = 100
 # Row, column, height, width in pixels, and brightness after.
 Rectangle = tuple[int, int, int, int, int]
+SPOTS: list[Rectangle] = [(20, 20, 20, 30, 240), (20, 120, 20, 30, 240), (200, 60, 20, 30, 240)]
+"""Three bright ones, the last away from the others."""
 
 
 @dataclass(frozen=True)

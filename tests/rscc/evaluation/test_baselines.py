@@ -11,7 +11,6 @@ from rscc.evaluation.baselines import (
     FREQUENT_CHANGE,
     NEAREST_PAIR,
     TEMPLATE_BY_COUNT,
-    baseline_captions,
     most_frequent_change_caption,
     nearest_captions,
 )
@@ -62,7 +61,3 @@ def test_what_changed_counts_for_the_nearest_pair() -> None:
     known = np.array([same, built], np.float32)
     asked = np.array([[[1.2, 0], [1.2, 3.5]], [[1.2, 0.1], [1.2, 0.2]]], np.float32)
     assert nearest_captions([pair("same"), pair("built")], known, asked) == ["built", "same"]
-
-
-def test_without_features_there_is_no_nearest_pair(train) -> None:
-    assert list(baseline_captions(train, 2)) == [ALWAYS_NO_CHANGE, FREQUENT_CHANGE]

@@ -1,7 +1,7 @@
 """Scores of a captioner on every subset of pairs."""
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -63,14 +63,8 @@ def test_pairs_are_read_in_batches_and_keep_their_order(records) -> None:
     ],
 )
 def test_the_record_says_how_words_were_searched_for(records, train, values, run, decoding) -> None:
-    report = evaluate_records(
-        BrightnessCaptioner(**values),
-        *(records, train),
-        run=run,
-        java=False,
-        beams=2,
-        options=EvaluationOptions(baselines=False),
-    )
+    options = {"beams": 2, "options": EvaluationOptions(baselines=False)}
+    report = evaluate_records(BrightnessCaptioner(**values), records, train, run=run, java=False, **options)
     assert report.run["decoding"] == decoding
 
 
@@ -124,16 +118,14 @@ def test_masks_are_cut_out_of_probabilities_at_the_size_of_the_images(records) -
 
     class Rising(BrightnessCaptioner):
         def describe(self, before, after, *, beams):
-            rising = np.broadcast_to(
-                (np.arange(SIDE, dtype=np.float32) + 0.5) / SIDE, (len(before), SIDE, SIDE)
-            )
+            values = (np.arange(SIDE, dtype=np.float32) + 0.5) / SIDE
+            rising = np.broadcast_to(values, (len(before), SIDE, SIDE))
             found, captions = super().describe(before, after, beams=beams)
             return replace(found, change_probability=rising), captions
 
     one, *_ = captioner_predictions(Rising(threshold=0.42), records)
-    assert (one.mask == (np.arange(40) + 0.5 > 0.42 * 40)).all(), (
-        "16.8; the pixel of the tile begins at 16.25"
-    )
+    # 0.42 of 40 is 16.8; the pixel of the tile begins at 16.25.
+    assert (one.mask == (np.arange(40) + 0.5 > 0.42 * 40)).all()
     *_, same, _ = captioner_predictions(Rising(threshold=12.5 / SIDE), records)
     assert (same.mask == (np.arange(SIDE) >= 12)).all(), "the one at the threshold itself is changed"
 
@@ -160,9 +152,8 @@ def test_a_subset_is_scored_alone(records, train) -> None:
     whole = report_of(records, train)
     alone = report_of([records[0], records[2], records[3]], train)
     changed, expected = row_of(whole, "brightness", "changed"), row_of(alone, "brightness", "all")
-    assert (
-        changed.captions.cider == expected.captions.cider != row_of(whole, "brightness", "all").captions.cider
-    )
+    assert changed.captions.cider == expected.captions.cider
+    assert changed.captions.cider != row_of(whole, "brightness", "all").captions.cider
     assert changed.mask == expected.mask
     drop = row_of(whole, "brightness", "drop")
     assert (drop.captions.count, drop.mask.pairs) == (1, 1)
@@ -187,25 +178,13 @@ def test_the_thresholds_of_the_card_are_used_and_wrong_flags_and_masks_count_aga
     assert (low, high) == pytest.approx((0.342, 1), abs=1e-3), "Wilson's of 2 of 2"
 
 
-@dataclass(frozen=True)
-class Measured(PairPrediction):
-    """A prediction of a captioner whose captions are made of facts."""
-
-    facts: ChangeFacts | None = None
-
-
 def test_a_prediction_is_a_line_of_json(records) -> None:
     plain = prediction_line(records[0], PairPrediction("a café is built", True))
     assert plain.endswith("}\n") and plain.count("\n") == 1 and "é" in plain
-    assert json.loads(plain) == {
-        "file": "one",
-        "p_changed": None,
-        "changed": True,
-        "caption": "a café is built",
-        "facts": None,
-    }
+    told = {"file": "one", "p_changed": None, "changed": True, "caption": "a café is built", "facts": None}
+    assert json.loads(plain) == told
     facts = ChangeFacts(came={"building": 0.9}, count=2, place=("top",))
-    line = json.loads(prediction_line(records[0], Measured("two houses", True, None, 0.75, facts)))
+    line = json.loads(prediction_line(records[0], PairPrediction("two houses", True, None, 0.75, facts)))
     assert line["p_changed"] == 0.75
     assert (line["facts"]["came"], line["facts"]["count"]) == ({"building": 0.9}, 2)
     assert line["facts"]["place"] == ["top"]

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 from benchmark_fixtures import WRITERS
+from command_here import run_here
 from evaluation_pairs import SIDE, row_of
 from grounds_to_compare import drawn_ground, planted, write_grounds
 from levir_cc_fixture import write_levir_cc
@@ -25,7 +26,6 @@ from rscc.evaluation.predictions import caption_predictions
 from rscc.evaluation.rows import PEOPLE, SUBSETS
 from rscc.evaluation.run import EvaluationOptions, evaluate, score_model
 from rscc.evaluation.scoring import score_predictions
-from workflows.cli.app import main
 
 pytest.importorskip("pycocoevalcap")
 
@@ -75,7 +75,7 @@ def test_a_model_folder_is_scored_on_a_data_set_folder(tmp_path, untrained_folde
     assert "compared: all pairs" in report.as_text(compare=True)
 
     records = LevirCC(tmp_path / "data", "test").records
-    rows = score_model(folder.path, records, beams=2, java=False, device="cpu")
+    rows = score_model(folder.path, records, beams=2, device="cpu")
     for row, expected in zip(rows, report.rows[:3], strict=True):
         assert row.captions.cider == expected.captions.cider
         assert (row.flags, row.mask) == (expected.flags, expected.mask)
@@ -92,14 +92,8 @@ def test_the_report_has_the_hash_of_the_index_and_names_test_images_in_training_
     write_grounds(learnt, range(50, 53), ".jpg")
 
     def scored():
-        return evaluate(
-            untrained_folder.path,
-            data,
-            beams=1,
-            device="cpu",
-            options=EvaluationOptions(baselines=False),
-            training=[learnt],
-        )
+        only = EvaluationOptions(baselines=False)
+        return evaluate(untrained_folder.path, data, beams=1, device="cpu", options=only, training=[learnt])
 
     report = scored()
     captions = hashlib.sha256((data / "LevirCCcaptions.json").read_bytes()).hexdigest()
@@ -147,16 +141,13 @@ def test_every_data_set_is_scored(dataset, subsets_found, compared, tmp_path, un
 
 def test_the_command_writes_sheet_table_scores_and_predictions(tmp_path, untrained_folder, capsys) -> None:
     write_data(tmp_path / "data")
-    arguments = ["evaluate", "--model", untrained_folder.path, "--data", tmp_path / "data", "--robustness"]
-    arguments += ["--no-baselines", "--overwrite"]
     (tmp_path / "scores.json").write_text("those of before")
-    written = ["--sheet", tmp_path / "sheet-{page}.png", "--json", tmp_path / "scores.json"]
-    written += ["--predictions", tmp_path / "said.jsonl"]
+    words = ["evaluate", "--model", untrained_folder.path, "--data", tmp_path / "data", "--robustness"]
+    words += ["--no-baselines", "--overwrite", "--kinds", "--beams", 1, "--device", "cpu"]
+    words += ["--sheet", tmp_path / "sheet-{page}.png", "--json", tmp_path / "scores.json"]
     files = ("sheet-1.png", "sheet.csv", "scores.json", "said.jsonl")
-    with pytest.raises(SystemExit) as ended:
-        main([str(one) for one in [*arguments, *written, "--kinds", "--beams", "1", "--device", "cpu"]])
-    out = capsys.readouterr().out
-    assert ended.value.code == 0
+    code, out, _ = run_here(capsys, *words, "--predictions", tmp_path / "said.jsonl")
+    assert code == 0
     assert "untrained, one image twice, called unchanged" in out
     assert {path.name for path in tmp_path.glob("s*")} == set(files)
     with Image.open(tmp_path / "sheet-1.png") as sheet:
@@ -176,10 +167,9 @@ def test_the_command_writes_sheet_table_scores_and_predictions(tmp_path, untrain
 
 @pytest.mark.parametrize("name", ["sheet.bmp", "nowhere/sheet.png"])
 def test_a_sheet_that_cannot_be_written_is_refused_before_the_work(name, tmp_path, capfd) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["evaluate", "--data", str(tmp_path / "missing"), "--sheet", str(tmp_path / name)])
-    err = capfd.readouterr().err
-    assert ended.value.code == 2
+    words = ["evaluate", "--data", tmp_path / "missing", "--sheet", tmp_path / name]
+    code, _, err = run_here(capfd, *words)
+    assert code == 2
     assert name.split("/")[-1] in err and err.count("\n") == 1
 
 
@@ -202,20 +192,9 @@ def test_no_output_takes_the_place_of_a_file(
     for there in ("there.json", "there.csv", "page-7.png"):
         (tmp_path / there).write_text("mine")
     files = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    words = [
-        "evaluate",
-        "--model",
-        untrained_folder.path,
-        "--data",
-        tmp_path / "data",
-        option,
-        tmp_path / name,
-    ]
-    if "input" in remedy:
-        words.append("--overwrite")
-    with pytest.raises(SystemExit) as ended:
-        main([str(word) for word in words])
-    err = capfd.readouterr().err
-    assert ended.value.code == 2
+    words = ["evaluate", "--model", untrained_folder.path, "--data", tmp_path / "data"]
+    words += ["--overwrite"] if "input" in remedy else []
+    code, _, err = run_here(capfd, *words, option, tmp_path / name)
+    assert code == 2
     assert f"{tmp_path / file}: {remedy}" in err and err.count("\n") == 1
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == files

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 from evaluation_pairs import BrightnessCaptioner, kinds_of, report_of, row_of
+from markdown_tables import cells_of
 
 from rscc.errors import WeightsNotFound
 from rscc.evaluation import run as evaluate_module
@@ -37,8 +38,8 @@ def test_the_text_has_a_table_per_subset_and_scores_with_their_intervals(records
         assert len({line.count("|") for line in table.splitlines()}) == 1
         assert len({len(line) for line in table.splitlines()}) == 1
     (table,) = tables_of(text, "95 % intervals")
-    lines = [[cell.strip() for cell in line.split("|")] for line in table.splitlines()]
-    assert [line[1] for line in lines[2:]] == ["all pairs", "changed pairs", "unchanged pairs"]
+    lines = cells_of(table)
+    assert [line[0] for line in lines[2:]] == ["all pairs", "changed pairs", "unchanged pairs"]
     row = row_of(report, "brightness", "all")
     low, high = row.intervals["cider"]
     assert lines[2][lines[0].index("CIDEr")] == f"{row.captions.cider:.1f} ({low:.1f}-{high:.1f})"
@@ -75,7 +76,7 @@ def test_subsets_of_clevr_change_have_the_papers_names(records, train) -> None:
     report = report_of(kinds_of(records), train, dataset="clevr_change")
     names = ["total", "semantic change", "pseudo change", "kind: add", "kind: drop"]
     tables = [tables_of(report.as_text(), "BLEU-1"), tables_of(report.as_text(compare=True), "compared")]
-    heads = [[table.split("|")[1].strip() for table in part] for part in tables]
+    heads = [[cells_of(table)[0][0] for table in part] for part in tables]
     assert heads == [names, [f"compared: {name}" for name in names]]
 
 
@@ -107,14 +108,14 @@ def test_facts_of_changed_pairs_stand_beside_those_of_people_and_of_counting(rec
     pytest.importorskip("spacy")
     report = report_of(records, train)
     facts, classes = tables_of(report.as_text(), "objects P")
-    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in facts.splitlines()]
+    lines = cells_of(facts)
     assert lines[0][:2] == ["facts of 2 changed pairs", "direction, %"]
     rows = {line[0]: line[1:] for line in lines[2:]}
     assert list(rows) == ["brightness", PEOPLE, TEMPLATE_BY_COUNT, ALWAYS_NO_CHANGE, FREQUENT_CHANGE]
     assert rows["brightness"][0].endswith("1 of 2") and rows[PEOPLE][0].endswith("6 of 6")
     assert rows["brightness"][-1] == "1" and rows[ALWAYS_NO_CHANGE][-1] == "1"
     assert rows["brightness"][2] == "–", "no word of place"
-    assert [line.split("|")[1].strip() for line in classes.splitlines()[2:]] == ["building", "trees"]
+    assert [line[0] for line in cells_of(classes)[2:]] == ["building", "trees"]
     values = json.loads(json.dumps(report.as_dict()))["facts"]
     assert [one["name"] for one in values] == list(rows)
     assert values[0]["objects_by_class"]["building"]["right"] == 1
@@ -144,7 +145,7 @@ def test_kinds_are_read_from_references_where_the_data_name_none(records, train)
 def test_robustness_is_measured_when_it_is_wanted(records, train) -> None:
     report = report_of(records, train, options=EvaluationOptions(robustness=True))
     assert report.robustness.unchanged["identical"].right == 8
-    assert report.robustness.removal.pairs == 1
+    assert report.robustness.removal.counted == 1
     (table,) = tables_of(report.as_text(), "construction shown backwards")
     assert "0.0 (0.0-79.3)" in table
     values = json.loads(json.dumps(report.as_dict()))["robustness"]["backwards"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from fakes import card
+from markdown_tables import cells_of
 
 from rscc.data.pairs import PairRecord
 from rscc.errors import WeightsNotFound
@@ -70,8 +71,7 @@ def test_what_is_missed_counts_as_said_to_be_unchanged_and_without_a_parser_noth
 def test_cards_show_them() -> None:
     kinds = {"unchanged": {"pairs": 4.0, "called_changed": 0.25}}
     kinds["road"] = {"pairs": 6.0, "called_changed": 0.5, "cider": 41.26, "other_objects": 0.25}
-    lines = kinds_table(card(kinds=kinds)).split("\n")
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
+    rows = cells_of(kinds_table(card(kinds=kinds)))
     assert ["unchanged", "4", "0.250", "–", "–"] in rows
     assert ["road", "6", "0.500", "41.3", "0.250"] in rows
     assert kinds_table(card()) == ""

@@ -83,22 +83,20 @@ def test_without_java_meteor_is_none_and_the_notes_say_why(monkeypatch) -> None:
     assert any("1 of 2 sentences hold an apostrophe" in note for note in scores.notes)
 
 
-def test_absent_spice_is_said_and_nothing_is_fetched(monkeypatch) -> None:
+@pytest.mark.parametrize(
+    ("jars", "note"),
+    [(("no-such.jar",), SPICE_ABSENT), ((), "SPICE is not computed: it runs Java, as METEOR does")],
+)
+def test_spice_is_neither_fetched_nor_started_without_java_and_the_notes_say_so(
+    jars, note, monkeypatch
+) -> None:
     spice = pytest.importorskip("pycocoevalcap.spice.spice")
-    monkeypatch.setattr("rscc.evaluation.metrics._SPICE_JARS", ("no-such.jar",))
+    monkeypatch.setattr("rscc.evaluation.metrics._SPICE_JARS", jars)
     monkeypatch.setattr(spice, "get_stanford_models", lambda: pytest.fail("tried to download"))
-    scores = caption_scores(PERFECT, REFERENCES, java=False)
-    assert scores.spice is None
-    assert SPICE_ABSENT in scores.notes
-
-
-def test_spice_is_not_started_where_java_is_not_wanted(monkeypatch) -> None:
-    spice = pytest.importorskip("pycocoevalcap.spice.spice")
-    monkeypatch.setattr("rscc.evaluation.metrics._SPICE_JARS", ())
     monkeypatch.setattr(spice, "Spice", lambda: pytest.fail("started Java"))
     scores = caption_scores(PERFECT, REFERENCES, java=False)
     assert scores.spice is None
-    assert any(note.startswith("SPICE is not computed") for note in scores.notes)
+    assert note in scores.notes
 
 
 @pytest.mark.slow

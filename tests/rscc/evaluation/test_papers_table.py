@@ -6,6 +6,7 @@ from collections import Counter
 from importlib import resources
 
 import pytest
+from markdown_tables import cells_of
 
 from rscc.config import LIKELIEST, Choice
 from rscc.evaluation.metrics import CaptionScores
@@ -58,7 +59,7 @@ def origin(source: str) -> tuple[str, int]:
 def test_every_line_of_every_printed_table_is_there(dataset) -> None:
     rows = paper_tables(dataset).rows
     assert Counter((*origin(row.sources[0]), row.subset) for row in rows) == PRINTED[dataset]
-    assert len({(row.sources, row.subset, row.printed) for row in rows}) == len(rows)
+    assert len({(row.sources, row.subset, row.method) for row in rows}) == len(rows)
     for row in rows:
         assert row.scores.keys() <= METRICS.keys() and row.scores
         assert all(5 < score < 160 for score in row.scores.values())
@@ -73,7 +74,7 @@ def test_the_file_holds_nothing_else() -> None:
     assert paper_tables("dubai_cc") == paper_tables("no such data set") == PaperTables()
 
 
-def cells_of(line: str) -> list[str]:
+def words_of(line: str) -> list[str]:
     """Return the plain words of a table line, which the papers' texts part by bars or tabs."""
     plain = re.sub(r"<[^>]*>|\*", "", line).replace("R 3 Net", "R3Net")
     return [cell.strip() for cell in (plain.split("|") if "|" in plain else plain.split("\t"))]
@@ -89,15 +90,16 @@ def is_line_of(printed: str, cells: list[str]) -> bool:
     return re.fullmatch(re.escape(printed) + r"\s*(\[?†\]?)?\s*([\[(].*)?", name) is not None
 
 
+@pytest.fixture
+def texts(shared_data) -> dict[str, str]:
+    return {paper: (shared_data / "papers" / file).read_text("utf-8") for paper, file in FILES.items()}
+
+
 @pytest.mark.parametrize("dataset", PRINTED)
-def test_every_number_stands_in_its_papers_text(shared_data, dataset) -> None:
-    texts = {
-        paper: (shared_data / "papers" / file).read_text("utf-8").splitlines()
-        for paper, file in FILES.items()
-    }
+def test_every_number_stands_in_its_papers_text(texts, dataset) -> None:
     missing = []
     for table in CONTENT[dataset]["tables"]:
-        lines = [cells_of(line) for line in texts[origin(table["source"])[0]]]
+        lines = [words_of(line) for line in texts[origin(table["source"])[0]].splitlines()]
         keys = KINDS if "metric" in table else METRICS
         columns = [key for key in keys if any(key in row for row in table["rows"])]
         for row in table["rows"]:
@@ -113,12 +115,8 @@ def test_every_number_stands_in_its_papers_text(shared_data, dataset) -> None:
     assert not missing
 
 
-def test_a_papers_decoding_is_what_its_text_says(shared_data) -> None:
-    texts = {
-        paper: " ".join((shared_data / "papers" / file).read_text("utf-8").split())
-        for paper, file in FILES.items()
-    }
-    greedy = {paper for paper, text in texts.items() if re.search(r"greedy[- ]decoding strategy", text)}
+def test_a_papers_decoding_is_what_its_text_says(texts) -> None:
+    greedy = {paper for paper, text in texts.items() if re.search(r"greedy[-\s]+decoding\s+strategy", text)}
     assert greedy == {"SCORER+CBR", "DIRL+CCR", "CHEERS"}
     assert not any("beam" in text for text in texts.values())
     told = {row.method for name in PRINTED for row in paper_tables(name).rows if row.decoding == "greedy"}
@@ -126,7 +124,7 @@ def test_a_papers_decoding_is_what_its_text_says(shared_data) -> None:
 
 
 def made_up(method, subset="all", source="First, Table 1", note="", decoding="", **scores) -> PaperRow:
-    return PaperRow(method, "X 2020", subset, scores, (source,), note, method, decoding)
+    return PaperRow(method, "X 2020", subset, scores, (source,), note, decoding)
 
 
 PAPERS = PaperTables(
@@ -167,8 +165,7 @@ def test_rows_that_agree_become_one_with_both_sources() -> None:
 def compared_cells(row) -> list[list[str]]:
     """The cells of the table that compares a row with the papers."""
     text = comparison(row, PAPERS, title="total", ours="split test", decoding="beam of 3")
-    table = text.split("\n\n")[0].splitlines()
-    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in table]
+    return cells_of(text.split("\n\n")[0])
 
 
 def test_our_row_stands_where_its_cider_puts_it_and_last_without_one() -> None:
@@ -203,7 +200,7 @@ def test_the_text_says_whether_pairs_are_as_many_and_numbers_disputed(subset, co
 def test_only_subsets_that_papers_report_are_compared() -> None:
     rows = [own_row(), own_row("changed", 5), own_row("unchanged", 4), own_row("add", 2)]
     text = report_of(*rows).as_text(compare=True)
-    heads = [part.split("|")[1].strip() for part in text.split("\n\n") if part.startswith("|")]
+    heads = [cells_of(part)[0][0] for part in text.split("\n\n") if part.startswith("|")]
     assert heads[:4] == ["all pairs", "semantic change", "unchanged pairs", "kind: add"]
     assert heads[4:6] == ["ours, 95 % intervals", "ours, flags and objects"]
     assert heads[6:] == ["compared: all pairs", "compared: semantic change", "compared: kind: add"]

@@ -10,13 +10,13 @@ from rscc.data.pairs import PairRecord
 from rscc.evaluation.robustness import (
     DISTURBANCES,
     IDENTICAL,
-    Share,
     called_changed,
     measure_robustness,
     shift_by_one,
     speaks_of_construction,
     swapped,
 )
+from rscc.evaluation.rows import Share
 from rscc.structures import Caption, ChangePrediction
 
 SIDE = 32
@@ -68,11 +68,11 @@ def records(tmp_path) -> list[PairRecord]:
 
 def test_pairs_shown_backwards_are_counted_by_their_words(records) -> None:
     found = measure_robustness(BrightnessCaptioner(), records, disturbances={})
-    assert found.removal == found.still_changed == Share(1, 2), "the faint pair is not seen"
+    assert found.removal == found.still_changed == Share.of(1, 2), "the faint pair is not seen"
     blind = BrightnessCaptioner()
     blind.caption = lambda before, after, *, beams: [Caption("a house is built", 0.5, True)] * len(before)
     found = measure_robustness(blind, records, disturbances={})
-    assert (found.removal, found.still_changed) == (Share(0, 2), Share(2, 2))
+    assert (found.removal, found.still_changed) == (Share.of(0, 2), Share.of(2, 2))
 
 
 def test_each_date_stands_beside_itself_and_its_disturbed_self(records) -> None:
@@ -83,9 +83,9 @@ def test_each_date_stands_beside_itself_and_its_disturbed_self(records) -> None:
         batch_size=4,
         disturbances={"none": lambda image, rng: image, "light": lambda image, rng: image // 2},
     )
-    assert found.unchanged["none"] == Share(6, 6)
-    assert found.unchanged["light"] == Share(4, 6), "half of 60 is no change, half of 80 and of 200 is one"
-    assert found.all_unchanged == Share(10, 12)
+    assert found.unchanged["none"] == Share.of(6, 6)
+    assert found.unchanged["light"] == Share.of(4, 6), "half of 60 is no change, half of 80 and of 200 is one"
+    assert found.all_unchanged == Share.of(10, 12)
     assert {shape[1:] for shape in captioner.shapes} == {(3, SIDE, SIDE)}
     assert max(shape[0] for shape in captioner.shapes) == 4
 
@@ -93,7 +93,7 @@ def test_each_date_stands_beside_itself_and_its_disturbed_self(records) -> None:
 def test_the_shipped_disturbances_change_the_image_and_not_what_is_seen(records) -> None:
     found = measure_robustness(BrightnessCaptioner(margin=40), records)
     assert list(found.unchanged) == [IDENTICAL, "haze", "tint", "blur", "jpeg", "shift by 1 pixel"]
-    assert found.unchanged[IDENTICAL] == Share(6, 6)
+    assert found.unchanged[IDENTICAL] == Share.of(6, 6)
     sharp = BrightnessCaptioner(margin=10)
     assert measure_robustness(sharp, records) == measure_robustness(sharp, records), "repeatable"
     image = np.random.default_rng(3).integers(0, 256, (3, SIDE, SIDE), dtype=np.uint8)
@@ -147,8 +147,7 @@ def test_a_model_without_a_probability_is_asked_for_captions() -> None:
 
 
 def test_shares_have_wilsons_interval_and_are_json() -> None:
-    assert Share(0, 0).value is None
-    assert Share(0, 0).interval is None
-    values = json.loads(json.dumps(Share(20, 20).as_dict()))
-    assert values["share"] == 1
+    assert Share.of(0, 0).value is None and Share.of(0, 0).interval is None
+    values = json.loads(json.dumps(Share.of(20, 20).as_dict("pairs")))
+    assert (values["right"], values["pairs"], values["share"]) == (20, 20, 1)
     assert values["interval"] == pytest.approx([0.8389, 1], abs=1e-4)

@@ -56,7 +56,7 @@ def records(tmp_path) -> list[PairRecord]:
 
 
 def counts(scores) -> dict[str, tuple[int, int]]:
-    return {fact: (share.right, share.captions) for fact, share in scores.shares.items()}
+    return {fact: (share.right, share.counted) for fact, share in scores.shares.items()}
 
 
 def tallies(scores) -> dict[str, tuple[int, int, int]]:

@@ -6,10 +6,11 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 import torch
-from calibrations import BOTH, FLAG, SCORE, SENTENCES, sigmoid
+from calibrations import BOTH, FLAG, SCORE, SENTENCES
 from fakes import card
 from PIL import Image
 from saved_models import edit, saved
+from scipy.special import expit
 from tiny_models import random_arrays, tiny_model
 
 from rscc.captioner import Captioner
@@ -85,7 +86,7 @@ def test_the_captioner_applies_the_equation(captioner, height, width) -> None:
     logits = features.changed_logits.float().numpy()
     found = captioner.predict_change(before, after).changed_probability
     assert found.dtype == np.float32
-    np.testing.assert_allclose(found, sigmoid(0.6 * logits + 0.7 * evidence - 0.2), rtol=1e-4)
+    np.testing.assert_allclose(found, expit(0.6 * logits + 0.7 * evidence - 0.2), rtol=1e-4)
 
 
 def test_every_way_to_ask_gives_the_same_answer(captioner) -> None:

@@ -3,16 +3,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from calibrations import BOTH, FLAG, SCORE, SENTENCES, sigmoid
+from calibrations import BOTH, FLAG, SCORE, SENTENCES
 from fakes import card
+from scipy.special import expit as sigmoid
 
-from rscc.inference.calibration import (
-    Calibration,
-    Reliability,
-    change_evidence,
-    evidence_pixels,
-    reliability,
-)
+from rscc.inference.calibration import Calibration, Reliability, change_evidence, evidence_pixels, reliability
 from rscc.models.shared.blocks import enlarge_maps
 from rscc.training import calibration as module
 from rscc.training.calibration import (
@@ -228,10 +223,8 @@ def test_cards_say_what_the_figures_mean() -> None:
 
 
 def test_one_line_of_confidence() -> None:
-    expected = (
-        "changed from P(changed) 0.50: precision 0.95, recall 0.93, calibration error 0.040 (validation)"
-    )
-    assert confidence_line(card(calibration=Calibration(FLAG), changed_threshold=0.5)) == expected
+    told = "changed from P(changed) 0.50: precision 0.95, recall 0.93, calibration error 0.040 (validation)"
+    assert confidence_line(card(calibration=Calibration(FLAG), changed_threshold=0.5)) == told
     assert confidence_line(card()) == confidence_line(card(calibration=Calibration(None, SCORE))) == ""
 
 

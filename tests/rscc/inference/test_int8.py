@@ -46,7 +46,13 @@ def soft_images(batch: int, side: int = 64) -> torch.Tensor:
     return nn.functional.interpolate(coarse, size=(side, side), mode="bilinear").round().to(torch.uint8)
 
 
-def folded(trunk):
+def random_map(*shape: int) -> torch.Tensor:
+    return torch.randint(0, 256, shape, dtype=torch.uint8).contiguous(memory_format=torch.channels_last)
+
+
+@pytest.fixture(scope="module")
+def plain(trunk):
+    """The same trunk with its norms folded."""
     trunk = copy.deepcopy(trunk)
     fold_norms(trunk)
     return trunk
@@ -62,11 +68,12 @@ def head_for(trunk) -> ChangeHead:
     return ChangeHead(channels=trunk.channels, width=16).eval()
 
 
-def in_integers(trunk, images) -> tuple[Int8Trunk, Int8ChangeHead]:
-    """Trunk and head in integers, ranges measured on the images beside others."""
-    head = head_for(trunk)
-    ranges = activation_ranges(trunk, head, [(images, images.roll(1, 0))])
-    made = Int8Trunk(trunk, ranges)
+@pytest.fixture(scope="module")
+def in_integers(plain) -> tuple[Int8Trunk, Int8ChangeHead]:
+    """Trunk and head in integers, ranges measured on four images beside each other."""
+    head, images = head_for(plain), soft_images(4)
+    ranges = activation_ranges(plain, head, [(images, images.roll(1, 0))])
+    made = Int8Trunk(plain, ranges)
     return made, Int8ChangeHead(head, made, ranges)
 
 
@@ -101,9 +108,7 @@ def test_a_convolution_is_that_of_the_numbers_that_the_integers_stand_for(
     conv = nn.Conv2d(24, 48, 3, stride=2, padding=1, groups=groups)
     nn.init.normal_(conv.weight, std=0.3 if groups == 24 else 0.08)
     given = Stored(0.02, zero)
-    x = torch.randint(0, 256, (2, 24, 20, 12), dtype=torch.uint8).contiguous(
-        memory_format=torch.channels_last
-    )
+    x = random_map(2, 24, 20, 12)
     made = Int8Conv(conv, given, gives)
     numbers = (x.float() - given.zero) * given.scale
     exact = nn.functional.conv2d(numbers, rounded(made), conv.bias, stride=2, padding=1, groups=groups)
@@ -114,9 +119,7 @@ def test_a_convolution_is_that_of_the_numbers_that_the_integers_stand_for(
 def test_a_convolution_that_pads_by_its_input_does_so_in_integers(side) -> None:
     torch.manual_seed(5)
     conv, given, gives = SameConv2d(8, 8, 5, stride=2, groups=8), Stored(0.02, 127), Stored(0.05, 127)
-    x = torch.randint(0, 256, (1, 8, side, 18), dtype=torch.uint8).contiguous(
-        memory_format=torch.channels_last
-    )
+    x = random_map(1, 8, side, 18)
     made = Int8Conv(conv, given, gives)
     conv.weight.data = rounded(made)
     with torch.no_grad():
@@ -127,19 +130,15 @@ def test_a_convolution_that_pads_by_its_input_does_so_in_integers(side) -> None:
 def test_a_shortcut_is_added_before_the_activation(activation, gives) -> None:
     torch.manual_seed(2)
     conv = nn.Conv2d(16, 32, 1)
-    x = torch.randint(0, 256, (1, 16, 9, 9), dtype=torch.uint8).contiguous(memory_format=torch.channels_last)
-    shortcut = torch.randint(0, 256, (1, 32, 9, 9), dtype=torch.uint8)
+    x, shortcut = random_map(1, 16, 9, 9), random_map(1, 32, 9, 9)
     made = Int8Conv(conv, Stored(0.01, 0), gives)
-    exact = nn.functional.conv2d(x * 0.01, rounded(made), conv.bias)
-    exact += 0.03 * (shortcut.float() - 127)
-    memory = shortcut.clone(memory_format=torch.channels_last)
-    given = made.add(x, memory, Stored(0.03, 127), activation)
+    exact = nn.functional.conv2d(x * 0.01, rounded(made), conv.bias) + 0.03 * (shortcut.float() - 127)
+    given = made.add(x, shortcut.clone(), Stored(0.03, 127), activation)
     assert_stored(given, exact.relu() if activation == "relu" else exact, gives)
 
 
-def test_folded_norms_leave_the_maps_as_they_are(trunk) -> None:
+def test_folded_norms_leave_the_maps_as_they_are(trunk, plain) -> None:
     images = soft_images(2)
-    plain = folded(trunk)
     assert not any(isinstance(module, nn.BatchNorm2d) for module in plain.modules())
     with torch.no_grad():
         for expected, given in zip(trunk(images), plain(images), strict=True):
@@ -162,9 +161,7 @@ def test_the_activation_of_a_norm_stays_when_it_is_folded() -> None:
 def test_a_convolution_gives_floats_where_they_are_asked_for() -> None:
     torch.manual_seed(7)
     conv, given = nn.Conv2d(24, 16, 3, padding=1, bias=False), Stored(0.02, 127)
-    x = torch.randint(0, 256, (2, 24, 20, 12), dtype=torch.uint8).contiguous(
-        memory_format=torch.channels_last
-    )
+    x = random_map(2, 24, 20, 12)
     made = Int8Conv(conv, given, None)
     exact = nn.functional.conv2d((x.float() - 127) * 0.02, rounded(made), padding=1)
     torch.testing.assert_close(made(x, "none"), exact, rtol=1e-4, atol=1e-4)
@@ -180,21 +177,19 @@ def test_what_is_stored_is_the_nearest_integer_and_cut_at_the_ends(zero) -> None
     assert (stored.numbers(integers)[1:4] - given[1:4]).abs().max() <= stored.scale / 2 + 1e-6
 
 
-def test_the_maps_are_those_of_the_float_trunk(trunk) -> None:
-    plain, images = folded(trunk), soft_images(8)
-    made, _ = in_integers(plain, images[:4])
+def test_the_maps_are_those_of_the_float_trunk(plain, in_integers) -> None:
+    (made, _), images = in_integers, soft_images(8)[4:]
     with torch.inference_mode():
-        assert [one.dtype for one in made(images[4:])] == [torch.uint8, torch.uint8, torch.float32]
-        for expected, given in zip(plain(images[4:]), numbers(made, images[4:]), strict=True):
+        assert [one.dtype for one in made(images)] == [torch.uint8, torch.uint8, torch.float32]
+        for expected, given in zip(plain(images), numbers(made, images), strict=True):
             assert given.shape == expected.shape
             assert (given - expected).norm() < 0.15 * expected.norm()
 
 
-def test_the_head_answers_as_the_float_one(trunk) -> None:
-    plain, images = folded(trunk), soft_images(8)
-    made, head = in_integers(plain, images[:4])
+def test_the_head_answers_as_the_float_one(plain, in_integers) -> None:
+    made, head = in_integers
     with torch.inference_mode():
-        dates = images[4:6], images[6:]
+        dates = soft_images(8)[4:].chunk(2)
         # The float head sees the same maps: only its own rounding differs.
         expected = head_for(plain)(*(numbers(made, date) for date in dates))
         given = head(*map(made, dates))
@@ -206,9 +201,8 @@ def test_the_head_answers_as_the_float_one(trunk) -> None:
     assert (alike - given).abs().max() > 0.01
 
 
-def test_a_pair_gives_the_same_bytes_alone_and_among_others_of_any_size(trunk) -> None:
-    plain, images = folded(trunk), soft_images(4)
-    made, head = in_integers(plain, images)
+def test_a_pair_gives_the_same_bytes_alone_and_among_others_of_any_size(in_integers) -> None:
+    (made, head), images = in_integers, soft_images(4)
     with torch.inference_mode():
         together = made(images)
         logits = head(together, made(images.roll(1, 0)))
@@ -221,8 +215,8 @@ def test_a_pair_gives_the_same_bytes_alone_and_among_others_of_any_size(trunk) -
             assert torch.equal(head(alone, made(images[number - 1][None]))[0], logits[number])
 
 
-def test_a_range_leaves_out_one_value_in_ten_thousand(trunk) -> None:
-    plain, images = folded(trunk), soft_images(2, 256)
+def test_a_range_leaves_out_one_value_in_ten_thousand(plain) -> None:
+    images = soft_images(2, 256)
     ranges = activation_ranges(plain, head_for(plain), [(images[:1], images[1:])])
     with torch.no_grad():
         last = plain(images)[2].abs().flatten(1)

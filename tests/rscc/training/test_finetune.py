@@ -131,7 +131,7 @@ def test_the_table_holds_the_scores_of_both_models(tmp_path, monkeypatch) -> Non
     comparison = compare_scores(start, start, val, device="cpu")
     assert comparison.gain == comparison.gain_changed == (0, 0) and not comparison.surely_better
     lines = comparison.table.splitlines()
-    rows = {row.subset: row.as_dict() for row in score_model(start, val, java=False, device="cpu")}
+    rows = {row.subset: row.as_dict() for row in score_model(start, val, device="cpu")}
     cells = [[cell.strip() for cell in line.strip("| ").split("|")] for line in lines]
     assert cells[0] == ["6 validation pairs", "before", "after"]
     shown = [one for _, one, _ in cells[2:]]
