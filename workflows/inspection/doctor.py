@@ -27,7 +27,7 @@ _RASTERS = ("GTiff", "JP2OpenJPEG", "JPEG", "PNG", "VRT")
 _VECTORS = ("GeoJSON", "GPKG", "FlatGeobuf")
 _PACKAGES = ("torch", "rasterio", "pyogrio", "shapely", "pyproj", "pyarrow")
 _QGIS = ("qgis", "qgis_process", "qgis-ltr", "qgis-bin.exe")
-# Seconds that another program may take to say its version.
+# Seconds that Java may take to say its version.
 _PATIENCE = 20.0
 
 
@@ -111,10 +111,15 @@ def _weights(model: str) -> Finding:
 
 
 def _java() -> Finding:
-    said = _said("java", "-version")
-    if said is None:
-        return Finding("java", LACKS, "none; only METEOR of rscc evaluate needs it")
-    return Finding("java", OK, said)
+    lacks = Finding("java", LACKS, "none; only METEOR of rscc evaluate needs it")
+    if shutil.which("java") is None:
+        return lacks
+    words = ("java", "-version")
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, timeout=_PATIENCE, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return lacks
+    return Finding("java", OK, next(iter((done.stdout + done.stderr).splitlines()), "java"))
 
 
 def _qgis() -> Finding:
@@ -122,18 +127,6 @@ def _qgis() -> Finding:
     if not places:
         return Finding("qgis", LACKS, "not on PATH; reports open in any GIS")
     return Finding("qgis", OK, places[0])
-
-
-def _said(*words: str) -> str | None:
-    """Return the first line that a program prints; None where it is not there or fails."""
-    if shutil.which(words[0]) is None:
-        return None
-    try:
-        done = subprocess.run(words, capture_output=True, text=True, timeout=_PATIENCE, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    lines = (done.stdout + done.stderr).splitlines()
-    return lines[0] if lines else words[0]
 
 
 def _self_test(model: str, device: str, load: Callable[[str, str], Captioner]) -> Finding:

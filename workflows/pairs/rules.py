@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import date
-from itertools import combinations, groupby
+from itertools import chain, groupby
 from statistics import median
 
 import numpy as np
@@ -43,7 +43,7 @@ def pair_up(
         for stack in stacks:
             thinned, dropped = _thinned(stack, lambda scene: scene.date, _clearest, share)
             doubles |= {scene.location: first for scene, first in dropped}
-            linked |= {scene.location for pair in _consecutive(_days(thinned), share) for scene in pair}
+            linked |= {scene.location for pair in _consecutive(thinned, share) for scene in pair}
             for before, after in _RULES[options.pair](thinned, share):
                 if label_places and len(stacks) > 1:
                     before = replace(before, site=_labelled(before.site, stack[0].footprint))
@@ -135,8 +135,12 @@ def _thinned(
     return thinned, dropped
 
 
-def _days(scenes: Iterable[Scene]) -> Days:
-    return [list(members) for _, members in groupby(scenes, key=lambda scene: scene.date)]
+def _by_time(scenes: Iterable[Scene]) -> Iterator[tuple[Scene, Days, Days]]:
+    """Yield each scene with the days before it, the nearest first, and those after it, the nearest first."""
+    days = [list(members) for _, members in groupby(scenes, key=lambda scene: scene.date)]
+    for number, day in enumerate(days):
+        earlier, later = days[:number][::-1], days[number + 1 :]
+        yield from ((scene, earlier, later) for scene in day)
 
 
 def _first_sharing(scene: Scene, days: Iterable[Sequence[Scene]], share: float) -> list[Scene]:
@@ -153,35 +157,31 @@ def _in_time(pairs: Iterable[Pair]) -> list[Pair]:
     return sorted(unique.values(), key=lambda pair: [(scene.date, scene.name) for scene in pair])
 
 
-def _consecutive(days: Days, share: float) -> list[Pair]:
+def _consecutive(scenes: Iterable[Scene], share: float) -> list[Pair]:
     """Pair each scene with the next and the one before: where scenes cover parts, both ways find more."""
     pairs: list[Pair] = []
-    for number, day in enumerate(days):
-        for scene in day:
-            pairs += [(scene, other) for other in _first_sharing(scene, days[number + 1 :], share)]
-            pairs += [(other, scene) for other in _first_sharing(scene, reversed(days[:number]), share)]
+    for scene, earlier, later in _by_time(scenes):
+        pairs += [(scene, other) for other in _first_sharing(scene, later, share)]
+        pairs += [(other, scene) for other in _first_sharing(scene, earlier, share)]
     return _in_time(pairs)
 
 
-def _first_last(days: Days, share: float) -> list[Pair]:
+def _first_last(scenes: Iterable[Scene], share: float) -> list[Pair]:
     """Pair each scene that has none before it with the last, each that has none after it with the first."""
     pairs: list[Pair] = []
-    for number, day in enumerate(days):
-        for scene in day:
-            if not _first_sharing(scene, reversed(days[:number]), share):
-                last = reversed(days[number + 1 :])
-                pairs += [(scene, other) for other in _first_sharing(scene, last, share)]
-            if not _first_sharing(scene, days[number + 1 :], share):
-                pairs += [(other, scene) for other in _first_sharing(scene, days[:number], share)]
+    for scene, earlier, later in _by_time(scenes):
+        if not _first_sharing(scene, earlier, share):
+            pairs += [(scene, other) for other in _first_sharing(scene, later[::-1], share)]
+        if not _first_sharing(scene, later, share):
+            pairs += [(other, scene) for other in _first_sharing(scene, earlier[::-1], share)]
     return _in_time(pairs)
 
 
-def _all(days: Days, share: float) -> list[Pair]:
+def _all(scenes: Iterable[Scene], share: float) -> list[Pair]:
     return _in_time(
         (scene, other)
-        for day, later in combinations(days, 2)
-        for scene in day
-        for other in later
+        for scene, _, later in _by_time(scenes)
+        for other in chain(*later)
         if _share_ground(scene, other, share)
     )
 
@@ -197,7 +197,7 @@ def _yearly(scenes: Sequence[Scene], share: float) -> list[Pair]:
         return (clouds, min(apart, _YEAR - apart), *rest)
 
     chosen, _ = _thinned(scenes, lambda scene: scene.date[:4], order, share)
-    return _consecutive(_days(chosen), share)
+    return _consecutive(chosen, share)
 
 
 def _day_of_year(scene: Scene) -> float | None:
@@ -205,9 +205,9 @@ def _day_of_year(scene: Scene) -> float | None:
 
 
 _RULES: dict[PairRule, Callable[[Sequence[Scene], float], list[Pair]]] = {
-    "consecutive": lambda scenes, share: _consecutive(_days(scenes), share),
-    "first-last": lambda scenes, share: _first_last(_days(scenes), share),
-    "all": lambda scenes, share: _all(_days(scenes), share),
+    "consecutive": _consecutive,
+    "first-last": _first_last,
+    "all": _all,
     "yearly": _yearly,
 }
 
