@@ -62,7 +62,6 @@ def fill_caches(
         run: what is asked for; its features lie in ``run.paths.cache``, or in its output folder.
         model: with its trunk as it stays, when that is frozen.
         parts: training pairs of the data set, then those of further folders.
-        val: validation pairs.
         extract: whether the model will look at what its extractor gives.
 
     Raises:

@@ -337,12 +337,7 @@ def moved(logits: np.ndarray, truth: np.ndarray) -> tuple[float, float]:
 
 
 def best_threshold(probabilities: np.ndarray, truth: np.ndarray) -> float:
-    """Return the threshold of the highest accuracy; among equals the nearest to 0.5.
-
-    Args:
-        probabilities: (N,) in 0..1.
-        truth: (N,) bool.
-    """
+    """Return the threshold of the highest accuracy; among equals the nearest to 0.5. Both are (N,)."""
     edges = np.unique(np.concatenate([[0.0], probabilities, [1.0]]))
     low, high = edges[:-1], edges[1:]
     places = np.where((low < 0.5) & (high >= 0.5), 0.5, (low + high) / 2)

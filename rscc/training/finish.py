@@ -66,9 +66,7 @@ def finish(
     """Choose the thresholds on the validation split and write the model folder with its card.
 
     Args:
-        run: what was asked for.
         model: with the best weights.
-        val: the validation pairs.
         captions: the training pairs, for the "no change" beginnings and runs of words.
         val_caches: of ``val``.
     """

@@ -37,6 +37,7 @@ from rscc.text.reversal import reverse_captions
 from rscc.text.vocabulary import Vocabulary
 from rscc.training.card import card_text, make_card
 from rscc.training.loop import Trainer, load_best
+from rscc.training.objectives import Likelihood
 from rscc.training.start import Run, open_start, take_start
 
 
@@ -165,8 +166,8 @@ def train_decoder_only(model: ChangeCaptioner) -> None:
             parameter.requires_grad_(False)
 
 
-class Language:
-    """The cross-entropy of captions that no image is given for; an ``Objective``."""
+class Language(Likelihood):
+    """The cross-entropy of captions that no image is given for."""
 
     def __init__(self, weights: dict[str, float], *, label_smoothing: float = 0.0):
         """Take the weights of the terms and the label smoothing.
@@ -179,16 +180,16 @@ class Language:
             raise ConfigInvalid(
                 f"loss.{others[0]} needs images; train.objective 'language' has none: set it to 0"
             )
-        self.label_smoothing = label_smoothing
+        super().__init__(weights, label_smoothing=label_smoothing)
 
     def loss_terms(self, model: ChangeCaptioner) -> tuple[str, ...]:
-        """See :meth:`rscc.training.objectives.Objective.loss_terms`."""
+        """See :meth:`rscc.training.objectives.Likelihood.loss_terms`."""
         return ("caption",)
 
     def losses(
         self, model: ChangeCaptioner, batch: PairBatch, *, place: tuple[int, int]
     ) -> tuple[dict[str, Tensor], dict[str, float]]:
-        """See :meth:`rscc.training.objectives.Objective.losses`; the batch holds tokens only."""
+        """See :meth:`rscc.training.objectives.Likelihood.losses`; the batch holds tokens only."""
         assert batch.tokens is not None
         decoded = model.decoder(blank_memory(model, len(batch.tokens)), batch.tokens[:, :-1])
         term = caption_cross_entropy(
@@ -204,7 +205,6 @@ def perplexity(model: ChangeCaptioner, sentences: Sequence[str], *, bf16: bool =
     Args:
         model: whose decoder is asked without images.
         sentences: at least one; a word that is not in the vocabulary counts as ``<unk>``.
-        bf16: autocast to bfloat16.
     """
     device = next(model.parameters()).device
     text = CaptionText(model.vocabulary, model.config.max_words)
@@ -244,10 +244,7 @@ def text_validation(
 def train_language(run: Run, train: Sequence[PairRecord], *, resume: bool) -> ModelFolder:
     """Train the decoder of a config's model on ``run.paths.corpus`` and write what it is a start for.
 
-    Args:
-        run: what is asked for.
-        train: captioned training pairs, whose words the vocabulary holds too.
-        resume: see :func:`rscc.training.run.train_model`.
+    The vocabulary holds the words of the training pairs too; they have captions.
 
     Raises:
         ConfigInvalid: no corpus, something given that only images need, or no decoder to train.

@@ -31,7 +31,7 @@ from rscc.files import atomic_write
 from rscc.models.shared.captioner import ChangeCaptioner
 from rscc.models.shared.losses import check_loss_weights
 from rscc.structures import PairBatch
-from rscc.training.objectives import Likelihood, Objective
+from rscc.training.objectives import Likelihood
 from rscc.training.start import Report, clear_output
 
 Validate = Callable[[ChangeCaptioner], dict[str, float]]
@@ -145,7 +145,7 @@ class Trainer:
         config: Config,
         folder: Path,
         report: Report = print,
-        objective: Objective | None = None,
+        objective: Likelihood | None = None,
     ):
         """Take what to train; without an ``objective``, the terms of the likelihood are learnt."""
         self.objective = objective or Likelihood(config.loss, label_smoothing=config.train.label_smoothing)

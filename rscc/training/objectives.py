@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -21,11 +20,19 @@ from rscc.text.rewards import CiderD, Reward, usual_nouns
 from rscc.training.no_change import learns_the_flag, no_change_prefixes
 
 
-class Objective(Protocol):
-    """Gives the loss terms of one batch; the loop weights them by the config and adds them up."""
+class Likelihood:
+    """The terms of the model itself: captions word by word, change masks, flags, alignments.
+
+    The loop weights them by the config and adds them up; other objectives give others.
+    """
+
+    def __init__(self, weights: dict[str, float], *, label_smoothing: float = 0.0):
+        """Take the weights of the terms and the label smoothing of the caption cross-entropy."""
+        self.weights, self.label_smoothing = weights, label_smoothing
 
     def loss_terms(self, model: ChangeCaptioner) -> tuple[str, ...]:
-        """Names of all terms; the config must weight each of them, with 0 to leave one out."""
+        """Return the names of all terms; the config must weight each of them, with 0 to leave one out."""
+        return model.loss_terms()
 
     def losses(
         self, model: ChangeCaptioner, batch: PairBatch, *, place: tuple[int, int]
@@ -40,23 +47,6 @@ class Objective(Protocol):
         Raises:
             ConfigInvalid: a term that the batch cannot give.
         """
-
-
-class Likelihood:
-    """The terms of the model itself: captions word by word, change masks, flags, alignments."""
-
-    def __init__(self, weights: dict[str, float], *, label_smoothing: float = 0.0):
-        """Take the weights of the terms and the label smoothing of the caption cross-entropy."""
-        self.weights, self.label_smoothing = weights, label_smoothing
-
-    def loss_terms(self, model: ChangeCaptioner) -> tuple[str, ...]:
-        """See :meth:`Objective.loss_terms`."""
-        return model.loss_terms()
-
-    def losses(
-        self, model: ChangeCaptioner, batch: PairBatch, *, place: tuple[int, int]
-    ) -> tuple[dict[str, Tensor], dict[str, float]]:
-        """See :meth:`Objective.losses`."""
         return model.losses(batch, self.weights, label_smoothing=self.label_smoothing), {}
 
 
@@ -86,13 +76,13 @@ class SelfCritical(Likelihood):
         self.reward, self.samples, self.rules, self.seed = reward, samples, rules, seed
 
     def loss_terms(self, model: ChangeCaptioner) -> tuple[str, ...]:
-        """See :meth:`rscc.training.objectives.Objective.loss_terms`."""
+        """See :meth:`Likelihood.loss_terms`."""
         return (*super().loss_terms(model), REWARD)
 
     def losses(
         self, model: ChangeCaptioner, batch: PairBatch, *, place: tuple[int, int]
     ) -> tuple[dict[str, Tensor], dict[str, float]]:
-        """See :meth:`rscc.training.objectives.Objective.losses`.
+        """See :meth:`Likelihood.losses`.
 
         Raises:
             ConfigInvalid: a term, or the references, that the batch does not hold.

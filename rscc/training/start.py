@@ -86,9 +86,7 @@ def check_output(paths: RunPaths, *, resume: bool = False, overwrite: bool = Fal
     """Make sure that the run folder is none of the run's inputs, no file, and holds nothing to be lost.
 
     Args:
-        paths: of the run.
-        resume: the run goes on with the one that lies there.
-        overwrite: the run takes the place of the one that lies there.
+        resume, overwrite: the run goes on with the one that lies there, or takes its place.
 
     Raises:
         ConfigInvalid: both are given; it is a file; a start or trunk is its ``model`` or ``tuned``, or one of

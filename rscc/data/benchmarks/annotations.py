@@ -60,11 +60,7 @@ class PairDataset(PairList, ABC):
 
 @contextmanager
 def read_annotations(path: Path, title: str) -> Iterator[Any]:
-    """Give what a JSON file holds; whatever the block misses in it is reported as a fault of the file.
-
-    Args:
-        path: the file.
-        title: name of the data set.
+    """Give what a JSON file of the data set ``title`` holds; what the block misses in it is the file's fault.
 
     Raises:
         SplitMissing: the file is missing.

@@ -56,13 +56,9 @@ def match_colours(image: np.ndarray, model: np.ndarray) -> np.ndarray:
 
 
 def feather(mask: np.ndarray) -> np.ndarray:
-    """Return the opacity of a piece: 1 on the mask and ``SOLID`` pixels around, 0 after ``SOFT`` more.
+    """Return the opacity of a piece of a mask (H, W) bool, (H, W) float32 in 0..1.
 
-    Args:
-        mask: (H, W) bool.
-
-    Returns:
-        (H, W) float32 in 0..1.
+    It is 1 on the mask and ``SOLID`` pixels around, and 0 after ``SOFT`` more.
     """
     if not mask.any():
         return np.zeros(mask.shape, np.float32)
@@ -73,9 +69,7 @@ def feather(mask: np.ndarray) -> np.ndarray:
 def find_ground(image: np.ndarray, built: np.ndarray) -> np.ndarray:
     """Return where an image (3, H, W) uint8 shows open ground: even, dry, neither paved nor built.
 
-    Args:
-        image: the image.
-        built: (H, W) bool, what is known to be built.
+    What is known to be ``built``, (H, W) bool, is none.
     """
     x = image.astype(np.float32)
     grey = x.mean(0)

@@ -59,9 +59,7 @@ def write_synthesis(
     Args:
         pairs: what to write; images of 256 x 256 pixels.
         folder: must not exist.
-        options: for the record.
-        sources: name of each input to its folder, for the record.
-        command: the command line, for the record.
+        options, sources, command: for the record; by name of each input its folder, and the command line.
 
     Raises:
         OutputExists: the folder is there already.

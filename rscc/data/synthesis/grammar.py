@@ -75,11 +75,7 @@ class Buildings:
 
 
 def describe_mask(mask: np.ndarray) -> Buildings:
-    """Count and place the buildings of a mask.
-
-    Args:
-        mask: (H, W) bool, True on buildings; parts that touch, also at a corner, are one building.
-    """
+    """Count and place the buildings of a mask (H, W) bool; parts that touch, also at a corner, are one."""
     labels, number = ndimage.label(mask, np.ones((3, 3)))
     areas = np.bincount(labels.ravel(), minlength=number + 1)[1:]
     counted = np.flatnonzero(areas >= LEAST_AREA) + 1
@@ -201,12 +197,9 @@ class Grammar:
     def sentences(
         self, buildings: Buildings, rng: np.random.Generator, *, removed: bool = False, number: int = 5
     ) -> tuple[str, ...]:
-        """Say ``number`` sentences, different ones as far as the words allow.
+        """Say ``number`` sentences on at least one building, different ones as far as the words allow.
 
-        Args:
-            buildings: what there is to say; at least one building.
-            removed: whether the buildings disappear instead of appear.
-            number: of sentences.
+        The buildings appear, or disappear if they are ``removed``.
         """
         sentences: list[str] = []
         for _ in range(6 * number):

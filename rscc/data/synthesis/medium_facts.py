@@ -103,9 +103,9 @@ def city_facts(before: np.ndarray, after: np.ndarray, mask: np.ndarray) -> dict[
     spread = float(first.mean(0)[~mask].std())
     labels, count = ndimage.label(mask, np.ones((3, 3)))
     every = np.arange(1, count + 1)
-    plants = [ndimage.mean(values, labels, every) for values in green]
+    old, new = (ndimage.mean(values, labels, every) for values in green)
     grey = [ndimage.mean(image.mean(0), labels, every) for image in (first, second)]
-    kinds = _patch_kinds(*plants, (grey[1] - grey[0]) / spread)
+    kinds = _patch_kinds(old, new, (grey[1] - grey[0]) / spread)
     return without_specks({kind: np.isin(labels, every[chosen]) for kind, chosen in kinds.items()})
 
 

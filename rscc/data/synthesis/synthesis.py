@@ -88,14 +88,11 @@ class MadePair:
 
 
 def difference(before: np.ndarray, after: np.ndarray) -> float:
-    """Return how much two dates differ beyond light and exposure, in grey values (0..255).
+    """Return how much two dates (3, H, W) uint8 differ beyond light and exposure, in grey values (0..255).
 
     Both are blurred by 3 pixels, so that registration and sharpness count little, and the second is
     explained by the first through one straight line; the result is the greatest mean residual of a block of
     32 x 32 pixels.
-
-    Args:
-        before, after: (3, H, W) uint8.
     """
     grey = [ndimage.gaussian_filter(image.astype(np.float32).mean(0), 3) for image in (before, after)]
     off, aim = (image - image.mean() for image in grey)
