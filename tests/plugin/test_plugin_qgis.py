@@ -70,23 +70,18 @@ def variables(home, monkeypatch):
     return monkeypatch
 
 
-def process(*arguments):
+def caption(before, after, report, *more):
+    """Run the algorithm by ``qgis_process``; what it returned and printed."""
+    words = ["rscc:caption", f"--BEFORE={before}", f"--AFTER={after}", f"--OUTPUT={report}", *more]
     done = subprocess.run(
-        [PROCESS, "run", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        env=environment(),
-        timeout=300,
-        check=False,
+        [PROCESS, "run", *words], capture_output=True, text=True, env=environment(), timeout=300, check=False
     )
     return done.returncode, done.stdout, done.stderr
 
 
 @needs_process
 def test_qgis_process_captions_a_pair_with_progress(home, variables):
-    code, out, err = process(
-        "rscc:caption", f"--BEFORE={home}/before.tif", f"--AFTER={home}/after.tif", f"--OUTPUT={home}/p.gpkg"
-    )
+    code, out, err = caption(home / "before.tif", home / "after.tif", home / "p.gpkg")
     assert code == 0, err
     assert "0...10..." in out and "100 - done" in out and "tiles" in out and "captions" in out
     assert f"OUTPUT:\t{home}/p.gpkg" in out and "CHANGES:\t2" in out
@@ -106,13 +101,7 @@ def test_the_installed_command_and_a_real_model_caption_the_demo(tmp_path, varia
     variables.setenv("PATH", f"{home}/bin:/usr/bin:/bin")
     scene = make_scene(home, size=(600, 520))
     report = home / "changes.gpkg"
-    code, out, err = process(
-        "rscc:caption",
-        f"--BEFORE={scene.before}",
-        f"--AFTER={scene.after}",
-        "--MODEL=rscc-small",
-        f"--OUTPUT={report}",
-    )
+    code, out, err = caption(scene.before, scene.after, report, "--MODEL=rscc-small")
     assert code == 0, out + err
     changes = geopandas.read_file(report, layer="changes")
     assert f"CHANGES:\t{len(changes)}" in out and set(changes["model"]) == {"rscc-small"}
@@ -130,9 +119,7 @@ def test_the_installed_command_and_a_real_model_caption_the_demo(tmp_path, varia
 @needs_process
 def test_qgis_process_says_what_to_do_where_the_command_is_missing(home, variables):
     variables.setenv("PATH", "/usr/bin:/bin")
-    code, out, err = process(
-        "rscc:caption", f"--BEFORE={home}/before.tif", f"--AFTER={home}/after.tif", f"--OUTPUT={home}/n.gpkg"
-    )
+    code, out, err = caption(home / "before.tif", home / "after.tif", home / "n.gpkg")
     assert code != 0 and not (home / "n.gpkg").exists()
     assert "The command rscc was not found" in out + err and "pipx install ." in out + err
 

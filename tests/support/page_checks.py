@@ -7,10 +7,6 @@ from typing import Any
 
 DESKTOP, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 800}
 
-NAMELESS = """all => all.filter((one) =>
-  !(one.ariaLabel || one.labels?.length || one.textContent.trim())).length"""
-"""How many of some elements have no name."""
-
 CONTRAST = """() => {
   const light = (text) => {
     const [r, g, b] = text.match(/[\\d.]+/g).slice(0, 3).map((value) => value / 255)
@@ -34,6 +30,13 @@ CONTRAST = """() => {
     })
     .filter(([, , contrast]) => contrast < 4.5);
 }"""
+
+
+def nameless(page: Any) -> int:
+    """Return how many elements that can be pressed have no name."""
+    return page.locator("button:visible, input:visible, select:visible, a:visible").evaluate_all(
+        "all => all.filter((one) => !(one.ariaLabel || one.labels?.length || one.textContent.trim())).length"
+    )
 
 
 class PageTexts:

@@ -41,10 +41,7 @@ def opened(browser):
         context = browser.new_context(**{"viewport": DESKTOP, "accept_downloads": True, **values})
         contexts.append(context)
         page = context.new_page()
-        page.on(
-            "console",
-            lambda message: wrong.append(message.text) if message.type == "error" else None,
-        )
+        page.on("console", lambda told: wrong.append(told.text) if told.type == "error" else None)
         page.on("pageerror", lambda error: wrong.append(str(error)))
         page.on("dialog", lambda dialog: wrong.append(f"dialog {dialog.message}"))
         own = made.page.as_uri()

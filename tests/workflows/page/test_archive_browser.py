@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 from archive_pages import found, made_archive_page, page_of, pair, usual_rows
 from archive_rows import fill
-from page_checks import CONTRAST, NAMELESS, PHONE
+from page_checks import CONTRAST, PHONE, nameless
 from PIL import Image
 from test_page import HOSTILE
 
@@ -87,10 +87,8 @@ def test_pairs_are_searched_sorted_and_filtered_by_state(opened, made):
 def test_a_pair_is_chosen_on_the_map_in_the_list_and_by_keys(opened, made):
     page = opened(made, reduced_motion="reduce")
     page.mouse.move(*middle(page, made, 3))
-    assert (
-        page.locator("#tip").text_content()
-        == "p3 \u00b7 site 3 \u00b7 2015 \u2192 2018 \u00b7 6 changes, 2,100 m\u00b2"
-    )
+    told = "p3 \u00b7 site 3 \u00b7 2015 \u2192 2018 \u00b7 6 changes, 2,100 m\u00b2"
+    assert page.locator("#tip").text_content() == told
     page.mouse.click(*middle(page, made, 3))
     current = page.locator("#list button[aria-current] .caption")
     assert current.text_content() == "p3"
@@ -147,10 +145,8 @@ def test_a_phone_shows_map_and_list(opened, made):
     assert frame["width"] == 390 and 300 < frame["height"] < 500
     page.locator("#list button").first.tap()
     assert page.locator("#list button[aria-current] .caption").text_content() == "p0"
-    for box in (
-        page.locator("#list a").first.bounding_box(),
-        page.locator("#list button").first.bounding_box(),
-    ):
+    for name in ("a", "button"):
+        box = page.locator(f"#list {name}").first.bounding_box()
         assert box["height"] >= 44, "large enough for a finger"
 
 
@@ -184,11 +180,7 @@ def test_what_can_be_pressed_has_a_name_and_texts_have_contrast(opened, made):
     for scheme in ("light", "dark"):
         page = opened(made, color_scheme=scheme)
         page.keyboard.press("ArrowRight")
-        nameless = page.locator("button:visible, input:visible, select:visible, a:visible").evaluate_all(
-            NAMELESS
-        )
-        assert nameless == 0
-        assert page.evaluate(CONTRAST) == []
+        assert nameless(page) == 0 and page.evaluate(CONTRAST) == []
 
 
 def test_the_whole_list_is_printed(opened, made):

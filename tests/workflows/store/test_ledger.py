@@ -65,11 +65,8 @@ def test_a_failure_to_be_tried_again_counts_its_attempt_and_an_abandoned_attempt
     assert (row.state, row.attempts, row.kind, row.error) == ("pending", 1, "crashed", "WorkerDied")
     ledger.start("a", row.attempts + 1)
     ledger.done("a", "w2", 1.0, 0, 0.0, 1)
-    assert (pair_of(ledger, "a").attempts, pair_of(ledger, "a").kind, pair_of(ledger, "a").line) == (
-        2,
-        None,
-        None,
-    )
+    row = pair_of(ledger, "a")
+    assert (row.attempts, row.kind, row.line) == (2, None, None)
     ledger.give_back("a")
     assert pair_of(ledger, "a").state == "done"
 
