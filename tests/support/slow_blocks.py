@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from rscc.models.shared.blocks import Attention
+from rscc.models.shared.blocks import Attention, CrossImageLayer
 
 
 def values(tensor: torch.Tensor) -> np.ndarray:
@@ -56,6 +56,21 @@ def slow_feed_forward(net: nn.Sequential, x: np.ndarray) -> np.ndarray:
     """Two linear layers with GELU(x) = x Phi(x) between them."""
     gelu = np.vectorize(lambda one: one * 0.5 * (1 + math.erf(one / math.sqrt(2))))
     return slow_linear(net[3], gelu(slow_linear(net[0], x)))
+
+
+def slow_cross_layer(
+    layer: CrossImageLayer, before: np.ndarray, after: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Each date with what it has in common with the other: residual and LayerNorm."""
+    return (
+        slow_norm(layer.norm, before + slow_attention(layer.attention, before, after)),
+        slow_norm(layer.norm, after + slow_attention(layer.attention, after, before)),
+    )
+
+
+def slow_entropy(similarity: np.ndarray) -> float:
+    """Cross-entropy of the diagonal, mean over the rows."""
+    return float(np.mean([np.logaddexp.reduce(row) - row[k] for k, row in enumerate(similarity)]))
 
 
 def slow_cosine(one: np.ndarray, other: np.ndarray) -> float:

@@ -8,6 +8,8 @@ import torch
 from slow_blocks import (
     randoms,
     slow_attention,
+    slow_cross_layer,
+    slow_entropy,
     slow_feed_forward,
     slow_info_nce,
     slow_linear,
@@ -55,6 +57,12 @@ def slow_decoded(model: Dirl, memory: np.ndarray, ids: np.ndarray) -> tuple[np.n
         x = slow_norm(layer.norms[1], words + attended)
         x = slow_norm(layer.norms[2], x + slow_feed_forward(layer.feed_forward, x))
     return words, attended, x
+
+
+def slow_embedded(model: Dirl, images: torch.Tensor) -> np.ndarray:
+    """Eq. 2 at all positions of all images."""
+    first, *_, last = model.embed
+    return np.concatenate([slow_linear(last, np.maximum(slow_linear(first, values(i)), 0)) for i in images])
 
 
 def dirl(**options) -> Dirl:
@@ -115,13 +123,7 @@ def test_the_joint_loss_takes_channels_and_words() -> None:
     model = dirl(alpha=0.1, temperature=1.5)
     batch, terms, features, _ = joint_losses(model)
     assert set(terms) == {"caption", "decorrelation", "ccr"}
-    embed = model.embed  # Eq. 2
-    one, other = (
-        np.concatenate(
-            [slow_linear(embed[2], np.maximum(slow_linear(embed[0], values(i)), 0)) for i in images]
-        )
-        for images in (features.before, features.after)
-    )
+    one, other = (slow_embedded(model, images) for images in (features.before, features.after))
     assert len(one) == len(CAPTIONS) * 16
     slow = slow_decorrelation(one, other, 0.1)
     assert float(terms["decorrelation"]) == pytest.approx(slow, rel=1e-3)
@@ -132,3 +134,32 @@ def test_the_joint_loss_takes_channels_and_words() -> None:
         pooled.append([sum(part) / len(ids) for part in parts])
     words, attended = (np.stack([one[i] for one in pooled]) for i in (0, 1))
     assert float(terms["ccr"]) == pytest.approx(slow_info_nce(words, attended, 1.5, np.dot), rel=1e-3)
+
+
+def test_the_released_code_shares_by_layers_with_residual_and_norm() -> None:
+    model = dirl(follow="code", layers=3)
+    before, after = randoms(1, 6, WIDTH), randoms(1, 6, WIDTH, seed=1)
+    tokens = model.encode_pair(pair_view(before, after)).tokens
+    first = one, other = values(before[0]), values(after[0])
+    for layer in model.shared_layers:
+        one, other = slow_cross_layer(layer, one, other)
+    joined = slow_linear(model.join, np.concatenate([first[0] - one, first[1] - other], axis=1))
+    slow = np.maximum(slow_norm(model.even[0], joined), 0)
+    np.testing.assert_allclose(values(tokens[0]), slow, atol=5e-5)
+    assert len(dirl(follow="code").shared_layers) == 2, "as in the code"
+
+
+def test_the_released_code_centres_channels_and_compares_words_with_what_holds_them() -> None:
+    model = dirl(follow="code", alpha=0.1, temperature=1.5)
+    _, terms, features, decoded = joint_losses(model)
+    one, other = (slow_embedded(model, images) for images in (features.before, features.after))
+    slow = slow_decorrelation(one - one.mean(0), other - other.mean(0), 0.1)
+    assert float(terms["decorrelation"]) == pytest.approx(slow, rel=1e-3)
+    layer = model.decoder.layers[-1]
+    words, visual = [], []
+    for asking, tokens in zip(values(decoded.words), values(features.tokens), strict=True):
+        found = slow_attention(layer.cross_attention, asking, tokens)
+        words.append(np.mean(asking, axis=0))
+        visual.append(np.mean(slow_norm(layer.norms[1], asking + found), axis=0))
+    logits = np.array(words) @ np.array(visual).T / 1.5
+    assert float(terms["ccr"]) == pytest.approx(slow_entropy((logits + logits.T) / 2), rel=1e-3)

@@ -26,9 +26,12 @@ from rscc.training import run as runs
 BAD_OPTIONS = {
     "scorer": {
         **{"layers": (0, 1.5), "matching_heads": (0, 3), "temperature": (0,)},
-        **{"difference": ("addition",), "depth": (1,), "matching": ("sum",)},
+        **{"difference": ("addition",), "depth": (1,), "matching": ("sum",), "follow": ("text",)},
     },
-    "dirl": {"alpha": (-0.1,), "diagonal": (-1,), "temperature": (0,), "difference": ("both",), "beta": (1,)},
+    "dirl": {
+        **{"alpha": (-0.1,), "diagonal": (-1,), "temperature": (0,), "difference": ("both",)},
+        **{"beta": (1,), "follow": ("text",)},
+    },
     "rdd": {
         **{"prompt": ("both",), "attributes": ("V-N",), "temperature": (0,), "object_vectors": (0,)},
         **{"distilling_steps": (0,), "vectors": (3,), "action_vectors": (2.5,), "memory": ("vectors",)},
@@ -47,14 +50,19 @@ BAD_OPTIONS = {
 @pytest.mark.parametrize(
     ("paper", "options"),
     [
-        (paper, {name: value})
-        for paper, by_name in BAD_OPTIONS.items()
-        for name, several in by_name.items()
-        for value in several
+        *(
+            (paper, {name: value})
+            for paper, by_name in BAD_OPTIONS.items()
+            for name, several in by_name.items()
+            for value in several
+        ),
+        *((paper, {"follow": "code", "difference": "subtraction"}) for paper in ("scorer", "dirl")),
+        ("scorer", {"follow": "code", "matching": "mean"}),
     ],
 )
 def test_bad_options_are_refused(paper, options) -> None:
-    with pytest.raises(ConfigInvalid, match=r"model\.options|extraction of changes needs delta"):
+    own = rf"model\.options(\.{next(iter(options))})?[: ]"
+    with pytest.raises(ConfigInvalid, match=rf"{own}|extraction of changes needs delta"):
         tiny_model(paper, options=options)
 
 
@@ -79,21 +87,36 @@ def test_the_baseline_joins_both_subtractions(paper, options, missing) -> None:
 
 
 @pytest.mark.parametrize(
-    ("paper", "term", "taught", "untaught"),
+    ("paper", "follow", "term", "taught", "untaught"),
     [
-        ("dirl", "decorrelation", {"project", "embed"}, {"decoder", "shared_attention", "join"}),
-        ("dirl", "ccr", {"decoder", "shared_attention", "join"}, {"embed"}),
-        ("scorer", "view", {"project", "matching"}, {"decoder", "reasoning", "reconstruction", "join"}),
-        ("scorer", "backward", {"decoder", "reasoning", "reconstruction", "join"}, {"matching"}),
+        ("dirl", "paper", "decorrelation", {"project", "embed"}, {"decoder", "shared_attention", "join"}),
+        ("dirl", "paper", "ccr", {"decoder", "shared_attention", "join"}, {"embed"}),
+        (
+            "scorer",
+            "paper",
+            "view",
+            {"project", "matching"},
+            {"decoder", "reasoning", "reconstruction", "join"},
+        ),
+        ("scorer", "paper", "backward", {"decoder", "reasoning", "reconstruction", "join"}, {"matching"}),
+        ("scorer", "code", "backward", {"decoder", "project", "join"}, {"reasoning"}),
     ],
 )
-def test_a_term_teaches_the_parts_that_it_is_about(paper, term, taught, untaught) -> None:
-    model = tiny_model(paper).train()
+def test_a_term_teaches_the_parts_that_it_is_about(paper, follow, term, taught, untaught) -> None:
+    model = tiny_model(paper, options={"follow": follow}).train()
     weights = dict.fromkeys(model.loss_terms(), 0.0) | {term: 1.0}
     model.losses(full_batch(model, CAPTIONS), weights)[term].backward()
     parts = {name.split(".")[0] for name, p in model.named_parameters() if p.grad is not None}
     assert taught <= parts
     assert not untaught & parts
+
+
+@pytest.mark.parametrize(("follow", "dropped"), [("paper", []), ("code", [0.3])])
+def test_the_codes_dropout_stands_where_it_does_there(follow, dropped) -> None:
+    """In Eq. 7 of both, in Eq. 2 of DIRL+CCR."""
+    scorer, dirl = (tiny_model(one, dropout=0.3, options={"follow": follow}) for one in ("scorer", "dirl"))
+    for parts in ([scorer.drop], dirl.even.modules(), dirl.embed):
+        assert [one.p for one in parts if isinstance(one, torch.nn.Dropout) and one.p] == dropped
 
 
 @pytest.mark.parametrize(
@@ -180,12 +203,8 @@ def test_the_trunks_of_the_papers_have_named_weights() -> None:
 ON_FOUR = ("clevr_change", "clevr_dc", "image_editing_request", "spot_the_diff")
 PRINTED = {
     ("scorer", "model.options.layers"): (2, 1, 2, 3),
-    ("scorer", "train.batch_size"): (
-        2 * 128,
-        128,
-        16,
-        32,
-    ),  # images, of which CLEVR-Change has two pairs each
+    # Images, of which CLEVR-Change has two pairs each.
+    ("scorer", "train.batch_size"): (2 * 128, 128, 16, 32),
     **{
         ("scorer", "loss.view"): (0.1, 0.01, 0.003, 0.3),
         ("scorer", "loss.backward"): (None, 0.004, 0.06, 0.5),

@@ -6,7 +6,15 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from slow_blocks import randoms, slow_attention, slow_info_nce, slow_linear, slow_norm, values
+from slow_blocks import (
+    randoms,
+    slow_attention,
+    slow_cross_layer,
+    slow_entropy,
+    slow_info_nce,
+    slow_linear,
+    values,
+)
 from tiny_models import CAPTIONS, idle_parameters, joint_losses, pair_view, randomise, tiny_model
 
 from rscc.models.scorer import BackwardReasoning, Scorer, TokenMatching, token_matching
@@ -45,27 +53,16 @@ def slow_pooled(pooling: str, query: np.ndarray, key: np.ndarray) -> float:
     return sum(pool(query[:, i]) * pool(key[:, i]) for i in range(query.shape[1]))
 
 
-def slow_layer(
-    layer: CrossImageLayer, before: np.ndarray, after: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Eq. 5-6."""
-    return (
-        slow_norm(layer.norm, before + slow_attention(layer.attention, before, after)),
-        slow_norm(layer.norm, after + slow_attention(layer.attention, after, before)),
-    )
-
-
-def slow_hallucination(module: BackwardReasoning, before: np.ndarray, words: np.ndarray) -> np.ndarray:
-    """Eq. 9-10 from the enhanced words of one caption, without padding."""
-    sentence = sum(words) / len(words)
+def slow_hallucination(module: BackwardReasoning, before: np.ndarray, sentence: np.ndarray) -> np.ndarray:
+    """Eq. 9-10 from the mean of the enhanced words of one caption."""
     joined = np.stack([np.concatenate([place, sentence]) for place in before])
     hallucination = slow_linear(module.fuse, joined)
     return slow_attention(module.attention, hallucination, hallucination)
 
 
-def scorer(**options) -> Scorer:
+def scorer(*, max_words: int = 13, **options) -> Scorer:
     options = {"matching_heads": HEADS, **options}
-    return tiny_model("scorer", width=WIDTH, heads=HEADS, options=options, max_words=13)
+    return tiny_model("scorer", width=WIDTH, heads=HEADS, options=options, max_words=max_words)
 
 
 @pytest.fixture
@@ -135,20 +132,23 @@ def test_similar_images_are_pulled_together(matching) -> None:
     assert float(own.detach()) < 0.5 * float(shifted.detach())
 
 
+@pytest.mark.parametrize("follow", ["paper", "code"])
 @pytest.mark.parametrize("layers", [1, 3])
-def test_encoding_is_equations_5_to_7(layers) -> None:
-    model = scorer(layers=layers)
+def test_encoding_is_equations_5_to_7(layers, follow) -> None:
+    model = scorer(layers=layers, follow=follow)
     before, after = randoms(2, 6, WIDTH), randoms(2, 6, WIDTH, seed=1)
     features = model.encode_pair(pair_view(before, after))
     assert len(model.reconstruction) == layers
     for sample in range(2):
         one, other = values(before[sample]), values(after[sample])
         for layer in model.reconstruction:
-            one, other = slow_layer(layer, one, other)
+            one, other = slow_cross_layer(layer, one, other)
         slow = np.maximum(slow_linear(model.join, np.concatenate([one, other], axis=1)), 0)  # Eq. 7
         np.testing.assert_allclose(values(features.tokens[sample]), slow, atol=2e-5)
     assert features.before is before
     assert features.after is after
+    projected = any(".out." in name for name in model.reconstruction.state_dict())
+    assert projected == (follow == "paper"), "the code's attention has no output projection"
 
 
 @pytest.mark.parametrize("dropout", [0.1, 0.5])
@@ -174,7 +174,7 @@ def test_backward_reasoning_is_equations_9_and_10() -> None:
     before, words = randoms(2, 6, WIDTH), randoms(2, 4, WIDTH, seed=1)
     fast = values(module(before, words.mean(1)))
     for sample in range(2):
-        slow = slow_hallucination(module, values(before[sample]), values(words[sample]))
+        slow = slow_hallucination(module, values(before[sample]), values(words[sample].mean(0)))
         np.testing.assert_allclose(fast[sample], slow, atol=2e-5)
 
 
@@ -189,9 +189,43 @@ def test_the_joint_loss_takes_views_and_hallucinations() -> None:
     )
     lengths = [len(caption.split()) + 1 for caption in CAPTIONS]  # the words and the end
     assert len(set(lengths)) > 2
-    words = (one[: min(length, 12)] for one, length in zip(values(decoded.hidden), lengths, strict=True))
-    hallucinations = [slow_hallucination(model.reasoning, *one) for one in zip(before, words, strict=True)]
+    hallucinations = [
+        slow_hallucination(model.reasoning, image, sum(words[:length]) / min(length, 12))
+        for image, words, length in zip(before, values(decoded.hidden), lengths, strict=True)
+    ]
     slow = slow_contrast(model.reasoning.matching, hallucinations, after, 0.8)
+    assert float(terms["backward"]) == pytest.approx(slow, rel=1e-3, abs=1e-4)
+
+
+@pytest.mark.parametrize("exponent", [1.0, 6.0])
+def test_the_released_code_contrasts_otherwise(exponent) -> None:
+    model = scorer(follow="code", max_words=16)
+    model.exponent.data.fill_(exponent)
+    batch, terms, features, decoded = joint_losses(model)
+    first, last = model.reconstruction
+    pairs = list(zip(values(features.before), values(features.after), strict=True))
+    asking, asked = (
+        [[slow_linear(part, one) for one in slow_cross_layer(first, *pair)] for pair in pairs]
+        for part in (last.attention.query, last.attention.key)
+    )
+    factor = min(math.exp(exponent), 100)
+    forth, back = (
+        np.array([[factor * slow_token_matching(q[date], k[1 - date]) for k in asked] for q in asking])
+        for date in (0, 1)
+    )
+    slow = (slow_entropy(forth) + slow_entropy(back)) / 2
+    assert float(terms["view"]) == pytest.approx(slow, rel=1e-3, abs=1e-4)
+
+    places = 15  # of the longest sentence, whatever the batch's longest is
+    assert batch.tokens.shape[1] - 1 < places
+    matching, queries = model.reasoning.matching, []
+    learned = (batch.tokens[:, 1:] != model.vocabulary.pad).numpy()
+    for (before, _), words, real in zip(pairs, values(decoded.hidden), learned, strict=True):
+        sentence = sum(words[real]) / places  # padding counts as zeros
+        queries.append(slow_linear(matching.query, slow_hallucination(model.reasoning, before, sentence)))
+    keys = [slow_linear(matching.key, after) for _, after in pairs]
+    similarity = np.array([[math.e * slow_token_matching(q, k) for k in keys] for q in queries])
+    slow = (slow_entropy(similarity) + slow_entropy(similarity.T)) / 2
     assert float(terms["backward"]) == pytest.approx(slow, rel=1e-3, abs=1e-4)
 
 
