@@ -64,7 +64,7 @@ def _write_parquet(changes: Sequence[Change], run: Run, path: Path) -> None:
 def _write_flatgeobuf(changes: Sequence[Change], path: Path) -> None:
     with _named_by_format(path, "changes.fgb") as file, geopackage.writing(file) as name:
         pyogrio.write_arrow(
-            pa.RecordBatchReader.from_batches(_CHANGES, _batches(_CHANGES, map(_row, changes))),
+            pa.RecordBatchReader.from_batches(_CHANGES, _batches(_CHANGES, map(partial(_row, {}), changes))),
             name,
             layer="changes",
             driver="FlatGeobuf",
@@ -75,13 +75,13 @@ def _write_flatgeobuf(changes: Sequence[Change], path: Path) -> None:
 
 
 def _write_geopackage(changes: Sequence[Change], run: Run, chips: Chips, path: Path) -> None:
-    schema, rows = (_WITH_CHIPS, partial(_row_with_chips, chips)) if chips else (_CHANGES, _row)
+    schema = _WITH_CHIPS if chips else _CHANGES
     crs = grid_crs(changes, run)
     to_grid = transformer(CRS, crs).transform
     about = {"rscc": json.dumps(run)}  # GDAL puts it into XML, which has no room for some characters
     with _named_by_format(path, "changes.gpkg") as file:
         for name, columns, content, description in (
-            ("changes", schema, map(rows, changes), "Changed places with their captions"),
+            ("changes", schema, map(partial(_row, chips), changes), "Changed places with their captions"),
             ("outlines", _OUTLINES, _outlines(changes), "The outlines of each change, one by one"),
             ("footprint", _FOOTPRINT, _footprint(run), "The ground that both scenes show"),
         ):
@@ -100,18 +100,15 @@ def _named_by_format(path: Path, name: str) -> Iterator[Path]:
         (Path(folder) / name).replace(path)
 
 
-def _row(change: Change) -> Row:
-    """Return the attributes and the geometry of a change; lists as JSON."""
+def _row(chips: Chips, change: Change) -> Row:
+    """Return the attributes, the pictures and the geometry of a change; lists as JSON."""
     feature = feature_of(change)
     values = {
         name: json_text(value) if isinstance(value, list) else value
         for name, value in feature["properties"].items()
     }
-    return {**values, GEOMETRY: shape(feature["geometry"])}
-
-
-def _row_with_chips(chips: Chips, change: Change) -> Row:
-    return {**_row(change), **dict(zip(CHIP_FIELDS, chips.get(change.id, (None, None)), strict=True))}
+    pictures = dict(zip(CHIP_FIELDS, chips.get(change.id, (None, None)), strict=True))
+    return {**values, **pictures, GEOMETRY: shape(feature["geometry"])}
 
 
 def _outlines(changes: Iterable[Change]) -> Iterator[Row]:

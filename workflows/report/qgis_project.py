@@ -16,7 +16,7 @@ import pyproj
 
 from tiling import transformer
 from workflows.report.change import Change
-from workflows.report.geojson import CRS, collection_bbox, parts_of
+from workflows.report.geojson import CRS, bbox_of, parts_of
 from workflows.report.qgis import change_style, document_text
 
 SUFFIXES = (".qgz", ".qgs")
@@ -109,9 +109,8 @@ def project_content(
 def change_box(change: Change) -> _Box:
     """Return west, south, east, north of a change in degrees; of the largest part where it crosses 180."""
     largest = max(parts_of(change.geometry), key=lambda part: part.area)
-    bbox = collection_bbox([change.geometry])
-    west, south, east, north = bbox if bbox and bbox[0] <= bbox[2] else largest.bounds
-    return west, south, east, north
+    west, south, east, north = bbox_of(change.geometry)
+    return (west, south, east, north) if west <= east else largest.bounds
 
 
 def limits_of(stretch: Any, role: str) -> list[tuple[float, float]] | None:

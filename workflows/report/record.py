@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 from importlib.metadata import version
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
@@ -67,18 +67,12 @@ def determination_record(after: SceneDate) -> dict[str, str | None]:
 
 def pair_record(pair: ScenePair) -> dict[str, Any]:
     """Say how two scenes became a pair: bands, radiometry, shift, and which pixels were asked for."""
-    focus = pair.focus
     return {
         "bands": {"before": list(pair.bands[0]), "after": list(pair.bands[1])},
         "stretch": pair.stretch.as_dict(),
         "normalization": None if pair.normalization is None else pair.normalization.as_dict(),
         "registration": pair.registration.as_dict(),
-        "focus": {
-            "column": focus.col_off,
-            "row": focus.row_off,
-            "width": focus.width,
-            "height": focus.height,
-        },
+        "focus": dict(zip(("column", "row", "width", "height"), astuple(pair.focus), strict=True)),
     }
 
 
@@ -164,13 +158,12 @@ def ground_record(pair: ScenePair) -> dict[str, Any] | None:
 
 def identity(pair: ScenePair, grid: TileGrid, captioner: Captioner, options: SceneOptions) -> dict[str, Any]:
     """Return what the probabilities of a pair depend on: two runs with the same have the same."""
-    area = grid.area
     return {
         "scenes": [_file_identity(info) for info in (pair.before, pair.after)],
         "pair": pair_record(pair),
         "grid": {**grid_record(pair, grid), "transform": list(pair.grid.transform)[:6]},
         "anchor": list(grid.anchor),
-        "area": [area.col_off, area.row_off, area.width, area.height],
+        "area": list(astuple(grid.area)),
         "model": model_record(captioner.card),
         "fast": options.fast,
         # Its kind, not its number: a part of the scene may be done on any of several.

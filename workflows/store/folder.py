@@ -157,7 +157,7 @@ class ArchiveFolder:
             raise OutputNotWritable(f"{self.lock}: it is a pipe, a socket or a device, not a file; remove it")
         lock = FileLock(self.lock, timeout=PATIENCE)
         try:
-            lock.acquire()
+            held = lock.acquire()
         except Timeout:
             raise ArchiveBusy(
                 f"{self.path}: another run works on this archive; wait for it (rscc status tells how far)"
@@ -166,10 +166,8 @@ class ArchiveFolder:
             raise OutputNotWritable(
                 f"{self.lock}: cannot be written ({error.strerror or error}); check permissions and disk"
             ) from error
-        try:
+        with held:
             yield
-        finally:
-            lock.release()
 
     def install(self, pair: str, files: Mapping[str, bytes]) -> None:
         """Make ``files``, contents by name, the folder of a pair; one that is there is replaced.
