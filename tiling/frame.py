@@ -105,7 +105,7 @@ def plan_grid(before: SceneInfo, after: SceneInfo, gsd: float | None = None) -> 
     crs = before.crs if before.crs.is_projected else CRS.from_string(utm_crs(*_centre(before)))
     ground = common_ground(before, after, crs)
     requested = gsd if gsd is not None and abs(gsd / before.gsd - 1) > SAME_GSD else None
-    keeps = crs is before.crs and requested is None and _along_axes(before)
+    keeps = crs is before.crs and requested is None and before.along_axes
     pixels = _scene_lattice(before) if keeps else _map_lattice(before, requested)
     span = pixels.span(ground)
     if span.width * span.height > MAX_PIXELS:
@@ -143,11 +143,8 @@ def focus_window(grid: Grid, bounds: Bounds, before: SceneInfo) -> Window:
 
 def _scene_lattice(before: SceneInfo) -> _Lattice:
     """Return the pixels of the scene itself; rows that run south to north are counted the other way."""
-    transform = before.transform
-    first, last = on_map(transform, 0, 0), on_map(transform, before.width, before.height)
-    return _Lattice(
-        (abs(transform.a), abs(transform.e)), (min(first[0], last[0]), max(first[1], last[1])), before.gsd
-    )
+    west, _, _, north = before.bounds
+    return _Lattice((abs(before.transform.a), abs(before.transform.e)), (west, north), before.gsd)
 
 
 def _map_lattice(before: SceneInfo, gsd: float | None) -> _Lattice:
@@ -160,7 +157,7 @@ def _map_lattice(before: SceneInfo, gsd: float | None) -> _Lattice:
     if not before.crs.is_projected:
         return _Lattice((metres, metres), (0.0, 0.0), metres)
     transform = before.transform
-    if _along_axes(before):
+    if before.along_axes:
         sizes = ground_sampling(before.crs, transform, before.width, before.height)
         units = abs(transform.a) / sizes[0], abs(transform.e) / sizes[1]
     else:
@@ -168,11 +165,6 @@ def _map_lattice(before: SceneInfo, gsd: float | None) -> _Lattice:
     return _Lattice(
         (float(f"{units[0]:.4g}") * metres, float(f"{units[1]:.4g}") * metres), (0.0, 0.0), metres
     )
-
-
-def _along_axes(info: SceneInfo) -> bool:
-    """Return whether the pixels run along the axes of the map, in whichever direction."""
-    return info.transform.b == info.transform.d == 0 and not info.gcps
 
 
 def common_ground(before: SceneInfo, after: SceneInfo, crs: Any) -> Polygon:

@@ -76,39 +76,24 @@ class Layer:
 
     @classmethod
     def of(
-        cls,
-        info: SceneInfo,
-        bands: tuple[int, ...],
-        grid: Grid,
-        shift: tuple[float, float] = (0.0, 0.0),
+        cls, info: SceneInfo, bands: tuple[int, ...], grid: Grid, shift: tuple[float, float] = (0.0, 0.0)
     ) -> Layer:
         """Plan how ``info`` is read.
 
         Raises:
             TilingError: the file can no longer be read.
         """
-        still = cls(
-            info=info,
-            bands=bands,
-            grid=grid,
-            offset=None,
-            resampling=Resampling.average if grid.gsd / info.gsd > AVERAGE_ABOVE else Resampling.bilinear,
-            picture=_picture(info, bands),
-        )
-        return still.displaced(shift)
+        resampling = Resampling.average if grid.gsd / info.gsd > AVERAGE_ABOVE else Resampling.bilinear
+        return cls(info, bands, grid, None, resampling, _picture(info, bands)).displaced(shift)
 
     def displaced(self, shift: tuple[float, float]) -> Layer:
         """Return the layer with its scene moved right and down by ``shift``; nothing is read of the file."""
         offset = _offset(self.info, moved(self.grid, shift)) if self.info.crs == self.grid.crs else None
         return replace(self, offset=offset, shift=shift, blocks=BlockCache(KEPT_BYTES))
 
-    def open(self, stack: ExitStack) -> LayerReader:
-        """Open the files; ``stack`` closes them. The reader is for the calling thread alone."""
-        return LayerReader(self, stack)
-
 
 class LayerReader:
-    """Reads windows of a layer in one thread."""
+    """Reads windows of a layer, in the thread that opens it alone; ``stack`` closes the files."""
 
     def __init__(self, layer: Layer, stack: ExitStack) -> None:
         self.layer = layer
@@ -324,11 +309,11 @@ def _place(info: SceneInfo) -> Place:
 
 def _offset(info: SceneInfo, target: Affine) -> tuple[int, int] | None:
     """Return where a grid starts in the scene if their pixels are the same, else None."""
-    a, b, c, d, e, f = info.transform[:6]
-    if info.gcps or b != 0 or d != 0:
+    if not info.along_axes:
         return None
     # Rows from south to north, or columns from east to west, are read the other way round.
-    turned = Affine(abs(a), 0.0, min(c, c + a * info.width), 0.0, -abs(e), max(f, f + e * info.height))
+    west, _, _, north = info.bounds
+    turned = Affine(abs(info.transform.a), 0.0, west, 0.0, -abs(info.transform.e), north)
     # As large, so that over the whole scene they never come apart.
     ratios = abs(turned.a / target.a - 1), abs(turned.e / target.e - 1)
     if max(ratios) * max(info.width, info.height) > _SAME_PLACE:

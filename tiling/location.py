@@ -135,7 +135,7 @@ def _in_zip(text: str) -> Location:
     for archive in (whole, *whole.parents):
         if os.path.isfile(archive):
             return _zipped(text, archive, _member(whole, archive))
-    if rest.startswith("vsi") or rest.startswith("/vsi"):
+    if rest.startswith(("vsi", "/vsi")):
         raise LocationUnsupported(f"{_ZIP}vsi...: a zip archive is read from this machine only; download it")
     raise SceneNotFound(f"{text}: there is no such archive; check the path")
 

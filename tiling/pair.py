@@ -171,7 +171,7 @@ class ScenePair:
         readers: tuple[LayerReader, LayerReader] | None = getattr(self._local, "readers", None)
         if readers is None:
             with ExitStack() as stack:
-                readers = (self.layers[0].open(stack), self.layers[1].open(stack))
+                readers = (LayerReader(self.layers[0], stack), LayerReader(self.layers[1], stack))
                 with self._lock:
                     self._handles[threading.current_thread()] = stack.pop_all()
             self._local.readers = readers

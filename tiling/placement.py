@@ -35,15 +35,7 @@ _PICTURES = ("PNG", "JPEG")
 
 @dataclass(frozen=True)
 class Placement:
-    """Where a raster lies.
-
-    Attributes:
-        crs: coordinate reference system (rasterio), that of the control points if there are any.
-        transform: column and row to map coordinates; with control points the least-squares fit to them.
-        gcps: the ground control points; empty where the file has a transform of its own, or where the
-            points do not tell more than the transform that lies nearest to them.
-        gsd: metres per pixel at the centre; the geometric mean of width and height of a pixel.
-    """
+    """Where a raster lies; see :class:`tiling.scene.SceneInfo`."""
 
     crs: Any
     transform: Affine

@@ -32,12 +32,7 @@ class PairTile:
 
 
 def read_tiles(
-    pair: ScenePair,
-    grid: TileGrid,
-    *,
-    ahead: int = 8,
-    first: int = 0,
-    end: int | None = None,
+    pair: ScenePair, grid: TileGrid, *, ahead: int = 8, first: int = 0, end: int | None = None
 ) -> Iterator[PairTile]:
     """Yield the tiles of ``grid`` in row-major order while threads read up to ``ahead`` tiles in advance.
 

@@ -74,7 +74,8 @@ class SceneInfo:
         dtypes: type of each band.
         colors: what each band shows: "red", "alpha", "undefined", ...
         masked_by: how the file says which pixels have data: "nothing", "nodata", "mask" or "alpha".
-        gcps: ground control points, if they and no transform place the scene; longitudes do not jump.
+        gcps: ground control points, if they and no transform place the scene, and tell more than the
+            transform that lies nearest to them; longitudes do not jump.
         descriptions: name of each band, None where the file gives none.
         palette: red, green, blue and alpha by pixel value, of an image of one band of such values (and
             perhaps an alpha band).
@@ -107,10 +108,14 @@ class SceneInfo:
     access: Access = field(default=ANYWHERE, repr=False)
 
     @property
+    def along_axes(self) -> bool:
+        """Whether the pixels run along the axes of the map, in whichever direction."""
+        return self.transform.b == self.transform.d == 0 and not self.gcps
+
+    @property
     def north_up(self) -> bool:
         """Whether columns run from west to east and rows from north to south, all straight."""
-        transform = self.transform
-        return not self.gcps and transform.b == transform.d == 0 and transform.a > 0 and transform.e < 0
+        return self.along_axes and self.transform.a > 0 and self.transform.e < 0
 
     @cached_property
     def footprint(self) -> Polygon:

@@ -87,7 +87,7 @@ class SpectralPair:
             if bands:
                 own = Layer.of(layer.info, bands, pair.grid, layer.shift)
                 own = replace(own, blocks=BlockCache(_KEPT_BYTES))
-                self._readers.append(own.open(stack))
+                self._readers.append(LayerReader(own, stack))
 
     @classmethod
     @contextmanager
@@ -128,11 +128,11 @@ class SpectralPair:
 
     def _stacks(self, window: Window) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         dates, valid = [], np.ones((window.height, window.width), bool)
-        for reader, numbers in zip(self._readers, self.numbers, strict=True):
+        for reader in self._readers:
             values, seen = reader.read(window)
-            info, bands = reader.layer.info, [number - 1 for number in numbers.values()]
+            info, bands = reader.layer.info, reader.layer.bands
             scale, offset = (
-                np.array([each[band] for band in bands], np.float32)[:, None, None]
+                np.array([each[band - 1] for band in bands], np.float32)[:, None, None]
                 for each in (info.scales, info.offsets)
             )
             dates.append(values.astype(np.float32) * scale + offset)

@@ -16,7 +16,7 @@ from virtual_rasters import band, source, write_bands
 from tiling import Window, describe
 from tiling import layer as layers
 from tiling.frame import plan_grid
-from tiling.layer import Layer
+from tiling.layer import Layer, LayerReader
 
 RGB = (1, 2, 3)
 LEVELS = np.array([100, 110, 120])
@@ -44,7 +44,7 @@ WAYS = [
 
 def read_all(layer):
     with ExitStack() as stack:
-        return layer.open(stack).read(Window(0, 0, layer.grid.width, layer.grid.height))
+        return LayerReader(layer, stack).read(Window(0, 0, layer.grid.width, layer.grid.height))
 
 
 def holes(rng, height, width):
@@ -148,7 +148,7 @@ def test_flipped_scenes_are_read_pixel_by_pixel(tmp_path):
         values, seen = read_all(layer)
         assert layer.offset == (0, 0) and seen.all() and np.array_equal(values, image)
         with ExitStack() as stack:
-            part, _ = layer.open(stack).read(Window(7, 11, 20, 30))
+            part, _ = LayerReader(layer, stack).read(Window(7, 11, 20, 30))
         assert np.array_equal(part, image[:, 11:41, 7:27])
 
 

@@ -21,7 +21,7 @@ from tiling import (
     describe,
 )
 from tiling.frame import plan_grid
-from tiling.layer import Layer
+from tiling.layer import Layer, LayerReader
 from tiling.remote import safe_environment
 from tiling.scene import open_scene
 
@@ -109,7 +109,7 @@ def test_a_server_that_fails_while_pixels_are_read(tmp_path, server, cell):
     info = describe(f"{server.address}/b.tif?{SECRET}")
     layer = Layer.of(info, (1, 2, 3), plan_grid(local, info))
     with ExitStack() as stack:
-        reader = layer.open(stack)
+        reader = LayerReader(layer, stack)
         server.statuses["/b.tif"] = 503
 
         def read(window):
@@ -130,7 +130,7 @@ def test_nothing_is_asked_for_beside_a_raster_on_a_server(server, tiff):
     info = describe(name)
     layer = Layer.of(info, (1, 2, 3), plan_grid(info, info))
     with ExitStack() as stack:
-        values, valid = layer.open(stack).read(Window(0, 0, 60, 40))
+        values, valid = LayerReader(layer, stack).read(Window(0, 0, 60, 40))
     assert valid.all() and np.array_equal(values, IMAGE)
     assert {path for _, path in server.asked} == {"/c/a.tif"}
 
