@@ -11,7 +11,7 @@ import torch
 
 from rscc.devices import fast_bf16, fast_int8, pick_device
 from rscc.inference.calibration import FlagCalibration, changed_probability
-from rscc.inference.checks import check_beams, check_facts, check_finite, check_pairs
+from rscc.inference.checks import check_finite, check_pairs
 from rscc.inference.explanations import Explanation, explain_features
 from rscc.inference.fact_heads import region_logits
 from rscc.inference.int8 import TRUNKS
@@ -133,7 +133,10 @@ class Captioner:
         Raises:
             ValueError: the images are not as said here, or there are no :attr:`facts`.
         """
-        check_facts(self.card.name, self.facts)
+        if self.facts is None:
+            raise ValueError(
+                f"{self.card.name}: it tells no facts, or was loaded with ground=False; search() needs none"
+            )
         with self._inference():
             maps, probability = self._maps(before, after)
             change = torch.from_numpy(probability).to(self.device)
@@ -330,7 +333,8 @@ class Captioner:
     def _say(
         self, features: DifferenceFeatures, beams: int, assume_changed: bool, *, placeless: bool = False
     ) -> list[Caption]:
-        check_beams(beams)
+        if beams < 1:
+            raise ValueError(f"beams must be at least 1; got {beams}")
         decides = assume_changed or self.card.changed_threshold > 0
         hypotheses = self._model.generate_from(
             features,

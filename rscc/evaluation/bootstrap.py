@@ -10,11 +10,14 @@ that are scored: what is drawn anew is the pairs' scores, not the weights of the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from rscc.errors import DatasetLayoutInvalid
+
+if TYPE_CHECKING:
+    from rscc.evaluation.metrics import CaptionScores
 
 SAMPLES = 1000
 Interval = tuple[float, float]
@@ -131,26 +134,15 @@ def meteor_of_counts(counts: np.ndarray) -> np.ndarray:
     return np.nan_to_num(score)
 
 
-def caption_intervals(
-    counts: Mapping[str, np.ndarray], per_pair: Mapping[str, Mapping[str, float]], resamples: Resamples
-) -> dict[str, Interval]:
-    """Return the intervals of caption scores in percent, by the names of their scores.
-
-    Args:
-        counts: per pair, ``bleu`` (N, 10) and ``meteor`` (N, 23), see the functions above; a score without
-            counts gets no interval.
-        per_pair: of the scores that are means over pairs, ``rouge_l`` and ``cider``, in percent.
-        resamples: of the N pairs.
-    """
-    draws: dict[str, np.ndarray] = {}
-    if "bleu" in counts:
-        bleus = 100 * bleu_of_counts(resamples.totals(counts["bleu"]))
-        draws |= {f"bleu{n + 1}": bleus[:, n] for n in range(4)}
-    if "meteor" in counts:
-        draws["meteor"] = 100 * meteor_of_counts(resamples.totals(counts["meteor"]))
+def caption_intervals(scores: CaptionScores, resamples: Resamples) -> dict[str, Interval]:
+    """Return the intervals of caption scores in percent, by name; a score that is None gets none."""
+    bleus = 100 * bleu_of_counts(resamples.totals(scores.counts["bleu"]))
+    draws = {f"bleu{n + 1}": bleus[:, n] for n in range(4)}
+    if "meteor" in scores.counts:
+        draws["meteor"] = 100 * meteor_of_counts(resamples.totals(scores.counts["meteor"]))
     for name in ("rouge_l", "cider"):
-        if name in per_pair:
-            draws[name] = resamples.means(np.array(list(per_pair[name].values())))
+        if name in scores.per_pair:
+            draws[name] = resamples.means(np.array(list(scores.per_pair[name].values())))
     parts = ("bleu4", "meteor", "rouge_l", "cider")
     if all(name in draws for name in parts):
         draws["s_m"] = np.mean([draws[name] for name in parts], axis=0)

@@ -47,8 +47,8 @@ class CaptionScores:
         spice: None without Java, and unless SPICE's files are installed.
         per_pair: metric name (``bleu4``, ``meteor``, ``rouge_l``, ``cider``) to one score per pair, by id.
         notes: what could not be computed as the papers do, and why.
-        counts: what BLEU and METEOR counted of each pair, in the order of ``per_pair``, for
-            :mod:`rscc.evaluation.bootstrap`.
+        counts: what BLEU and METEOR counted of each of the N pairs, in the order of ``per_pair``, for
+            :mod:`rscc.evaluation.bootstrap`: ``bleu`` (N, 10) and, with Java, ``meteor`` (N, 23).
     """
 
     count: int

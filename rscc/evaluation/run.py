@@ -131,8 +131,11 @@ def evaluate_records(
     if options.kinds and not kinds:
         kinds = kinds_read(scored)
     objects, notes = dataset in OVERHEAD, []
-    if objects and (reason := _no_parser()):
-        objects, notes = False, [f"objects that no reference names are not counted: {reason}"]
+    if objects:
+        try:
+            load_parser()
+        except (ExtraNotInstalled, WeightsNotFound) as error:
+            objects, notes = False, [f"objects that no reference names are not counted: {error}"]
     said: list[str] = []
     counted: list[str] = []  # what counting the model's masks says; fewer where some pair has no mask
 
@@ -183,15 +186,6 @@ def evaluate_records(
         robustness=measure_robustness(captioner, scored, beams=beams) if options.robustness else None,
         leaks=leaks,
     )
-
-
-def _no_parser() -> str:
-    """Say why captions cannot be parsed; empty when they can."""
-    try:
-        load_parser()
-    except (ExtraNotInstalled, WeightsNotFound) as error:
-        return str(error)
-    return ""
 
 
 def _facts(

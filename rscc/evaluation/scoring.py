@@ -153,7 +153,7 @@ def _row(
     if wrong is not None:
         objects = count_hallucinations(wrong[record.id] for record in records if record.id in wrong)
         shares["hallucination_rate"] = wilson_interval(objects.wrong, objects.captions)
-    intervals = caption_intervals(scores.counts, scores.per_pair, resamples)
+    intervals = caption_intervals(scores, resamples)
     intervals |= {key: one for key, one in shares.items() if one is not None}
     intervals |= {f"mask_{key}": one for key, one in masks.intervals().items()}
     return EvaluationRow(

@@ -39,18 +39,6 @@ def check_pairs(
         raise ValueError(f"focus must be an array ({len(before)}, h, w) of 0..1; got {_kind(focus)}")
 
 
-def check_beams(beams: int) -> None:
-    """Raise a ValueError for a search that follows no sentence."""
-    if beams < 1:
-        raise ValueError(f"beams must be at least 1; got {beams}")
-
-
-def check_facts(name: str, facts: object) -> None:
-    """Raise a ValueError where the model ``name`` has no ``facts`` to be asked for."""
-    if facts is None:
-        raise ValueError(f"{name}: it tells no facts, or was loaded with ground=False; search() needs none")
-
-
 def _kind(value: object) -> str:
     return f"{value.dtype} {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
 

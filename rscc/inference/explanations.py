@@ -80,7 +80,7 @@ def explain_words(
     attention = model.decoder.attention(memory, tokens)
     maps = [None] * len(spoken)
     if attention is not None:
-        maps = list(_array(model.on_ground(features, attention)[0].unflatten(-1, features.grid)))
+        maps = list(_array(model.on_ground(features, attention)[0].unflatten(-1, features.pair.grid)))
     return tuple(
         ExplainedWord(model.vocabulary.decode([word]), float(row[word]), ground)
         for word, row, ground in zip(spoken, probabilities, maps, strict=True)

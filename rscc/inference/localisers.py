@@ -170,4 +170,4 @@ def attention_map(
     mass = (ground * spoken.unsqueeze(-1)).sum(dim=1)  # (B, h * w)
     shares = mass / mass.mean(dim=1, keepdim=True).clamp(min=torch.finfo(mass.dtype).tiny)
     above = (shares - 1).clamp(min=0)
-    return (above / above.amax(dim=1, keepdim=True).clamp(min=1)).unflatten(1, features.grid)
+    return (above / above.amax(dim=1, keepdim=True).clamp(min=1)).unflatten(1, features.pair.grid)

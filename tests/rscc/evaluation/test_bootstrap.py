@@ -100,7 +100,7 @@ def test_every_draw_scores_like_the_captions_that_it_holds(plain) -> None:
 
 
 def test_intervals_hold_the_scores_and_need_all_four_for_their_mean(plain) -> None:
-    intervals = caption_intervals(plain.counts, plain.per_pair, Resamples(4))
+    intervals = caption_intervals(plain, Resamples(4))
     assert set(intervals) == {"bleu1", "bleu2", "bleu3", "bleu4", "rouge_l", "cider"}
     for name, (low, high) in intervals.items():
         assert low <= getattr(plain, name) <= high, name
@@ -115,7 +115,7 @@ def test_meteor_of_all_counts_is_meteor(java_scorer) -> None:
     assert again.counts["meteor"] == pytest.approx(counts[:2]), "a later call counts only its own pairs"
     assert 100 * meteor_of_counts(counts.sum(0)) == pytest.approx(scores.meteor)
     assert 100 * meteor_of_counts(counts) == pytest.approx(list(scores.per_pair["meteor"].values()))
-    intervals = caption_intervals(scores.counts, scores.per_pair, Resamples(4))
+    intervals = caption_intervals(scores, Resamples(4))
     assert intervals["meteor"][0] <= scores.meteor <= intervals["meteor"][1]
     assert intervals["s_m"][0] <= scores.s_m <= intervals["s_m"][1]
 
