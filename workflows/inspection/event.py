@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import Any
 
+import numpy as np
+import shapely
 from shapely.geometry import MultiPolygon, Polygon, box
 
-from tiling import NoOverlap, SceneNotFound, ScenePair, locate
+from tiling import NoOverlap, SceneNotFound, ScenePair, locate, on_map, transformer
 from workflows.errors import OptionInvalid, ReportInvalid
 from workflows.options import FRAMES, MOST_METRES, SceneOptions, ServerOptions
 from workflows.report.change import Change, attributes_of, fits, id_of
-from workflows.report.geojson import outlines_in
+from workflows.report.geojson import outlines_in, polygons_in
 from workflows.report.reading import ANOTHER, report_content
 from workflows.report.record import text_in
 from workflows.report.report import ChangeReport
 from workflows.scene.opening import FINEST, Scene, open_at, read_headers
-from workflows.scene.pixels import in_pixels
 from workflows.texts import shown
 
 _LARGEST_NUMBER = 1e15
@@ -50,10 +51,9 @@ class ReportedRun:
         return before, after
 
     def _scene(self, role: str) -> str:
-        scene = self.record["inputs"].get(role)
-        path = scene.get("path") if isinstance(scene, dict) else None
+        path = text_in(self.record, "inputs", role, "path")
         # What is printed of it, by anybody, must not steer a terminal.
-        if not isinstance(path, str) or not path or not path.isprintable():
+        if not path or not path.isprintable():
             raise ReportInvalid(
                 f"{shown(self.report)}: it names no scene {role} that can be read; give BEFORE and AFTER"
             )
@@ -130,7 +130,6 @@ class ReportedEvent(ReportedRun):
     """One change of a report, and what the report says of how it was found.
 
     Attributes:
-        report, record: see :class:`ReportedRun`.
         change: as the report has it; what an older report does not tell has its default.
         features: all changes of the report, as they are in the file.
     """
@@ -161,6 +160,24 @@ def read_report(path: str | Path) -> ChangeReport:
     if unnamed is not None:
         raise ReportInvalid(f"{shown(path)}: its feature {unnamed} has no id; {ANOTHER}")
     return ChangeReport([_change(path, feature) for feature in features], record)
+
+
+STEPS = 8
+"""Parts of a pixel that outlines are brought back to: they were traced along pixels, rounded in degrees."""
+
+
+def in_pixels(geometries: Iterable[Polygon | MultiPolygon], pair: ScenePair) -> list[MultiPolygon]:
+    """Return outlines in degrees in pixels of the working grid; empty where they have no place on it."""
+    move, to_pixel = transformer("EPSG:4326", pair.grid.crs), ~pair.grid.transform
+
+    def moved(degrees: np.ndarray) -> np.ndarray:
+        pixels = np.column_stack(on_map(to_pixel, *move.transform(degrees[:, 0], degrees[:, 1])))
+        return np.round(pixels * STEPS) / STEPS
+
+    outlines = shapely.transform(np.array(list(geometries), dtype=object), moved)
+    lost = ~np.isfinite(shapely.bounds(outlines)).all(axis=1)
+    outlines[lost] = MultiPolygon()
+    return [MultiPolygon(polygons_in(outline)) for outline in shapely.make_valid(outlines)]
 
 
 def outlines_on(pair: ScenePair, report: ChangeReport, source: Path) -> list[MultiPolygon]:

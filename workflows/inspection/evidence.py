@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 from rscc.model_folder import ModelCard, available_models
 from rscc.text.sentences import map_name
 from tiling import NoOverlap, ScenePair, locate
-from workflows.inspection.event import ReportedEvent
+from workflows.inspection.event import ReportedEvent, in_pixels
 from workflows.options import ServerOptions
 from workflows.scene.crops import clipped
 from workflows.scene.facts import fact_answers, roads_near
-from workflows.scene.pixels import in_pixels
 from workflows.scene.run import SceneRun
 from workflows.texts import shown
 

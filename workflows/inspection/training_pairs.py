@@ -14,16 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import shapely
-from scipy.sparse import coo_matrix
-from scipy.sparse.csgraph import connected_components
 from shapely.geometry import MultiPolygon, Polygon, box
 
 from rscc.data.benchmarks.annotations import clean_captions
 from rscc.data.pairs import PairSample
 from rscc.data.synthesis.folder import PARTS, make_split, new_folder, write_annotations, write_pair
 from rscc.text.no_change import NO_CHANGE_SENTENCES
+from tiling.outlines import components
 from workflows.errors import NothingToExport, ReportInvalid
 from workflows.inspection.event import ReportedRun, outlines_on, read_report
 from workflows.inspection.explain import window_ground
@@ -131,9 +129,9 @@ def places_of(grounds: Sequence[Polygon | MultiPolygon]) -> list[int]:
     """Return the number of the place of each crop: crops that overlap, also by way of others, are of one."""
     if not grounds:
         return []
-    first, second = shapely.STRtree(grounds).query(grounds, predicate="intersects")
-    links = coo_matrix((np.ones(len(first)), (first, second)), shape=(len(grounds), len(grounds)))
-    return [int(place) for place in connected_components(links, directed=False)[1]]
+    near = shapely.STRtree(grounds).query(grounds, predicate="intersects")
+    places: list[int] = components(len(grounds), near.T)[1].tolist()
+    return places
 
 
 def validation_places(places: Sequence[int], seed: int) -> set[int]:

@@ -10,13 +10,13 @@ import shapely
 from shapely.geometry import MultiPolygon, shape
 
 from tiling import Window
+from workflows.inspection.event import STEPS
 from workflows.page.imagery import Picture
 from workflows.page.template import legible
 from workflows.report.change import Change, feature_of
-from workflows.report.record import run_id, text_in
+from workflows.report.record import of_scenes, run_id, text_in
 from workflows.report.report import ChangeReport
 from workflows.report.summary import summary_of
-from workflows.scene.pixels import STEPS
 
 VERSION = 1
 # Fields of a change that the page shows as they are.
@@ -41,20 +41,14 @@ def report_content(
         name: of the file of the report.
     """
     run = report.run
-    scenes = {
-        role: {
-            "name": text_in(run, "inputs", role, "path"),
-            "date": text_in(run, "inputs", role, "date"),
-        }
-        for role in ("before", "after")
-    }
+    names, dates = of_scenes(run, "path"), of_scenes(run, "date")
     warnings = run.get("warnings")
     content: dict[str, Any] = {
         "version": VERSION,
         # What marks belong to: the run, whatever the file is called.
         "report": run_id(run),
         "name": name,
-        "scenes": scenes,
+        "scenes": {role: {"name": names[role], "date": dates[role]} for role in names},
         "model": {key: text_in(run, "model", key) for key in ("name", "version")},
         "started": text_in(run, "started"),
         "rscc": text_in(run, "versions", "rscc"),

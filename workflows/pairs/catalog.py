@@ -25,7 +25,7 @@ class Scene:
         name: what messages and names of pairs call it: its path under the source, or the id of its item.
         location: what is opened; it may hold secrets.
         site: where it is, in words; None where nobody says.
-        date: ISO date as precise as is known.
+        date: ISO date as precise as is known; empty where it is not.
         cloud: cloud cover in percent, None where it is not known.
         footprint: in degrees of WGS84, cut where it crosses 180 degrees.
     """

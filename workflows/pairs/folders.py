@@ -15,7 +15,7 @@ from workflows.addresses import public_path
 from workflows.dates import scene_date
 from workflows.errors import CatalogInvalid, OptionInvalid
 from workflows.pairs.catalog import Catalog, Scene, Skipped, choose, named_rows
-from workflows.pairs.headers import Header, read_headers
+from workflows.pairs.headers import read_headers
 from workflows.pairs.options import CatalogOptions, within
 from workflows.pairs.rows import Draft, PairRow
 from workflows.pairs.rules import common_ground, draft_of, pair_up
@@ -89,7 +89,7 @@ class SceneFolder:
         """Return the absolute path of each raster."""
         return [os.path.join(self.root, *name.split("/")) for name in self.names]
 
-    def headers(self, progress: Progress | None) -> list[tuple[str, Header | Skipped]]:
+    def headers(self, progress: Progress | None) -> list[tuple[str, Scene | Skipped]]:
         """Return the name and the header of each raster, or why there is none."""
         return list(zip(self.names, read_headers(self.locations(), self.sidecars, progress), strict=True))
 
@@ -116,9 +116,8 @@ def folder_catalog(folder: str | Path, options: CatalogOptions, progress: Progre
         elif site is None:
             skipped.append(Skipped(UNMATCHED, None))
         else:
-            date = header.date or _date_of_folders(name)
-            scene = Scene(name, header.location, site, date or "", header.cloud, header.footprint)
-            if date:
+            scene = replace(header, name=name, site=site, date=header.date or _date_of_folders(name) or "")
+            if scene.date:
                 scenes.append(scene)
             else:
                 undated[name.rpartition("/")[0]][name] = scene
@@ -298,7 +297,7 @@ def _checked(
         filled: dict[str, Any] = {"footprint": ground}
         for role, header in (("before", before), ("after", after)):
             cloud = getattr(row, f"cloud_{role}")
-            filled[f"date_{role}"] = getattr(row, f"date_{role}") or header.date
+            filled[f"date_{role}"] = getattr(row, f"date_{role}") or header.date or None
             filled[f"cloud_{role}"] = header.cloud if cloud is None else cloud
         checked.append(replace(row, **filled))
     return checked, skipped

@@ -5,17 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from pathlib import Path
-
-from shapely.geometry import MultiPolygon, Polygon
 
 from tiling import ANYWHERE, Access, SceneUnreachable, TilingError, choose_bands, describe, to_wgs84
 from tiling.ahead import in_order
 from workflows.addresses import public_path
 from workflows.dates import scene_date
 from workflows.errors import CatalogUnreachable
-from workflows.pairs.catalog import Skipped
+from workflows.pairs.catalog import Scene, Skipped
 from workflows.pairs.sidecars import Sidecars, tag_clouds
 from workflows.progress import Progress, tell
 
@@ -27,25 +24,8 @@ _PATIENCE = 10
 _DETAIL = 1e-5
 
 
-@dataclass(frozen=True)
-class Header:
-    """What a scene says without its pixels.
-
-    Attributes:
-        location: what was opened; it may hold secrets.
-        date: ISO date as precise as is known, or None.
-        cloud: cloud cover in percent, or None.
-        footprint: in degrees of WGS84, cut where it crosses 180 degrees.
-    """
-
-    location: str = field(repr=False)
-    date: str | None
-    cloud: float | None
-    footprint: Polygon | MultiPolygon
-
-
-def read_header(location: str, beside: Sidecars | None, access: Access) -> Header:
-    """Read the header of one scene, and of the text files ``beside`` it those that belong to it.
+def read_header(location: str, beside: Sidecars | None, access: Access) -> Scene:
+    """Return a scene without name and site: of its header, and of the text files ``beside`` it that it has.
 
     Raises:
         TilingError: the scene cannot be read, has no place, or nothing that can be looked at.
@@ -55,9 +35,11 @@ def read_header(location: str, beside: Sidecars | None, access: Access) -> Heade
     date, cloud = beside.facts(Path(location).stem) if beside else (None, None)
     tags = {"DATE_ACQUIRED": date, **info.tags} if date else info.tags
     clouds = tag_clouds(info.tags.items())
-    return Header(
+    return Scene(
+        name="",
         location=location,
-        date=scene_date(info.path, tags).value,
+        site=None,
+        date=scene_date(info.path, tags).value or "",
         cloud=cloud if clouds is None else clouds,
         footprint=to_wgs84(info.footprint, info.crs).simplify(_DETAIL),
     )
@@ -68,7 +50,7 @@ def read_headers(
     sidecars: Mapping[str, Sidecars],
     progress: Progress | None = None,
     access: Access = ANYWHERE,
-) -> Iterator[Header | Skipped]:
+) -> Iterator[Scene | Skipped]:
     """Yield the header of each scene in the order given, or why there is none; several are read at a time.
 
     ``sidecars`` are the text files of each folder, by its absolute path.
@@ -77,7 +59,7 @@ def read_headers(
         CatalogUnreachable: the server of many scenes in a row does not answer.
     """
 
-    def read(location: str) -> Header | TilingError:
+    def read(location: str) -> Scene | TilingError:
         try:
             return read_header(location, sidecars.get(os.path.dirname(location)), access)
         except TilingError as error:

@@ -16,7 +16,6 @@ from workflows.progress import tell
 from workflows.scene.carrier import OpenRun
 from workflows.scene.crops import CropPlanner, View, best_caption, burnt, view_of, zoom_side
 from workflows.scene.detection import outline_of
-from workflows.scene.failures import naming_windows
 
 # A caption and its alternatives.
 Description = tuple[Caption, tuple[str, ...]]
@@ -42,7 +41,7 @@ def describe_regions(
 
     def say(batch: Sequence[Job]) -> list[Caption]:
         views = [_view(run, job, neighbours) for job in batch]
-        with naming_windows(run, [job.window for job in batch]):
+        with run.naming([job.window for job in batch]):
             return run.captioner.caption(
                 np.stack([view.before for view in views]),
                 np.stack([view.after for view in views]),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import numpy as np
 from shapely.geometry import MultiPolygon, Polygon
 
+from rscc.errors import NonFiniteOutput
 from rscc.freed_memory import keep_freed_memory
 from rscc.model_folder import ModelCard
 from tiling import ScenePair, TileGrid, Window
@@ -190,6 +191,28 @@ class OpenRun:
     def sizes(self) -> Batches:
         """How many tiles or crops the model gets at once."""
         return Batches(self.memory.batch_size)
+
+    @contextmanager
+    def naming(self, windows: Sequence[Window]) -> Iterator[None]:
+        """Say which of ``windows``, shown to the network together, it has no answer for.
+
+        Raises:
+            NonFiniteOutput: it answered NaN or infinity; the message names the scenes and the window.
+        """
+        try:
+            yield
+        except NonFiniteOutput as error:
+            broken = [windows[number] for number in error.pairs]
+            if not broken:
+                raise
+            at, more = broken[0], f" and {len(broken) - 1} more" if len(broken) > 1 else ""
+            before, after = (info.path for info in self.infos)
+            raise NonFiniteOutput(
+                f"{before} and {after}: for the tile at column {at.col_off}, row {at.row_off} "
+                f"({at.width} x {at.height} pixels of the working grid){more} {self.card.name} answers NaN "
+                "or infinity; get a sound copy of the model, or try another --device",
+                error.pairs,
+            ) from error
 
     @property
     def warnings(self) -> list[str]:

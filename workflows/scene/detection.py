@@ -11,7 +11,7 @@ import numpy as np
 import shapely
 from shapely.geometry import MultiPolygon
 
-from tiling import Band, ChangeRegion, Grid, Polygonizer, Window
+from tiling import Band, ChangeRegion, Grid, Window, polygonize
 from workflows.options import SceneOptions
 from workflows.scene.carrier import OpenRun
 from workflows.scene.probability import NOTHING, find_rows
@@ -42,9 +42,8 @@ def find_regions(
 ) -> Detection:
     """Return the changed regions of an area, by default of all that is to be looked at.
 
-    Without an area, progress is reported and
-    the rows that an earlier run finished are not computed again; the regions are the same. ``keep`` is given
-    every band, from top to bottom.
+    Without an area, progress is reported and the rows that an earlier run finished are not computed again;
+    the regions are the same. ``keep`` is given every band, from top to bottom.
     """
     counts = Counter(NOTHING)
 
@@ -66,7 +65,6 @@ def traced(bands: Iterable[Band], threshold: float, grid: Grid, options: SceneOp
     """Return the regions of at least ``threshold`` in bands of change probability, from top to bottom."""
     # Half the area here, all of it once the outline that is reported is known: simplifying moves edges.
     smallest = 0.5 * options.least_outline_for(grid.gsd) / grid.gsd**2
-    polygons = Polygonizer(threshold, min_area_px=smallest)
-    for band in bands:
-        polygons.add(band)
-    return polygons.finish(simplify_px=options.simplify, transform=grid.transform)
+    return polygonize(
+        bands, threshold, min_area_px=smallest, simplify_px=options.simplify, transform=grid.transform
+    )

@@ -27,7 +27,6 @@ from workflows.scene.carrier import OpenRun
 from workflows.scene.crops import SURROUNDINGS
 from workflows.scene.detection import outline_of, touching
 from workflows.scene.events import Event, Grouping, Place
-from workflows.scene.failures import naming_windows
 from workflows.scene.layout import compass_words
 from workflows.scene.memory import alike, weight_of
 from workflows.scene.opening import tile_grid
@@ -215,7 +214,7 @@ def _complete(run: OpenRun, tiles: Sequence[Window], grid: TileGrid) -> None:
 
     def survey(batch: Sequence[Window]) -> np.ndarray:
         pairs = [run.pair.read(window)[:2] for window in batch]
-        with naming_windows(run, batch):
+        with run.naming(batch):
             return run.captioner.survey(*(np.stack(dates) for dates in zip(*pairs, strict=True)))[1]
 
     missing = [tile for tile in tiles if tile not in run.fact_maps]

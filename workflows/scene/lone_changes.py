@@ -15,7 +15,7 @@ import numpy as np
 import shapely
 from shapely.geometry import MultiPolygon
 
-from tiling import Band, ChangeMosaic, ChangeRegion, Polygonizer, TileGrid
+from tiling import Band, ChangeMosaic, ChangeRegion, TileGrid, polygonize
 from workflows.scene.carrier import OpenRun
 from workflows.scene.events import Event, Grouping, cut_out, large
 from workflows.scene.facts import ROAD_REACH, fact_answers
@@ -60,10 +60,8 @@ def _of_kind(run: OpenRun, kind: LoneKind, others: Sequence[Event]) -> list[Even
 def _regions(run: OpenRun, kind: LoneKind) -> list[ChangeRegion]:
     """Return all of one kind in the area that was searched."""
     grid = run.pair.grid
-    polygons = Polygonizer(kind.least, min_area_px=kind.least_m2 / grid.gsd**2)
-    for band in _bands(run, run.grid, kind):
-        polygons.add(band)
-    return polygons.finish(simplify_px=SIMPLIFY, transform=grid.transform)
+    least, bands = kind.least_m2 / grid.gsd**2, _bands(run, run.grid, kind)
+    return polygonize(bands, kind.least, min_area_px=least, simplify_px=SIMPLIFY, transform=grid.transform)
 
 
 def _apart(events: Sequence[Event], others: shapely.STRtree, reach: float) -> list[Event]:

@@ -20,7 +20,6 @@ from tiling import Band, ChangeMosaic, PairTile, TileGrid, Window, read_tiles
 from workflows.progress import device_of, tell
 from workflows.scene.carrier import OpenRun
 from workflows.scene.cascade import is_ruled_out
-from workflows.scene.failures import naming_windows
 from workflows.scene.memory import alike, tiles_at_once, weight_of
 from workflows.scene.opening import tile_grid
 from workflows.scene.streams import side_by_side, streams_of
@@ -225,7 +224,7 @@ def _searched(run: OpenRun, model: Captioner, tiles: Sequence[PairTile], weight:
     def call(part: Sequence[PairTile]) -> np.ndarray:
         windows = [tile.tile.window for tile in part]
         dates = np.stack([tile.before for tile in part]), np.stack([tile.after for tile in part])
-        with naming_windows(run, windows):
+        with run.naming(windows):
             if not asks:
                 return model.search(*dates)
             found, answers = model.survey(*dates)
