@@ -143,21 +143,6 @@ class DifferenceFeatures:
     changed_logits: torch.Tensor = field(init=False)
     change_logits: torch.Tensor | None = None
 
-    @property
-    def before(self) -> torch.Tensor:
-        """Representation of the first date, (B, h * w, D)."""
-        return self.pair.before
-
-    @property
-    def after(self) -> torch.Tensor:
-        """Representation of the second date, (B, h * w, D)."""
-        return self.pair.after
-
-    @property
-    def grid(self) -> tuple[int, int]:
-        """(h, w) of the representations."""
-        return self.pair.grid
-
 
 @dataclass
 class DecoderOutput:

@@ -124,8 +124,8 @@ class Dirl(ChangeCaptioner):
     ) -> dict[str, Tensor]:
         """Eq. 2-4 (decorrelation) and Eq. 12-14 (ccr)."""
         assert batch.tokens is not None, "decoded from them"
-        # Eq. 2: (B * HW, D)
-        one, other = (self.embed(image).flatten(0, 1) for image in (features.before, features.after))
+        pair = features.pair
+        one, other = (self.embed(image).flatten(0, 1) for image in (pair.before, pair.after))  # Eq. 2
         options = self.options
         if options.follow == "code":
             one, other = (image - image.mean(0) for image in (one, other))

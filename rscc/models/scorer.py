@@ -235,12 +235,11 @@ class Scorer(ChangeCaptioner):
         learned = batch.tokens[:, 1:] != self.vocabulary.pad
         if self.options.follow == "code":
             return self._losses_by_code(features, decoded.hidden, learned)
-        sentence = masked_mean(decoded.hidden, learned)
-        hallucination = self.reasoning(features.before, sentence)
-        tau = self.options.temperature
+        before, after, tau = features.pair.before, features.pair.after, self.options.temperature
+        hallucination = self.reasoning(before, masked_mean(decoded.hidden, learned))
         return {
-            "view": self.matching.contrast(features.before, features.after, temperature=tau),
-            "backward": self.reasoning.matching.contrast(hallucination, features.after, temperature=tau),
+            "view": self.matching.contrast(before, after, temperature=tau),
+            "backward": self.reasoning.matching.contrast(hallucination, after, temperature=tau),
         }
 
     def _losses_by_code(
@@ -253,8 +252,8 @@ class Scorer(ChangeCaptioner):
         back = token_matching(attention.query(other), attention.key(one))
         factor = self.exponent.exp().clamp(max=MOST_FACTOR)
         sentence = (hidden * learned.unsqueeze(-1)).sum(1) / self.places
-        hallucination = self.reasoning(features.before, sentence)
-        expected = math.e * self.reasoning.matching(hallucination, features.after)
+        hallucination = self.reasoning(features.pair.before, sentence)
+        expected = math.e * self.reasoning.matching(hallucination, features.pair.after)
         return {
             "view": matrix_info_nce(factor * forth, factor * back, temperature=1.0),
             "backward": matrix_info_nce(expected, expected.T, temperature=1.0),

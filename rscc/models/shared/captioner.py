@@ -143,7 +143,8 @@ class ChangeCaptioner(nn.Module, ABC):
 
         Here the memory begins with one token per position; a paper that orders it otherwise overrides this.
         """
-        return attention[..., : features.grid[0] * features.grid[1]]
+        height, width = features.pair.grid
+        return attention[..., : height * width]
 
     def entities(self, features: DifferenceFeatures) -> list[tuple[str, ...]]:
         """Names of the entities that were retrieved for each pair; none here."""

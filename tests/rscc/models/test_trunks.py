@@ -81,7 +81,7 @@ def test_cheers_trains_on_a_transformer_as_its_trunk() -> None:
     terms = model.losses(batch, dict.fromkeys(model.loss_terms(), 1.0))
     sum(terms.values()).backward()
     assert [n for n, p in model.named_parameters() if p.requires_grad and p.grad is None] == []
-    assert model.encode(batch.before, batch.after).grid == (4, 4)
+    assert model.encode(batch.before, batch.after).pair.grid == (4, 4)
 
 
 @pytest.mark.parametrize(
