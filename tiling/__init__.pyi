@@ -43,7 +43,6 @@ from .location import is_address as is_address
 from .location import locate as locate
 from .mosaic import Band as Band
 from .mosaic import ChangeMosaic as ChangeMosaic
-from .normalization import Normalization as Normalization
 from .pair import ScenePair as ScenePair
 from .plain import is_odd as is_odd
 from .plain import plain_only as plain_only
@@ -54,10 +53,8 @@ from .polygons import polygonize as polygonize
 from .probability import KeptProbability as KeptProbability
 from .probability import open_probability as open_probability
 from .probability import write_probability as write_probability
-from .radiometry import Stretch as Stretch
 from .reader import PairTile as PairTile
 from .reader import read_tiles as read_tiles
-from .registration import Registration as Registration
 from .regularize import regularized as regularized
 from .remote import safe_environment as safe_environment
 from .scene import SceneInfo as SceneInfo
@@ -66,6 +63,5 @@ from .scene import files_of as files_of
 from .scene import open_scene as open_scene
 from .sidecars import MAX_TEXT_BYTES as MAX_TEXT_BYTES
 from .spectral import SpectralPair as SpectralPair
-from .spectral import spectral_bands as spectral_bands
 from .vrt import checked_vrt as checked_vrt
 from .vrt import looks_like_vrt as looks_like_vrt

@@ -1,10 +1,10 @@
-"""Limits on what a raster may be, checked before a pixel of it is decoded, and headers that are damaged."""
+"""Limits on what a raster may be, checked before a pixel of it is decoded."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -123,19 +123,6 @@ def _tiff_entries(file: BinaryIO) -> Iterator[tuple[int, int]]:
         for tag, _, count in struct.iter_unpack(order + entry, table[: len(table) // size * size]):
             yield tag, count
         (offset,) = struct.unpack(order + number, file.read(struct.calcsize(order + number)))
-
-
-@contextmanager
-def sound_header(shown: str) -> Iterator[None]:
-    """Within this block, a header is read of which GDAL looks at some parts only when asked.
-
-    Raises:
-        SceneDamaged: one of them cannot be read, or a text in it is no UTF-8; ``shown`` names the scene.
-    """
-    try:
-        yield
-    except (CPLE_BaseError, RasterioError, UnicodeDecodeError) as error:
-        raise SceneDamaged(f"{shown}: its header is damaged ({error}); get a sound copy") from error
 
 
 def _pixel_bytes(dtype: str) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import shapely
-from shapely.geometry import LinearRing, MultiPolygon, Polygon
+from shapely.geometry import MultiPolygon, Polygon
 
 # How far the directions of the sides must agree, 0 (round) to 1 (right-angled); discs have about 0.2.
 LEAST_AGREEMENT = 0.5
@@ -69,16 +69,11 @@ def _likeness(candidate: Any, polygon: Polygon | MultiPolygon, most_off: float) 
 
 def _direction(polygon: Polygon | MultiPolygon) -> tuple[float, float]:
     """Return the direction of the sides in radians, modulo a right angle, and how far they agree."""
-    rings = [shapely.get_coordinates(ring) for ring in _rings(polygon)]
-    sides = np.concatenate([np.diff(ring, axis=0) for ring in rings]) @ (1, 1j)
+    rings = shapely.get_rings(shapely.get_parts(polygon))
+    sides = np.concatenate([np.diff(shapely.get_coordinates(ring), axis=0) for ring in rings]) @ (1, 1j)
     # Squared lengths: long sides say more than their length about the direction. Turns of 90 degrees are one.
     mean = (np.abs(sides) ** 2 * np.exp(4j * np.angle(sides))).sum() / (np.abs(sides) ** 2).sum()
     return float(np.angle(mean)) / 4, float(np.abs(mean))
-
-
-def _rings(polygon: Polygon | MultiPolygon) -> list[LinearRing]:
-    """Return the rings of all parts, those of a part with its outer ring first."""
-    return list(shapely.get_rings(shapely.get_parts(polygon)))
 
 
 def _along(
@@ -91,7 +86,7 @@ def _along(
     for part in shapely.get_parts(polygon):
         shell, *holes = (
             Polygon(_right_angled(shapely.get_coordinates(ring)[:-1], vertices, turn, tolerance))
-            for ring in _rings(part)
+            for ring in shapely.get_rings(part)
         )
         if not all(ring.is_valid for ring in (shell, *holes)):
             return Polygon()

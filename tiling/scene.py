@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import rasterio
 from affine import Affine
+from rasterio._err import CPLE_BaseError
 from rasterio.control import GroundControlPoint
 from rasterio.enums import ColorInterp, MaskFlags
 from rasterio.errors import RasterioError
@@ -32,7 +33,7 @@ from tiling.errors import (
     SceneUnreadable,
     UnsafeReference,
 )
-from tiling.limits import check_header, check_substance, check_texts, sound_header
+from tiling.limits import check_header, check_substance, check_texts
 from tiling.location import Location, locate
 from tiling.placement import outline, placement
 from tiling.plain import plain_only
@@ -138,8 +139,14 @@ def describe(path: str | Path, access: Access = ANYWHERE) -> SceneInfo:
             may not be asked, refers to something outside its folder, or has no CRS or no georeferencing.
     """
     location = locate(path)
-    with _checked(location, access) as file, sound_header(location.shown):
-        return _described(location, access, file)
+    with _checked(location, access) as file:
+        try:
+            return _described(location, access, file)
+        except (CPLE_BaseError, RasterioError, UnicodeDecodeError) as error:
+            # At some parts of a header GDAL looks only when asked.
+            raise SceneDamaged(
+                f"{location.shown}: its header is damaged ({error}); get a sound copy"
+            ) from error
 
 
 @contextmanager

@@ -46,18 +46,18 @@ class CheckedVRT:
 
     Attributes:
         root: what was read.
-        named: each element that names a source, and the file it names.
+        named: the file that each element names that names a source.
         bands: the highest number of a band that is asked for, of each source.
     """
 
     root: Element
-    named: tuple[tuple[Element, Path], ...]
+    named: Mapping[Element, Path]
     bands: Mapping[Path, int]
 
     @property
     def sources(self) -> list[Path]:
         """The files it is made of, each once."""
-        return list(dict.fromkeys(path for _, path in self.named))
+        return list(dict.fromkeys(self.named.values()))
 
     def text(self, names: Mapping[Path, str], mask: str | None = None) -> str:
         """Return the VRT written anew, its sources called ``names``.
@@ -67,7 +67,7 @@ class CheckedVRT:
         # Nothing is read of overviews, and thousands of them would be made for ever.
         for overviews in self.root.findall("OverviewList"):
             self.root.remove(overviews)
-        for element, path in self.named:
+        for element, path in self.named.items():
             shared = element.get("shared")
             element.attrib = {"relativeToVRT": "0"} | ({"shared": shared} if shared in ("0", "1") else {})
             element.text = names[path]
@@ -93,7 +93,7 @@ def checked_vrt(shown: str, path: Path) -> CheckedVRT:
     """
     root = _parsed(shown, path)
     folder = path.resolve().parent
-    named = []
+    named: dict[Element, Path] = {}
     for element in _elements(shown, root):
         own = {name.lower(): value for name, value in element.attrib.items()}
         # GDAL does not mind upper and lower case; an element spelt otherwise is unknown here and refused.
@@ -107,8 +107,8 @@ def checked_vrt(shown: str, path: Path) -> CheckedVRT:
                 f"{shown}: the VRT uses the attribute {attribute}, which is not allowed; {_REMEDY}"
             )
         if element.tag == "SourceFilename":
-            named.append((element, _source(shown, folder, element, own.get("relativetovrt", "0"))))
-    checked = CheckedVRT(root, tuple(named), _bands(shown, root, dict(named)))
+            named[element] = _source(shown, folder, element, own.get("relativetovrt", "0"))
+    checked = CheckedVRT(root, named, _bands(shown, root, named))
     if len(checked.sources) > MAX_SOURCES:
         raise SceneTooLarge(
             f"{shown}: the VRT names {len(checked.sources)} sources, more than {MAX_SOURCES}; merge some"

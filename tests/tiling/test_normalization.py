@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiling import Normalization
+from tiling.normalization import Normalization
 from tiling.radiometry import Table
 
 

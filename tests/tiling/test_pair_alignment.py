@@ -9,7 +9,8 @@ from opened_scenes import lonlat, read_pair, whole
 from rasters import ORIGIN, write_dates
 from scipy import ndimage
 
-from tiling import Registration, ScenePair, Window
+from tiling import ScenePair, Window
+from tiling.registration import Registration
 
 NAIP = "naip_4709963/m_4709963_se_14_1_"
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rasters import textured, write_scene
 
-from tiling import ScaleInvalid, Stretch, describe
-from tiling.radiometry import Table, fill_values
+from tiling import ScaleInvalid, describe
+from tiling.radiometry import Stretch, Table, fill_values
 
 
 def samples(dtype, low, high, seed=0):

@@ -6,8 +6,7 @@ import pytest
 from displaced_images import moved
 from scipy import ndimage
 
-from tiling import Registration
-from tiling.registration import measure
+from tiling.registration import Registration, measure
 
 
 def ground(height=640, width=700, seed=0):

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from rasters import ORIGIN, north_up, textured, write_scene
 
-from tiling import ScenePair, SpectralPair, Window, describe, spectral_bands
+from tiling import ScenePair, SpectralPair, Window, describe
+from tiling.spectral import spectral_bands
 
 SENTINEL = ["B01", "B02", "B03", "B04", "B05", "B06", "B07", "B08", "B8A", "B09", "B10", "B11", "B12"]
 WINDOW = Window(3, 2, 20, 12)
