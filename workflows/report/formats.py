@@ -26,7 +26,7 @@ from workflows.report.expressions import CHIP_FIELDS
 from workflows.report.geojson import CRS, json_text, parts_of
 from workflows.report.parquet import GEOMETRY, GROUP, PLAIN_SCHEMA, REPORT_SCHEMA, ChangeTable, change_row
 from workflows.report.qgis import qgis_style
-from workflows.report.record import Run, grid_crs, text_in
+from workflows.report.record import Run, grid_crs, of_scenes, text_in
 
 Row = dict[str, Any]
 _GEOMETRY = pa.field(GEOMETRY, pa.binary())
@@ -129,8 +129,8 @@ def _footprint(run: Run) -> list[Row]:
         return []
     if not parts:
         return []
-    scenes = {role: text_in(run, "inputs", role, "path") for role in ("before", "after")}
-    dates = {f"date_{role}": text_in(run, "inputs", role, "date") for role in ("before", "after")}
+    scenes = of_scenes(run, "path")
+    dates = {f"date_{role}": day for role, day in of_scenes(run, "date").items()}
     model = {"model": text_in(run, "model", "name"), "model_version": text_in(run, "model", "version")}
     return [{**scenes, **dates, **model, GEOMETRY: ground}]
 

@@ -229,6 +229,11 @@ def scenes_in(run: Run) -> dict[str, str | None]:
     return fields
 
 
+def of_scenes(run: Run, name: str) -> dict[str, str | None]:
+    """Return a text that the run record has of the scenes before and after; None where there is none."""
+    return {role: text_in(run, "inputs", role, name) for role in ("before", "after")}
+
+
 def text_in(run: Run, *names: str) -> str | None:
     """Return a text of the run record by the names that lead to it; None where there is none."""
     value: Any = run

@@ -12,7 +12,7 @@ from workflows.files import check_output, style_path, write_together
 from workflows.report.change import PROPERTIES, Change, Chips, feature_of, number_types
 from workflows.report.geojson import CRS, collection_bbox, json_text
 from workflows.report.qgis import qgis_style
-from workflows.report.record import text_in
+from workflows.report.record import of_scenes
 from workflows.report.summary import area_in_words, summary_of
 
 if TYPE_CHECKING:
@@ -97,8 +97,7 @@ class ChangeReport:
             FormatUnsupported, OutputExists, OutputFolderMissing, OutputNotWritable: see
                 :func:`workflows.files.check_output`.
         """
-        named = (text_in(self.run, "inputs", role, "path") for role in ("before", "after"))
-        inputs = [name for name in named if name is not None]
+        inputs = [name for name in of_scenes(self.run, "path").values() if name is not None]
         path = check_report(path, overwrite, inputs)
         style = style_path(path)
         write_together(
