@@ -282,19 +282,21 @@ TAMPERED = (
 )  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def tampered(tmp_path_factory) -> ArchiveFolder:
+    return installed(tmp_path_factory.mktemp("tampered") / "archive", rows=ROWS)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("path", "value"), TAMPERED)
-def test_reports_that_somebody_tampered_with_are_named(tmp_path, path, value):
-    folder = installed(tmp_path / "archive", rows=ROWS)
-    before = contents(folder)
-    file = folder.pair_folder("nasty") / "changes.geojson"
-    report = json.loads(file.read_text())
+def test_reports_that_somebody_tampered_with_are_named(archive, tampered, path, value):
+    report = json.loads(PAIRS["nasty"][1].encoded())
     tamper(report, path, value)
-    file.write_text(json.dumps(report))
+    (tampered.pair_folder("nasty") / "changes.geojson").write_text(json.dumps(report))
     with pytest.raises(ReportsDamaged, match=r"pairs/nasty/changes.geojson: ") as caught:
-        write_layers(folder, lambda: [ledger_row(row.pair, row.state, key="new") for row in ROWS])
+        write_layers(tampered, lambda: [ledger_row(row.pair, row.state, key="new") for row in ROWS])
     assert caught.value.pairs == ["nasty"]
-    assert contents(folder) == before
+    assert contents(tampered) == contents(archive)
 
 
 def test_a_kill_at_any_pair_leaves_the_old_layers(tmp_path):
