@@ -140,7 +140,7 @@ class Captioner:
         with self._inference():
             maps, probability = self._maps(before, after)
             change = torch.from_numpy(probability).to(self.device)
-            answers, roads = self._answers(maps, change), self._roads(maps)
+            answers, roads = self._told(maps, change)
         if roads is not None:
             answers = torch.cat([answers, roads], 1)
         return probability, answers.half().cpu().numpy()
@@ -289,23 +289,19 @@ class Captioner:
             change_probability=maps.cpu().numpy(), changed_probability=changed.cpu().numpy()
         )
 
-    def _answers(self, maps: Maps, change: torch.Tensor) -> torch.Tensor:
-        """Return the fact heads' logits of every position, (B, len(ANSWERS), h, w)."""
-        assert self.facts is not None, "the model tells no facts"
-        with torch.autocast(self.device.type, enabled=False):
-            answers: torch.Tensor = self.facts.heads.maps(maps[0].float(), maps[1].float(), change)
-        check_finite(self.card.name, answers)
-        return answers
+    def _told(self, maps: Maps, change: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Return the logits of the fact heads for every position, and those of the road head if there is one.
 
-    def _roads(self, maps: Maps) -> torch.Tensor | None:
-        """Return the logits of roads, see :meth:`rscc.inference.roads.RoadHead.maps`; None without a head."""
+        Shapes are those of :meth:`FactHeads.maps <rscc.inference.fact_heads.FactHeads.maps>` and
+        :meth:`RoadHead.maps <rscc.inference.roads.RoadHead.maps>`.
+        """
         assert self.facts is not None, "the model tells no facts"
-        if self.facts.roads is None:
-            return None
+        before, after = (date.float() for date in maps)
         with torch.autocast(self.device.type, enabled=False):
-            logits = self.facts.roads.maps(maps[0].float(), maps[1].float())
-        check_finite(self.card.name, logits)
-        return logits
+            answers = self.facts.heads.maps(before, after, change)
+            roads = None if self.facts.roads is None else self.facts.roads.maps(before, after)
+        check_finite(self.card.name, answers, roads)
+        return answers, roads
 
     def _ground(
         self, features: DifferenceFeatures, prediction: ChangePrediction, assume_changed: bool
@@ -313,8 +309,7 @@ class Captioner:
         """Describe pairs by facts; one that is not changed gets the fixed sentence."""
         assert self.facts is not None, "the model tells no facts"
         change = torch.from_numpy(prediction.change_probability).to(self.device)
-        maps = (features.pair.maps_before, features.pair.maps_after)
-        answers, roads = self._answers(maps, change), self._roads(maps)
+        answers, roads = self._told((features.pair.maps_before, features.pair.maps_after), change)
         regions = (torch.ones_like(change), change >= self.card.threshold)
         logits, closer = (region_logits(answers, region).cpu().numpy() for region in regions)
         captions: list[Caption] = []
@@ -340,7 +335,7 @@ class Captioner:
             features,
             beams=beams,
             rules=self._rules if decides else None,
-            choice=self.card.choice,
+            support=self.card.support,
             avoided=self._place_words if placeless else (),
         )
         likelihoods = torch.tensor([ranked[0].score for ranked in hypotheses])

@@ -260,22 +260,9 @@ MOST_BEAMS = 20
 """Width of a search at most: what more beams hold is not in the plan of memory, and finds no better words."""
 
 
-@dataclass(frozen=True)
-class Choice:
-    """How a captioner chooses what it says among its sentences.
-
-    Attributes:
-        support: sentences of a wider search that choose by what they name, see :mod:`rscc.text.consensus`; 20
-            at most. Where it is 0, likelihood chooses.
-    """
-
-    support: int = 0
-
-    def __post_init__(self) -> None:
-        check(0 <= self.support <= MOST_BEAMS, f"card.support {self.support} is not in 0..{MOST_BEAMS}")
-
-
-LIKELIEST = Choice()
+def check_support(support: int) -> None:
+    """Raise ConfigInvalid for what is no :attr:`CardConfig.support`."""
+    check(0 <= support <= MOST_BEAMS, f"card.support {support} is not in 0..{MOST_BEAMS}")
 
 
 SENTENCES = {
@@ -296,7 +283,8 @@ class CardConfig:
         data: origin and licence of the training data.
         licence: of the weights.
         limits: what the model cannot do, one sentence each.
-        support: see :class:`Choice`.
+        support: sentences of a wider search that choose by what they name, see :mod:`rscc.text.consensus`; 20
+            at most. Where it is 0, likelihood chooses.
         cost: time and energy that the model takes, with the machine they were measured on.
         sentences: what they are made of without fact heads, a key of :data:`SENTENCES`.
         search_size: see :class:`~rscc.model_folder.ModelCard`.
@@ -317,7 +305,7 @@ class CardConfig:
         check(self.sentences in SENTENCES, f"card.sentences {self.sentences!r}: use {', '.join(SENTENCES)}")
         low_high = len(self.gsd_range) == 2 and 0 < self.gsd_range[0] < self.gsd_range[1] < math.inf
         check(low_high, f"card.gsd_range {self.gsd_range} must be two numbers above 0, the finer first")
-        Choice(self.support)  # refuses what is none
+        check_support(self.support)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rscc.config import MOST_TILE, SENTENCES, Choice, ModelConfig, build
+from rscc.config import MOST_TILE, SENTENCES, ModelConfig, build, check_support
 from rscc.errors import ConfigInvalid, ModelFolderInvalid, ModelNotFound, first_line
 from rscc.files import atomic_write, parsed_json
 from rscc.inference.calibration import Calibration
@@ -67,7 +67,7 @@ class ModelCard:
             yet but a start for one; empty: all of them.
         calibration: what P(changed) and the captions' scores are mapped by; None: they are the network's own.
         draws: 0; sentences that earlier versions let choose.
-        support: see :class:`~rscc.config.Choice`.
+        support: see :class:`~rscc.config.CardConfig`.
         kinds: validation scores by kind of change, see :func:`rscc.evaluation.scoring.score_kinds`.
         cost: time and energy that it takes.
         sentences: what they are made of where it has no fact heads, a key of :data:`rscc.config.SENTENCES`.
@@ -111,7 +111,7 @@ class ModelCard:
         check_choice("card.localiser", self.localiser, LOCALISATIONS)
         check_choice("card.sentences", self.sentences, SENTENCES)
         check(not self.draws, f"card.draws is {self.draws}; it must be 0: sentences are not drawn any more")
-        Choice(self.support)  # refuses what is none
+        check_support(self.support)
         tile, searched, side = self.tile_size, self.search_size, self.position_size
         check(16 <= tile <= MOST_TILE, f"card.tile_size is {tile}; it must be 16 to {MOST_TILE} pixels")
         fits = searched == 0 or tile <= searched <= MOST_TILE
@@ -126,11 +126,6 @@ class ModelCard:
         )
         shares = 0 <= self.threshold <= 1 and 0 <= self.changed_threshold < math.inf
         check(shares, "card.threshold must be in 0..1, card.changed_threshold a number from 0")
-
-    @property
-    def choice(self) -> Choice:
-        """How the model chooses its captions."""
-        return Choice(self.support)
 
 
 @dataclass(frozen=True)

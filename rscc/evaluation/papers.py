@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from rscc.config import LIKELIEST, Choice
 from rscc.markdown import percent, table
 
 if TYPE_CHECKING:
@@ -133,12 +132,12 @@ def _scores(printed: dict[str, Any], line: dict[str, Any]) -> list[tuple[str, di
     return [(printed.get("subset", "all"), numbers)]
 
 
-def search_name(beams: int, choice: Choice = LIKELIEST) -> str:
+def search_name(beams: int, support: int = 0) -> str:
     """Return what a search for words of this width is called, and by what else than likelihood it chooses."""
     if beams == 1:
         return "greedy"
-    wide = f"beam of {max(beams, choice.support)}"
-    return f"{wide}, by support" if choice.support else wide
+    wide = f"beam of {max(beams, support)}"
+    return f"{wide}, by support" if support else wide
 
 
 def comparison(row: EvaluationRow, papers: PaperTables, *, title: str, ours: str, decoding: str) -> str:

@@ -173,7 +173,7 @@ def evaluate_records(
             "trained_on": card.data,
         },
         "beams": beams,
-        "decoding": "facts, no search" if run.get("grounded") else search_name(beams, card.choice),
+        "decoding": "facts, no search" if run.get("grounded") else search_name(beams, card.support),
     }
     if not masks_count(card) and any(one.mask is not None for one in scored):
         notes.append(_MASKS_UNSCORED)

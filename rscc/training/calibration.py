@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from scipy.optimize import minimize
 
-from rscc.config import LIKELIEST, Choice
 from rscc.data.pairs import PairRecord, truly_changed
 from rscc.inference.calibration import (
     FEWEST,
@@ -66,7 +65,7 @@ def answer_pairs(
     rules: SearchRules | None,
     caches: Caches,
     bf16: bool,
-    choice: Choice = LIKELIEST,
+    support: int = 0,
 ) -> Answers:
     """Run the model over pairs.
 
@@ -91,7 +90,7 @@ def answer_pairs(
             assert features.change_logits is not None
             evidence.extend(change_evidence(features.change_logits, pixels).tolist())
         with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
-            hypotheses = model.generate_from(features, beams=BEAMS, rules=rules, choice=choice)
+            hypotheses = model.generate_from(features, beams=BEAMS, rules=rules, support=support)
         captions.extend(model.vocabulary.decode(best.ids) for best, *_ in hypotheses)
         likelihoods.extend(best.score for best, *_ in hypotheses)
     return Answers(np.array(logits), np.array(evidence) if by_head else None, captions, np.array(likelihoods))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rscc.config import Choice, Config
+from rscc.config import Config
 from rscc.data.pairs import PairRecord, truly_changed
 from rscc.errors import ExtraNotInstalled, WeightsNotFound
 from rscc.evaluation.run import OVERHEAD
@@ -268,7 +268,7 @@ def measure_confidence(
         rules=rules,
         caches=caches,
         bf16=config.train.bf16,
-        choice=Choice(config.card.support),
+        support=config.card.support,
     )
     calibration = calibrate(answers, val, pixels=pixels, flag_decides=rules is not None, start=start)
     flag = calibration.changed

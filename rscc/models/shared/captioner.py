@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from rscc.config import LIKELIEST, Choice, ModelConfig
+from rscc.config import ModelConfig
 from rscc.models.shared.backbone import Backbone
 from rscc.models.shared.blocks import ChangedHead, ChangeHead, Positions2d, enlarge_maps
 from rscc.models.shared.decoder import CaptionDecoder, Decoder, DecoderLayer
@@ -335,7 +335,7 @@ class ChangeCaptioner(nn.Module, ABC):
         *,
         beams: int = 1,
         rules: SearchRules | None = None,
-        choice: Choice = LIKELIEST,
+        support: int = 0,
         avoided: Collection[int] = (),
     ) -> list[list[Hypothesis]]:
         """Decode captions from encoded pairs; per pair the hypotheses, best first.
@@ -344,16 +344,16 @@ class ChangeCaptioner(nn.Module, ABC):
             features: of the pairs.
             beams: width of the search; 1 takes the likeliest word at every step.
             rules: what the captions must hold to; None are those of :meth:`search_rules`.
-            choice: with more than one beam, how the hypotheses are chosen: by support, among those of a
-                search at least so wide.
+            support: with more than one beam, how wide a search is at least whose hypotheses are chosen by
+                support; 0 chooses by likelihood.
             avoided: words; sentences with one of them come after all others.
         """
         rules = rules or self.search_rules()
         memory = self.memory(features)
         if beams == 1:
             return [[one] for one in greedy_search(self.decoder, memory, rules)]
-        ranked = beam_search(self.decoder, memory, rules, beams=max(beams, choice.support))
-        if choice.support:
+        ranked = beam_search(self.decoder, memory, rules, beams=max(beams, support))
+        if support:
             ranked = [self._supported(row) for row in ranked]
         avoided_ids = frozenset(avoided)
         return [sorted(row, key=lambda one: not avoided_ids.isdisjoint(one.ids))[:beams] for row in ranked]

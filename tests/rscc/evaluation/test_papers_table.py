@@ -8,7 +8,6 @@ from importlib import resources
 import pytest
 from markdown_tables import cells_of
 
-from rscc.config import LIKELIEST, Choice
 from rscc.evaluation.metrics import CaptionScores
 from rscc.evaluation.papers import METRICS, PaperRow, PaperTables, comparison, paper_tables, search_name
 from rscc.evaluation.report import EvaluationReport
@@ -212,18 +211,18 @@ def test_only_subsets_that_papers_report_are_compared() -> None:
 
 
 @pytest.mark.parametrize(
-    ("beams", "choice", "name"),
+    ("beams", "support", "name"),
     [
-        (1, LIKELIEST, "greedy"),
-        (1, Choice(support=8), "greedy"),
-        (3, LIKELIEST, "beam of 3"),
-        (3, Choice(support=8), "beam of 8, by support"),
-        (10, Choice(support=8), "beam of 10, by support"),
+        (1, 0, "greedy"),
+        (1, 8, "greedy"),
+        (3, 0, "beam of 3"),
+        (3, 8, "beam of 8, by support"),
+        (10, 8, "beam of 10, by support"),
     ],
 )
-def test_a_search_is_named_by_what_is_done(beams, choice, name) -> None:
+def test_a_search_is_named_by_what_is_done(beams, support, name) -> None:
     """As :meth:`ChangeCaptioner.generate_from` does it."""
-    assert search_name(beams, choice) == name
+    assert search_name(beams, support) == name
 
 
 def test_a_data_set_that_no_paper_reports_is_said_to_have_none() -> None:

@@ -6,7 +6,6 @@ from saved_models import saved
 from tiny_models import random_arrays, random_images, tiny_model
 
 from rscc.captioner import Captioner
-from rscc.config import Choice
 from rscc.models import MODELS
 from rscc.text.consensus import SUPPORT, supported_order
 
@@ -42,19 +41,19 @@ def test_every_model_can_choose_by_support(paper) -> None:
     model = tiny_model(paper, max_words=6)
     features = model.encode(*random_images(3), extracted=EXTRACTED)
     wide = model.generate_from(features, beams=7)
-    chosen = model.generate_from(features, beams=3, choice=Choice(support=7))
+    chosen = model.generate_from(features, beams=3, support=7)
     for found, supported in zip(wide, chosen, strict=True):
         texts = [model.vocabulary.decode(one.ids) for one in found]
         order = supported_order(texts, [one.mean_log_probability for one in found])
         assert supported == [found[place] for place in order[:3]]
     # What is avoided comes last.
     unwanted = chosen[0][0].ids[0]
-    for choice in (Choice(), Choice(support=7)):
-        for found in model.generate_from(features, beams=3, choice=choice, avoided=[unwanted]):
+    for support in (0, 7):
+        for found in model.generate_from(features, beams=3, support=support, avoided=[unwanted]):
             has = [unwanted in one.ids for one in found]
             assert has == sorted(has)
     greedy = model.generate_from(features, beams=1)
-    assert model.generate_from(features, beams=1, choice=Choice(support=7)) == greedy
+    assert model.generate_from(features, beams=1, support=7) == greedy
 
 
 def test_the_card_says_whether_the_captioner_does(tiny_registered, tmp_path) -> None:
