@@ -32,7 +32,6 @@ class ReportedRun:
     """What a report says of how it was made.
 
     Attributes:
-        report: the file.
         record: the run record, with at least the members ``inputs``, ``model``, ``settings`` and ``tiling``.
     """
 

@@ -52,7 +52,6 @@ class ExplainedEvent:
     """A reported change and what its facts rest on.
 
     Attributes:
-        event: the change, as the report has it.
         scenes: names of the scenes before and after.
         answers: of the fact heads; None where there are none.
         reason: why there are none.
@@ -97,7 +96,6 @@ def explain_event(
     """Ask a model what the facts of a reported change rest on.
 
     Args:
-        event: the change.
         captioner: the model that made the report; None where that cannot be had.
         scenes: before and after; None takes those that the report names.
         servers: which may be asked; None: any for ``scenes``, those of the public network for the report's.

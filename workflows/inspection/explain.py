@@ -11,7 +11,6 @@ from rasterio.transform import GCPTransformer
 from shapely.geometry import MultiPolygon, Polygon, box
 
 from tiling import (
-    ANYWHERE,
     Access,
     NoOverlap,
     NothingValid,
@@ -134,19 +133,12 @@ def read_pair(before: str | Path, after: str | Path, options: ExplainOptions) ->
     Raises:
         TilingError: a file cannot be read.
     """
-    if all(is_picture(path, options.access) for path in (before, after)):
-        return before, after
-    return read_headers(before, after, options)
-
-
-def is_picture(path: str | Path, access: Access = ANYWHERE) -> bool:
-    """Return whether a file is a PNG or JPEG that does not say where on the ground it lies.
-
-    Raises:
-        TilingError: it cannot be opened.
-    """
-    with open_scene(path, access) as file:
-        return file.driver in PICTURE_DRIVERS and file.transform.is_identity
+    for path in (before, after):
+        with open_scene(path, options.access) as file:
+            # A picture does not say where on the ground it lies.
+            if file.driver not in PICTURE_DRIVERS or not file.transform.is_identity:
+                return read_headers(before, after, options)
+    return before, after
 
 
 def scene_crop(

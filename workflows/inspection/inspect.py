@@ -7,7 +7,7 @@ Nothing is decided here: the same functions open the pair, cut the tiles and wor
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -44,9 +44,8 @@ class Inspection:
 
     Attributes:
         before, after: format, size, bands, type, masks, reference system, placement, date of each scene.
-        model: as in the run record.
+        model, tiling: as in the run record.
         overlap: the ground that both show: shares of each scene, area, map extent, share with data.
-        tiling: as in the run record.
         resampling: how each scene comes onto the grid.
         pair: ``bands``, ``stretch``, ``normalization``, ``registration``, ``focus`` as in the run record.
         expected: memory and time that the run takes.
@@ -79,22 +78,6 @@ class Inspection:
         return inspection_text(self.as_dict())
 
 
-@dataclass
-class _Refusals:
-    """Runs steps and keeps the errors that a run would end with."""
-
-    errors: list[Refusal] = field(default_factory=list)
-
-    def try_to(self, step: Callable[[], T]) -> T | None:
-        try:
-            return step()
-        except (TilingError, WorkflowError) as error:
-            refusal = Refusal(" ".join(str(error).split()), error.exit_code)
-            if refusal not in self.errors:
-                self.errors.append(refusal)
-            return None
-
-
 def inspect_pair(
     before: str | Path,
     after: str | Path,
@@ -113,16 +96,26 @@ def inspect_pair(
         RsccError: the model that is to be timed cannot run here.
     """
     options = options or SceneOptions()
-    refusals = _Refusals()
-    described = [refusals.try_to(partial(read_header, path, options)) for path in (before, after)]
+    refusals: list[Refusal] = []
+
+    def try_to(step: Callable[[], T]) -> T | None:
+        try:
+            return step()
+        except (TilingError, WorkflowError) as error:
+            refusal = Refusal(" ".join(str(error).split()), error.exit_code)
+            if refusal not in refusals:
+                refusals.append(refusal)
+            return None
+
+    described = [try_to(partial(read_header, path, options)) for path in (before, after)]
     infos = tuple(info for info in described if info is not None)
     if len(infos) == 2:
-        refusals.try_to(partial(check_resolution, infos, card, force=options.force))
+        try_to(partial(check_resolution, infos, card, force=options.force))
     facts: dict[str, Any] = dict.fromkeys(("before", "after"))
     dates = (options.date_before, options.date_after)
     for role, info, date in zip(facts, described, dates, strict=True):
         if info is not None:
-            choice = refusals.try_to(partial(choose_bands, info, options.bands))
+            choice = try_to(partial(choose_bands, info, options.bands))
             facts[role] = scene_facts(info, scene_date(info.path, info.tags, date), choice)
     inspection = Inspection(**facts, model=model_record(card))
     if len(infos) == 2:
@@ -132,8 +125,8 @@ def inspect_pair(
             with SceneRun.open(*infos, card, replace(options, force=True)) as run:
                 return _opened(inspection, run, load)
 
-        inspection = refusals.try_to(look) or inspection
-    return replace(inspection, refusals=tuple(refusals.errors))
+        inspection = try_to(look) or inspection
+    return replace(inspection, refusals=tuple(refusals))
 
 
 def _opened(inspection: Inspection, run: SceneRun, load: Callable[[], Captioner] | None) -> Inspection:

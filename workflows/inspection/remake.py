@@ -50,7 +50,6 @@ def remade(
     """Return a report with the changes that a run with other settings would have found.
 
     Args:
-        report: the changes and the run record.
         source: the file of the report.
         settings: those of :data:`MADE_BY` that change; None, or none at all: it stays.
         raster: the change probability; None: where the report says, or beside the report.

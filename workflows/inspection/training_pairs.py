@@ -57,7 +57,6 @@ class ExportSummary:
     """What was written.
 
     Attributes:
-        folder: where.
         splits: of ``train`` and ``val``, the numbers of changed and of unchanged pairs.
         places: how many places they show.
         left_out: reviewed changes that became no pair, by one of :data:`LEFT_OUT`.

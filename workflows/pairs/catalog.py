@@ -60,7 +60,6 @@ class Catalog:
         rows: in order of site and date.
         scenes: how many scenes were found, those that were left out included.
         skipped: what is not in ``rows``.
-        warnings: lines about the whole.
     """
 
     source: str

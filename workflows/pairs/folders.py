@@ -89,10 +89,6 @@ class SceneFolder:
         """Return the absolute path of each raster."""
         return [os.path.join(self.root, *name.split("/")) for name in self.names]
 
-    def headers(self, progress: Progress | None) -> list[tuple[str, Scene | Skipped]]:
-        """Return the name and the header of each raster, or why there is none."""
-        return list(zip(self.names, read_headers(self.locations(), self.sidecars, progress), strict=True))
-
 
 def folder_catalog(folder: str | Path, options: CatalogOptions, progress: Progress | None = None) -> Catalog:
     """Pair the dated scenes under a folder.
@@ -109,7 +105,8 @@ def folder_catalog(folder: str | Path, options: CatalogOptions, progress: Progre
     scenes: list[Scene] = []
     undated: dict[str, dict[str, Scene]] = defaultdict(dict)
     skipped = list(files.skipped)
-    for name, header in files.headers(progress):
+    headers = read_headers(files.locations(), files.sidecars, progress)
+    for name, header in zip(files.names, headers, strict=True):
         site = _site(files.root, name, pattern)
         if isinstance(header, Skipped):
             skipped.append(header)

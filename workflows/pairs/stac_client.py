@@ -76,21 +76,21 @@ def stac_items(source: str, options: CatalogOptions) -> Iterator[StacItem]:
         ModuleNotFoundError: an API needs ``pystac_client``.
     """
     source = source if is_web(source) else os.path.abspath(source)
-    reader = _Reader(_access(source, options))
-    document = reader.read(source, is_named=True)
+    access = _access(source, options)
+    document = _read(source, access, is_named=True)
     kind = document.get("type")
     links = _links(document)
     if kind == "FeatureCollection":
-        yield from _collection_items(source, document, reader)
+        yield from _collection_items(source, document, access)
     elif kind == "Feature":
         yield StacItem(source, document, is_web(source))
     elif "conformsTo" in document or "search" in links:
-        yield from _api_items(source, options, reader, [])
+        yield from _api_items(source, options, access, [])
     elif kind == "Collection" and "items" in links and "root" in links:
         root = resolved(links["root"][0], source)
-        yield from _api_items(root, options, reader, [str(document.get("id"))])
+        yield from _api_items(root, options, access, [str(document.get("id"))])
     elif "stac_version" in document:
-        yield from _tree_items(source, document, reader)
+        yield from _tree_items(source, document, access)
     else:
         raise CatalogInvalid(
             f"{public_path(source)}: this is no STAC; give an ItemCollection, a catalog or an API"
@@ -137,7 +137,7 @@ def _access(source: str, options: CatalogOptions) -> Access:
     return replace(access, hosts=(*(access.hosts or ()), own))
 
 
-def _collection_items(source: str, document: Document, reader: _Reader) -> Iterator[StacItem]:
+def _collection_items(source: str, document: Document, access: Access) -> Iterator[StacItem]:
     """Yield the items of a collection and of the pages that follow; an item says itself where it is from."""
     seen = {source}
     while True:
@@ -149,7 +149,7 @@ def _collection_items(source: str, document: Document, reader: _Reader) -> Itera
         if address is None or address in seen or not is_web(address) or not is_web(source):
             return
         seen.add(address)
-        source, document = address, reader.read(address)
+        source, document = address, _read(address, access)
 
 
 def _own_address(item: Document, source: str) -> str:
@@ -159,7 +159,7 @@ def _own_address(item: Document, source: str) -> str:
         return source
 
 
-def _tree_items(source: str, document: Document, reader: _Reader) -> Iterator[StacItem]:
+def _tree_items(source: str, document: Document, access: Access) -> Iterator[StacItem]:
     """Go down a tree of catalogs; each document is read once, also where links lead in a circle."""
     seen = {source}
     waiting = [(source, document)]
@@ -176,7 +176,7 @@ def _tree_items(source: str, document: Document, reader: _Reader) -> Iterator[St
                         yield StacItem(base, error, is_web(base))
                 targets = [target for target in dict.fromkeys(targets) if target not in seen]
                 seen.update(targets)
-                contents = executor.map(lambda target, base=base: _tried(target, base, reader), targets)
+                contents = executor.map(lambda target, base=base: _tried(target, base, access), targets)
                 for target, content in zip(targets, contents, strict=True):
                     if relation == "item" or isinstance(content, StacUnreadable):
                         yield StacItem(target, content, is_web(target))
@@ -184,23 +184,23 @@ def _tree_items(source: str, document: Document, reader: _Reader) -> Iterator[St
                         waiting.append((target, content))
 
 
-def _tried(target: str, base: str, reader: _Reader) -> Document | StacUnreadable:
+def _tried(target: str, base: str, access: Access) -> Document | StacUnreadable:
     if is_web(base) and not is_web(target):
         return StacUnreadable(
             f"{public_path(target)}: a catalog on a server names this file of this machine; it is not read"
         )
     try:
-        return reader.read(target)
+        return _read(target, access)
     except StacUnreadable as error:
         return error
 
 
 def _api_items(
-    address: str, options: CatalogOptions, reader: _Reader, collections: list[str]
+    address: str, options: CatalogOptions, access: Access, collections: list[str]
 ) -> Iterator[StacItem]:
     from workflows.pairs.stac_api import api_items
 
-    for item in api_items(address, options, reader.access, collections):
+    for item in api_items(address, options, access, collections):
         yield StacItem(_own_address(item, address), item, True)
 
 
@@ -220,66 +220,55 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
-@dataclass(frozen=True)
-class _Reader:
-    """Reads documents; ``access`` says which servers documents and redirects may lead to."""
+def _read(href: str, access: Access, *, is_named: bool = False) -> Document:
+    """Read one document, ``is_named`` by the user or else by another document.
 
-    access: Access
+    ``access`` says which servers documents and redirects may lead to.
 
-    def read(self, href: str, *, is_named: bool = False) -> Document:
-        """Read one document, ``is_named`` by the user or else by another document.
-
-        Raises:
-            StacUnreadable: it is missing or damaged, or its server may not be asked.
-            CatalogUnreachable: its server does not answer.
-        """
-        shown = public_path(href)
-        try:
-            with self._opened(href, is_named) as file:
-                content = _content(shown, file)
-            document = json.loads(content)
-        except SceneUnreachable as error:
-            raise CatalogUnreachable(str(error)) from error
-        except TilingError as error:
-            raise StacUnreadable(str(error)) from error
-        except urllib.error.HTTPError as error:
-            error.close()
-            if error.code < 400:
-                raise StacUnreadable(
-                    f"{shown}: the server leads on and on (HTTP {error.code}); correct the link"
-                ) from error
-            if error.code < 500:
-                raise StacUnreadable(
-                    f"{shown}: the server has no such document (HTTP {error.code})"
-                ) from error
-            raise CatalogUnreachable(
-                f"{shown}: the server fails (HTTP {error.code}); try again later"
+    Raises:
+        StacUnreadable: it is missing or damaged, or its server may not be asked.
+        CatalogUnreachable: its server does not answer.
+    """
+    shown = public_path(href)
+    try:
+        with _opened(href, access, is_named) as file:
+            content = _content(shown, file)
+        document = json.loads(content)
+    except SceneUnreachable as error:
+        raise CatalogUnreachable(str(error)) from error
+    except TilingError as error:
+        raise StacUnreadable(str(error)) from error
+    except urllib.error.HTTPError as error:
+        error.close()
+        if error.code < 400:
+            raise StacUnreadable(
+                f"{shown}: the server leads on and on (HTTP {error.code}); correct the link"
             ) from error
-        except (OSError, ValueError, RecursionError, HTTPException) as error:
-            plain = "this is no address" if isinstance(error, InvalidURL) else "this is no JSON"
-            if (
-                isinstance(error, OSError | HTTPException)
-                and not isinstance(error, InvalidURL)
-                and is_web(href)
-            ):
-                raise CatalogUnreachable(
-                    f"{shown}: the server does not answer; check the address, or try again later"
-                ) from error
-            reason = error.strerror if isinstance(error, OSError) else plain
-            raise StacUnreadable(f"{shown}: it cannot be read ({reason}); check the path") from error
-        if not isinstance(document, dict):
-            raise StacUnreadable(f"{shown}: this is no STAC document")
-        return document
+        if error.code < 500:
+            raise StacUnreadable(f"{shown}: the server has no such document (HTTP {error.code})") from error
+        raise CatalogUnreachable(f"{shown}: the server fails (HTTP {error.code}); try again later") from error
+    except (OSError, ValueError, RecursionError, HTTPException) as error:
+        plain = "this is no address" if isinstance(error, InvalidURL) else "this is no JSON"
+        if isinstance(error, OSError | HTTPException) and not isinstance(error, InvalidURL) and is_web(href):
+            raise CatalogUnreachable(
+                f"{shown}: the server does not answer; check the address, or try again later"
+            ) from error
+        reason = error.strerror if isinstance(error, OSError) else plain
+        raise StacUnreadable(f"{shown}: it cannot be read ({reason}); check the path") from error
+    if not isinstance(document, dict):
+        raise StacUnreadable(f"{shown}: this is no STAC document")
+    return document
 
-    def _opened(self, href: str, is_named: bool) -> Any:
-        if not is_web(href):
-            return open(href, "rb", opener=plain_only)
-        # Links of strangers have spaces and letters of every script.
-        quoted = urllib.parse.quote(href, safe="%/:?#[]@!$&'()*+,;=~")
-        access = replace(self.access, hosts=None) if is_named else self.access
-        access.check_address(public_path(href), quoted)
-        request = urllib.request.Request(quoted, headers={"Accept": "application/json"})
-        return urllib.request.build_opener(_Redirects(self.access)).open(request, timeout=_SECONDS)
+
+def _opened(href: str, access: Access, is_named: bool) -> Any:
+    if not is_web(href):
+        return open(href, "rb", opener=plain_only)
+    # Links of strangers have spaces and letters of every script.
+    quoted = urllib.parse.quote(href, safe="%/:?#[]@!$&'()*+,;=~")
+    allowed = replace(access, hosts=None) if is_named else access
+    allowed.check_address(public_path(href), quoted)
+    request = urllib.request.Request(quoted, headers={"Accept": "application/json"})
+    return urllib.request.build_opener(_Redirects(access)).open(request, timeout=_SECONDS)
 
 
 def _content(shown: str, file: Any) -> bytes:

@@ -47,10 +47,7 @@ class OpenRun:
     """A pair of scenes, and everything that the steps over it need.
 
     Attributes:
-        pair: the scenes.
         model: the loaded model, or only its card where nothing is searched for.
-        options: what was asked for.
-        progress: told how far each stage is.
         cache: of the finished rows; None keeps none.
         held: bytes that the process held before the scenes were opened; None takes what it holds when the
             memory is planned.

@@ -21,11 +21,6 @@ if TYPE_CHECKING:
 _BLOCK = 512
 
 
-def tells_cover(run: OpenRun) -> bool:
-    """Return whether the sentences of a run are made of measured land cover."""
-    return run.options.ground and run.card.sentences == "land cover"
-
-
 def describe_by_cover(run: OpenRun, events: Sequence[Event]) -> list[GroundedCaption]:
     """Return the caption of every event, with the facts that it states.
 

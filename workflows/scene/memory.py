@@ -79,8 +79,6 @@ def plan(
 
     Args:
         limit: bytes that the process may hold; None sets no cap.
-        grid: tiles of the scene.
-        card: of the model.
         batch_size: most crops at once.
         held: bytes that the process holds with the model loaded; None takes what it holds now, or what it
             holds with the default model if that is more.

@@ -81,8 +81,6 @@ def refine_regions(
 
     Args:
         run: over the pair. Its progress hears of the stage ``outlines``.
-        regions: of the pair.
-        segmenter: see :func:`open_segmenter`.
         others: regions that are known but stay as they are.
         least: intersection over union with the model's mask from which an outline is taken.
     """

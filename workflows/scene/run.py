@@ -35,7 +35,7 @@ from workflows.scene.carrier import OpenRun
 from workflows.scene.detection import Detection, find_regions
 from workflows.scene.events import Event, Events, Search, in_order, large, right_angled
 from workflows.scene.facts import by_direction, describe_by_facts
-from workflows.scene.land_cover import describe_by_cover, tells_cover
+from workflows.scene.land_cover import describe_by_cover
 from workflows.scene.lone_changes import lone_changes
 from workflows.scene.opening import Scene
 from workflows.scene.refinement import open_segmenter, refine_events
@@ -114,7 +114,7 @@ class SceneRun(OpenRun):
         """Return the caption of every change, and its alternatives."""
         if self.fact_maps is not None:
             captions = describe_by_facts(self, events.events, events.others)
-        elif tells_cover(self):
+        elif self.options.ground and self.card.sentences == "land cover":
             captions = describe_by_cover(self, events.events)
         else:
             changes, others = ([event.regions for event in some] for some in (events.events, events.others))
