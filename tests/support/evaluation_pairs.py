@@ -13,11 +13,7 @@ from rscc.evaluation.run import evaluate_records
 from rscc.structures import Caption, ChangePrediction
 
 VILLAS = ("two villas are built", "some villas appear", "villas are built near the road")
-
-
 TREES = ("many trees are removed", "the trees disappear", "trees are cut down")
-
-
 SIDE = 32
 
 
@@ -59,10 +55,8 @@ class BrightnessCaptioner:
     def caption(self, before, after, *, beams):
         darkest = np.abs(after.astype(np.float32) - before).mean(1).max((1, 2)) / 100
         differs = np.minimum(darkest, 1) >= self.card.changed_threshold
-        texts = ["two villas are built" if one else "there is no difference" for one in differs]
-        return [
-            Caption(text=text, score=0.5, changed=bool(one)) for text, one in zip(texts, differs, strict=True)
-        ]
+        texts = {True: "two villas are built", False: "there is no difference"}
+        return [Caption(texts[one], score=0.5, changed=one) for one in differs.tolist()]
 
 
 def report_of(records, train, **options):

@@ -65,29 +65,25 @@ def test_only_the_region_is_asked():
     assert facts.direction is None
 
 
-def test_water_comes_before_plants_and_tells_what_it_covers():
-    water = (grid((100, -1)), grid((40, 1), (60, -1)))
-    facts = facts_of(water=water, vegetation=(grid((30, 1), (70, -1)), grid((100, -1))))
-    assert (list(facts.came), list(facts.gone), facts.direction) == (["water"], ["vegetation"], "replaced")
-    assert facts.area_m2 == pytest.approx(4000), "of the water, not of the plants"
-    facts = facts_of(water=water, vegetation=(grid((10, 1), (90, -1)), grid((100, -1))))
-    assert (list(facts.came), list(facts.gone)) == (["water"], [])
+BARE = grid((100, -1))
+FLOOD = (BARE, grid((40, 1), (60, -1)))
 
 
-def test_plants_that_were_lost_elsewhere_are_not_said_to_be_flooded():
-    water = (grid((100, -1)), grid((40, 1), (60, -1)))
-    facts = facts_of(water=water, vegetation=(grid((40, -1), (60, 1)), grid((100, -1))))
-    assert (list(facts.came), list(facts.gone)) == (["water"], [])
-
-
-def test_water_that_went_may_be_overgrown():
-    water = (grid((80, 1), (20, -1)), grid((100, -1)))
-    facts = facts_of(water=water, vegetation=(grid((100, -1)), grid((60, 1), (40, -1))))
-    assert (list(facts.came), list(facts.gone), dict(facts.before)) == (
-        ["vegetation"],
-        ["water"],
-        {"water": 0.8},
-    )
+@pytest.mark.parametrize(
+    ("water", "vegetation", "came", "gone"),
+    [
+        (FLOOD, (grid((30, 1), (70, -1)), BARE), ["water"], ["vegetation"]),
+        (FLOOD, (grid((10, 1), (90, -1)), BARE), ["water"], []),
+        (FLOOD, (grid((40, -1), (60, 1)), BARE), ["water"], []),  # plants that were lost elsewhere
+        ((grid((80, 1), (20, -1)), BARE), (BARE, grid((60, 1), (40, -1))), ["vegetation"], ["water"]),
+    ],
+)
+def test_water_comes_before_plants_and_tells_what_it_covers_or_leaves(water, vegetation, came, gone):
+    facts = facts_of(water=water, vegetation=vegetation)
+    assert (list(facts.came), list(facts.gone)) == (came, gone)
+    assert facts.direction == ("replaced" if gone else "appeared")
+    assert facts.area_m2 == pytest.approx(4000 if water is FLOOD else 8000), "of the water, not of the plants"
+    assert ("water" in facts.before) == (water is not FLOOD)
 
 
 def test_most_of_the_lost_plants_must_look_burnt():

@@ -28,8 +28,13 @@ from rscc.text.facts import ChangeFacts
 LOGITS = logits_of("came building", "around trees")
 
 
+def told(logits: np.ndarray, count: int, probability: float = 1.0) -> GroundedCaption:
+    """What is told of a picture with some squares that changed."""
+    return tiny_facts().picture_caption(logits, logits, squares(count), probability)
+
+
 def test_a_picture_is_told_with_number_place_and_probability() -> None:
-    caption = tiny_facts().picture_caption(LOGITS, LOGITS, squares(3), 0.8)
+    caption = told(LOGITS, 3, 0.8)
     assert isinstance(caption, GroundedCaption)
     assert caption.text == "some houses are built in the woods"
     assert caption.changed and caption.confident and caption.likelihood is None
@@ -47,16 +52,13 @@ def test_people_s_words_depend_on_what_is_measured() -> None:
 
 def test_buildings_are_counted_and_nothing_else() -> None:
     for name, number in (("came road", None), ("gone building", 4)):
-        logits = logits_of(name)
-        assert tiny_facts().picture_caption(logits, logits, squares(4), 1.0).facts.count == number
+        assert told(logits_of(name), 4).facts.count == number
 
 
 def test_a_change_that_is_known_needs_less_to_be_of_buildings() -> None:
     logits, less = (logits_of(came_building=value, gone_building=-5.0) for value in (-2.0, -4.0))
-    assert (
-        tiny_facts().picture_caption(logits, logits, squares(2), 1.0).text.startswith("two houses are built")
-    )
-    assert not tiny_facts().picture_caption(less, less, squares(2), 1.0).confident
+    assert told(logits, 2).text.startswith("two houses are built")
+    assert not told(less, 2).confident
 
 
 def test_a_small_building_is_known_by_its_own_pixels() -> None:
@@ -66,9 +68,7 @@ def test_a_small_building_is_known_by_its_own_pixels() -> None:
 
 
 def test_too_little_for_words_is_said_and_flagged() -> None:
-    caption = tiny_facts().picture_caption(
-        logits_of("around road"), logits_of("around road"), squares(2), 0.9
-    )
+    caption = told(logits_of("around road"), 2, 0.9)
     assert (caption.text, caption.score, caption.alternatives) == ("something changed", 0.0, ())
     assert caption.changed and not caption.confident
 

@@ -6,10 +6,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from command_here import exit_code
 from fakes import card
 from levir_cc_fixture import write_levir_cc
-from rfc7946 import load_valid
 from saved_models import edit, saved
 from scene_pairs import make_pair
 from tiny_models import random_arrays, random_images, tiny_model
@@ -23,9 +21,9 @@ from rscc.model_folder import LOCALISATIONS, open_model_folder
 from rscc.models import MODELS
 from rscc.models.shared.search_rules import ForbiddenWords
 from rscc.structures import DifferenceFeatures, PairView
-from rscc.training import run as runs
 from rscc.training.finish import finish
 from rscc.training.loop import TrainResult
+from rscc.training.start import Run, RunPaths
 from workflows import caption_scene
 
 pytestmark = pytest.mark.usefixtures("tiny_registered")
@@ -267,26 +265,6 @@ def test_every_model_writes_a_report_of_a_scene_by_its_own_means(tmp_path, paper
     assert caption_scene(pair.before, pair.after, captioner).changes == []
 
 
-@pytest.mark.real
-@pytest.mark.slow
-@pytest.mark.parametrize("paper", ["scorer", "davir"])
-def test_a_model_of_each_own_means_captions_a_real_scene_through_the_command(
-    tmp_path, paper, shared_data
-) -> None:
-    """The chain, not the eye: the weights are random."""
-    localiser = MODELS[paper].localiser
-    named = {"localiser": localiser, "localisation": LOCALISATIONS[localiser]}
-    model = tiny_model(paper, seed=2)
-    path = saved(tmp_path / "m", model, prefixes=[["a"]], threshold=0.15, changed_threshold=0.0, **named).path
-    scene = shared_data / "data" / "scenes" / "joplin_tornado"
-    words = ["caption", scene / "before.tif", scene / "after.tif", "-o", tmp_path / "r.geojson", "-q"]
-    assert exit_code(*words, "--model", path, "--bbox", "-94.4925,37.0695,-94.4910,37.0706") == 0
-    report = load_valid(tmp_path / "r.geojson")
-    assert report["rscc"]["model"]["localiser"] == localiser
-    assert report["features"]
-    assert all(feature["properties"]["caption"] for feature in report["features"])
-
-
 # Cards
 
 
@@ -323,14 +301,11 @@ def finished(data, output, *, paths=None, val=None, frozen=(), **loss):
     config = whole_config(settings(), **{**LOSS, **loss})
     config = replace(config, train=replace(config.train, frozen=frozen))
     return finish(
+        Run(config, paths or RunPaths(data=data, output=output), "x", "x"),
         tiny_model(max_words=12).eval(),
         TrainResult(1, {"cider": 0.0}, output / "none", 60.0),
-        config,
         val=LevirCC(data, "val").records if val is None else val,
         captions=LevirCC(data, "train").records,
-        name="x",
-        command="x",
-        paths=paths or runs.RunPaths(data=data, output=output),
     ).card
 
 
@@ -345,7 +320,7 @@ def test_the_card_names_the_means_that_the_training_left(data, tmp_path, monkeyp
     assert (bare.localiser, bare.threshold) == ("attention", 0.5)
     assert "mask_f1" not in bare.scores
     from_head, from_words = (
-        runs.RunPaths(data=data, output=tmp_path / f"from-{name}", trunk=str(tmp_path / name / "model"))
+        RunPaths(data=data, output=tmp_path / f"from-{name}", trunk=str(tmp_path / name / "model"))
         for name in ("masks", "words")
     )
     frozen = ("backbone", "change_head")
