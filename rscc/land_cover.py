@@ -157,12 +157,8 @@ class CoverRules:
             for name, change in changes.items()
             if not np.isnan(change).all()
         }
-        return cls(
-            {name: indices[name] for name in indices if name in moved},
-            moved,
-            lights,
-            burns and "burnt" in moved,
-        )
+        told = {name: index for name, index in indices.items() if name in moved}
+        return cls(told, moved, lights, burns and "burnt" in moved)
 
     def decide(self, before: Bands, after: Bands) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         """Return the decisions of both dates by question, see :meth:`Index.decide`."""

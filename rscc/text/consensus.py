@@ -31,18 +31,14 @@ def supported_order(sentences: Sequence[str], log_probabilities: Sequence[float]
         sentences: all that the search found.
         log_probabilities: mean log-probability per word of each.
     """
-    values = np.array(log_probabilities) - SUPPORT * _unsupported(sentences)
-    return np.argsort(-values, kind="stable").tolist()
-
-
-def _unsupported(sentences: Sequence[str]) -> np.ndarray:
-    """Return per sentence the largest share that does not name one of its objects; 1 where it has none."""
     objects = [_objects(one) for one in sentences]
 
     def silent(classes: Sequence[str]) -> float:
         return 1 - float(np.mean([not one.classes.isdisjoint(classes) for one in objects]))
 
-    return np.array([max((silent(classes) for _, classes in one.words), default=1.0) for one in objects])
+    unsupported = [max((silent(classes) for _, classes in one.words), default=1.0) for one in objects]
+    values = np.array(log_probabilities) - SUPPORT * np.array(unsupported)
+    return np.argsort(-values, kind="stable").tolist()
 
 
 @lru_cache(maxsize=4096)

@@ -168,12 +168,8 @@ class Hallucinations:
 
     def as_dict(self) -> dict[str, object]:
         """Return plain values for JSON."""
-        return {
-            "captions": self.captions,
-            "wrong": self.wrong,
-            "rate": self.rate,
-            "by_class": dict(self.by_class),
-        }
+        counts = {"captions": self.captions, "wrong": self.wrong, "rate": self.rate}
+        return {**counts, "by_class": dict(self.by_class)}
 
 
 def count_hallucinations(wrong: Iterable[tuple[str, ...]]) -> Hallucinations:
