@@ -17,14 +17,13 @@ from workflows.options import FRAMES, MOST_METRES, SceneOptions, ServerOptions
 from workflows.report.change import Change, attributes_of, fits, id_of
 from workflows.report.geojson import outlines_in, polygons_in
 from workflows.report.reading import ANOTHER, report_content
-from workflows.report.record import text_in
+from workflows.report.record import of_scenes
 from workflows.report.report import ChangeReport
 from workflows.scene.opening import FINEST, Scene, open_at, read_headers
 from workflows.texts import shown
 
 _LARGEST_NUMBER = 1e15
 _RECORD = ("inputs", "model", "settings", "tiling")
-_ROLES = ("before", "after")
 
 
 @dataclass(frozen=True)
@@ -46,17 +45,16 @@ class ReportedRun:
             SceneNotFound: one is in neither place.
             TilingError: its name is none that is read, or its archive is damaged.
         """
-        before, after = (_find(self.report, name) for name in map(self._scene, _ROLES))
+        before, after = (self._scene(role, path) for role, path in of_scenes(self.record, "path").items())
         return before, after
 
-    def _scene(self, role: str) -> str:
-        path = text_in(self.record, "inputs", role, "path")
+    def _scene(self, role: str, path: str | None) -> str:
         # What is printed of it, by anybody, must not steer a terminal.
         if not path or not path.isprintable():
             raise ReportInvalid(
                 f"{shown(self.report)}: it names no scene {role} that can be read; give BEFORE and AFTER"
             )
-        return path
+        return _find(self.report, path)
 
     def options(self) -> SceneOptions:
         """Return how the scenes were read.
@@ -83,7 +81,7 @@ class ReportedRun:
         Raises:
             OptionInvalid: they have.
         """
-        told = [PurePath(text_in(self.record, "inputs", role, "path") or "").name for role in _ROLES]
+        told = [PurePath(name or "").name for name in of_scenes(self.record, "path").values()]
         if [PurePath(name).name for name in scenes] == told[::-1] != told:
             raise OptionInvalid(
                 f"{shown(self.report)}: its scene before is {shown(told[0])} and its scene after "

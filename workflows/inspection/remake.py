@@ -23,7 +23,7 @@ from workflows.options import MADE_BY, SceneOptions
 from workflows.report.change import SCHEMA_VERSION, Change
 from workflows.report.edited import BY_HAND
 from workflows.report.geojson import rounded
-from workflows.report.record import hash_of, scenes_in, text_in
+from workflows.report.record import hash_of, of_scenes, scenes_in, text_in
 from workflows.report.report import ChangeReport
 from workflows.report.summary import summary_of
 from workflows.scene.detection import traced
@@ -132,9 +132,8 @@ def _found(run: Mapping[str, Any], source: Path) -> Path:
 
 def _same_run(about: Mapping[str, Any], run: Mapping[str, Any]) -> bool:
     """Return whether a raster says of its run what a report says of its own."""
-    scenes = [(text_in(one, "inputs", role, "path")) for one in (about, run) for role in ("before", "after")]
     alike = all(about.get(name) == run.get(name) for name in ("started", "model"))
-    return alike and scenes[:2] == scenes[2:]
+    return alike and of_scenes(about, "path") == of_scenes(run, "path")
 
 
 def _events(kept: KeptProbability, options: SceneOptions) -> tuple[list[Event], list[str]]:

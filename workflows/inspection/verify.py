@@ -17,7 +17,7 @@ from tiling import TilingError, is_address
 from workflows.errors import ReportInvalid
 from workflows.inspection.doctor import Finding
 from workflows.report.reading import LAYER_FORMATS, layer_record, report_content
-from workflows.report.record import decisive, hash_of, versions
+from workflows.report.record import decisive, hash_of, of_scenes, versions
 from workflows.store.folder import REPORT, ArchiveFolder
 from workflows.store.identity import SceneIdentities
 from workflows.texts import shown
@@ -172,23 +172,17 @@ def read_record(path: Path) -> dict[str, Any]:
     record: Any = layer_record(path) if is_layer else report_content(path).get("rscc")
     parts: list[Any] = [record, *(record.get(n, {}) for n in _PARTS)] if isinstance(record, dict) else [None]
     if all(isinstance(part, dict) for part in parts):
-        inputs = record.get("inputs", {})
-        is_whole = set(_DECISIVE) <= record.keys() and all(_names_a_scene(inputs.get(one)) for one in _ROLES)
-        if is_whole or (is_layer and not inputs):
+        scenes = of_scenes(record, "path").values()
+        is_named = all(name and name.isprintable() for name in scenes)
+        if (is_named and {"model", "settings"} <= record.keys()) or (is_layer and not record.get("inputs")):
             return dict(record)
     raise ReportInvalid(
         f"{shown(path)}: it has no run record of rscc; give a report or a layer of an archive"
     )
 
 
-_DECISIVE = "model", "settings"
 _SEVERAL = "of several kinds in the pairs of this layer; give the archive, whose reports are all looked at"
 _PARTS = ("model", "settings", "inputs", "versions")
-
-
-def _names_a_scene(recorded: Any) -> bool:
-    name = recorded.get("path") if isinstance(recorded, dict) else None
-    return isinstance(name, str) and name.isprintable() and name != ""
 
 
 def _versions(record: Mapping[str, Any]) -> Finding:
