@@ -103,16 +103,11 @@ def _transformer(source: str, target: CRS) -> Transformer:
 def hidden(where: str, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Where a date has no data, by name; ragged at the scale of a pixel, and never at the change."""
     ragged = 2.0 * np.sin(y / 1.7) + 1.5 * np.sin(y / 0.45) + 1.0 * np.sin(x / 0.6)
-    if where == "":
-        return np.zeros(x.shape, bool)
-    if where == "west":
-        return x < -38 + ragged
-    if where == "all but west":
-        return x >= -38 + ragged
-    if where == "east":
-        return x > 33 + ragged
-    if where == "clouds":
-        return (np.hypot(x - 26, y - 12) < 9 + ragged) | (np.hypot(x + 5, y + 25) < 7 + ragged)
-    if where == "other clouds":
-        return (np.hypot(x - 21, y + 14) < 10 + ragged) | (np.hypot(x - 35, y - 25) < 8 + ragged)
-    raise KeyError(where)
+    return {
+        "": np.zeros(x.shape, bool),
+        "west": x < -38 + ragged,
+        "all but west": x >= -38 + ragged,
+        "east": x > 33 + ragged,
+        "clouds": (np.hypot(x - 26, y - 12) < 9 + ragged) | (np.hypot(x + 5, y + 25) < 7 + ragged),
+        "other clouds": (np.hypot(x - 21, y + 14) < 10 + ragged) | (np.hypot(x - 35, y - 25) < 8 + ragged),
+    }[where]

@@ -16,11 +16,11 @@ from scenes import Date
 
 
 def without(path: Path, *what: str, rpcs: RPC | None = None) -> Path:
-    """Write the pixels again without "crs" or "place", perhaps with RPCs."""
+    """Write the pixels again without "crs" or "transform", perhaps with RPCs."""
     with rasterio.open(path) as file:
         pixels, profile = file.read(), file.profile
     for key in what:
-        profile.pop({"crs": "crs", "place": "transform"}[key])
+        del profile[key]
     path.unlink()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotGeoreferencedWarning)
@@ -45,7 +45,7 @@ def only_rpcs(path: Path) -> Path:
         line_num_coeff=[0.0, 0.0, 1.0] + [0.0] * 17, line_den_coeff=ones,
         samp_num_coeff=[0.0, 1.0] + [0.0] * 18, samp_den_coeff=ones,
     )  # fmt: skip
-    return without(path, "crs", "place", rpcs=coefficients)
+    return without(path, "crs", "transform", rpcs=coefficients)
 
 
 def cut_short(path: Path) -> Path:
@@ -85,21 +85,15 @@ def two_in_a_zip(path: Path) -> Path:
     return target
 
 
-def vrt_of_elsewhere(path: Path) -> Path:
-    """Let the VRT name a file outside its folder."""
-    content = path.read_text(encoding="utf-8")
-    path.write_text(content.replace("after_parts/part_1.tif", "../part_1.tif"), encoding="utf-8")
-    return path
+def naming(source: str) -> Callable[[Path], Path]:
+    """Let a VRT name another source than its first part: ``source`` says relative or not, and what."""
 
+    def spoilt(path: Path) -> Path:
+        content = path.read_text(encoding="utf-8")
+        path.write_text(content.replace('"1">after_parts/part_1.tif', source), encoding="utf-8")
+        return path
 
-def vrt_of_address(path: Path) -> Path:
-    """Let the VRT name an address."""
-    content = path.read_text(encoding="utf-8")
-    path.write_text(
-        content.replace('"1">after_parts/part_1.tif', '"0">/vsicurl/http://example.org/part_1.tif'),
-        encoding="utf-8",
-    )
-    return path
+    return spoilt
 
 
 def refused(
@@ -172,14 +166,14 @@ REFUSED = {
             "VRT that reaches out",
             "AFTER a VRT that names a file above its folder",
             "after.vrt: the VRT names '../part_1.tif', which is not in or under its folder; …",
-            vrt_of_elsewhere,
+            naming('"1">../part_1.tif'),
             after=Date(layout="vrt"),
         ),
         refused(
             "VRT of an address",
             "AFTER a VRT that names an address",
             "after.vrt: the VRT names …",
-            vrt_of_address,
+            naming('"0">/vsicurl/http://example.org/part_1.tif'),
             after=Date(layout="vrt"),
         ),
         refused(

@@ -173,16 +173,15 @@ def write(folder: Path, name: str, date: Date, drawing: Drawing) -> Path:
     if date.layout == "vrt of bands":
         return band_vrt(base)
     if date.layout == "zip":
-        return zipped(base, [base.name])
-    return zipped(base, [f"delivery/{base.name}"]) if date.layout == "folder in zip" else base
+        return zipped(base, base.name)
+    return zipped(base, f"delivery/{base.name}") if date.layout == "folder in zip" else base
 
 
-def zipped(file: Path, members: list[str]) -> Path:
-    """Replace a file by a zip that holds it under each of the names."""
+def zipped(file: Path, member: str) -> Path:
+    """Replace a file by a zip that holds it under a name."""
     target = file.with_suffix(".zip")
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
-        for member in members:
-            archive.write(file, member)
+        archive.write(file, member)
     file.unlink()
     return target
 

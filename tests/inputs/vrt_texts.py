@@ -10,6 +10,7 @@ import rasterio
 from rasterio.dtypes import dtype_rev, typename_fwd
 from rasterio.io import DatasetReader
 from rasterio.windows import Window
+from virtual_rasters import band, source, write_bands
 
 
 def mosaic_vrt(path: Path) -> Path:
@@ -24,35 +25,27 @@ def mosaic_vrt(path: Path) -> Path:
             for col, cols in ((0, half_col), (half_col, file.width - half_col))
         ]
         parts = [_part(file, folder / f"part_{n}.tif", w) for n, w in enumerate(windows, start=1)]
-        bands = [
-            _band(file, band, [_source(p, path.parent, band, w) for p, w in zip(parts, windows, strict=True)])
-            for band in range(1, file.count + 1)
+        names = [part.relative_to(path.parent).as_posix() for part in parts]
+        sources = [
+            "".join(_source(name, number, window) for name, window in zip(names, windows, strict=True))
+            for number in file.indexes
         ]
-        text = _dataset(file, bands)
-    return _replaced(path, text)
+        return _written(file, path, sources)
 
 
 def band_vrt(path: Path) -> Path:
     """Write every band of a GeoTIFF as a file beside it and a VRT of them; remove the GeoTIFF."""
     with rasterio.open(path) as file:
         window = Window(0, 0, file.width, file.height)
-        bands = []
-        for band in range(1, file.count + 1):
-            part = _part(file, path.with_name(f"{path.stem}_band_{band}.tif"), window, [band])
-            bands.append(_band(file, band, [_source(part, path.parent, 1, window)]))
-        text = _dataset(file, bands)
-    return _replaced(path, text)
-
-
-def _replaced(path: Path, text: str) -> Path:
-    target = path.with_suffix(".vrt")
-    target.write_text(text, encoding="utf-8")
-    path.unlink()
-    return target
+        parts = [
+            _part(file, path.with_name(f"{path.stem}_band_{number}.tif"), window, [number])
+            for number in file.indexes
+        ]
+        return _written(file, path, [_source(part.name, 1, window) for part in parts])
 
 
 def _part(file: DatasetReader, path: Path, window: Window, bands: list[int] | None = None) -> Path:
-    numbers = bands or list(range(1, file.count + 1))
+    numbers = bands or list(file.indexes)
     profile: dict[str, Any] = {
         "driver": "GTiff", "crs": file.crs, "transform": file.window_transform(window), "count": len(numbers),
         "dtype": file.dtypes[0], "width": window.width, "height": window.height, "nodata": file.nodata,
@@ -62,33 +55,22 @@ def _part(file: DatasetReader, path: Path, window: Window, bands: list[int] | No
     return path
 
 
-def _source(part: Path, folder: Path, band: int, window: Window) -> str:
+def _source(name: str, number: int, window: Window) -> str:
     size = f'xSize="{window.width}" ySize="{window.height}"'
-    col, row = window.col_off, window.row_off
-    return (
-        f'<SimpleSource><SourceFilename relativeToVRT="1">{escape(part.relative_to(folder).as_posix())}'
-        f"</SourceFilename><SourceBand>{band}</SourceBand>"
-        f'<SrcRect xOff="0" yOff="0" {size}/><DstRect xOff="{col}" yOff="{row}" {size}/>'
-        "</SimpleSource>"
-    )
+    place = f'<DstRect xOff="{window.col_off}" yOff="{window.row_off}" {size}/>'
+    return source(escape(name), number, more=f'<SrcRect xOff="0" yOff="0" {size}/>{place}')
 
 
-def _band(file: DatasetReader, number: int, sources: list[str]) -> str:
-    kind = typename_fwd[dtype_rev[file.dtypes[number - 1]]]
+def _written(file: DatasetReader, path: Path, sources: list[str]) -> Path:
+    """Write the VRT of the sources of each band of a GeoTIFF, and remove it."""
     nodata = "" if file.nodata is None else f"<NoDataValue>{file.nodata:g}</NoDataValue>"
-    color = file.colorinterp[number - 1].name.capitalize()
-    return (
-        f'<VRTRasterBand dataType="{kind}" band="{number}">{nodata}<ColorInterp>{color}</ColorInterp>'
-        + "".join(sources)
-        + "</VRTRasterBand>"
-    )
-
-
-def _dataset(file: DatasetReader, bands: list[str]) -> str:
-    place = ", ".join(repr(float(value)) for value in file.transform.to_gdal())
-    return (
-        f'<VRTDataset rasterXSize="{file.width}" rasterYSize="{file.height}">'
-        f"<SRS>{escape(file.crs.to_wkt())}</SRS><GeoTransform>{place}</GeoTransform>"
-        + "".join(bands)
-        + "</VRTDataset>\n"
-    )
+    bands = []
+    for number, color, dtype, content in zip(
+        file.indexes, file.colorinterp, file.dtypes, sources, strict=True
+    ):
+        shown = f"<ColorInterp>{color.name.capitalize()}</ColorInterp>"
+        bands.append(band(number, nodata + shown + content, typename_fwd[dtype_rev[dtype]]))
+    numbers = ", ".join(repr(float(value)) for value in file.transform.to_gdal())
+    place = f"<SRS>{escape(file.crs.to_wkt())}</SRS><GeoTransform>{numbers}</GeoTransform>"
+    path.unlink()
+    return write_bands(path.with_suffix(".vrt"), "".join(bands), (file.width, file.height), place)

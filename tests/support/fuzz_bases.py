@@ -15,10 +15,12 @@ import numpy as np
 import rasterio
 from fakes import BrightnessCaptioner
 from inline_engine import InlineEngine
-from rasters import north_up
+from rasterio.control import GroundControlPoint
+from rasters import north_up, write_scene
 from saved_models import saved
 from scene_pairs import make_pair
 from tiny_models import tiny_backbone
+from virtual_rasters import band, source, write_bands
 
 from rscc.models import trunks
 from workflows.cli import batch
@@ -97,10 +99,8 @@ def _host(root: Path, suffix: str, driver: str) -> Base:
     for path in (pair.before, pair.after):
         if driver != "GTiff":
             with rasterio.open(path) as scene:
-                options = {"driver": driver, "count": 3, "dtype": "uint8", "crs": scene.crs}
-                shape = {"height": scene.height, "width": scene.width, "transform": scene.transform}
-                with rasterio.open(path.with_suffix(f".{suffix}"), "w", **options, **shape) as copy:
-                    copy.write(scene.read())
+                place = {"crs": scene.crs, "transform": scene.transform}
+                write_scene(path.with_suffix(f".{suffix}"), scene.read(), driver=driver, **place)
             path.unlink()
             mutable += [side.name for side in folder.glob(f"{path.stem}.*.aux.xml")]
     return Base(suffix, folder, tuple(mutable), _words(suffix), REPORT)
@@ -116,18 +116,11 @@ def _vrt(root: Path) -> Base:
     folder = _folder(root, "vrt")
     make_pair(folder, CHANGES, size=SIZE)
     for name in ("before", "after"):
-        bands = "".join(
-            f'<VRTRasterBand dataType="Byte" band="{band}"><NoDataValue>7</NoDataValue><SimpleSource>'
-            f'<SourceFilename relativeToVRT="1">{name}.tif</SourceFilename><SourceBand>{band}</SourceBand>'
-            '<SrcRect xOff="0" yOff="0" xSize="80" ySize="64"/>'
-            '<DstRect xOff="0" yOff="0" xSize="80" ySize="64"/>'
-            "</SimpleSource></VRTRasterBand>"
-            for band in (1, 2, 3)
-        )
-        (folder / f"{name}.vrt").write_text(
-            '<VRTDataset rasterXSize="80" rasterYSize="64"><SRS>EPSG:32633</SRS>'
-            f"<GeoTransform>500000, 0.5, 0, 5600000, 0, -0.5</GeoTransform>{bands}</VRTDataset>"
-        )
+        whole = 'xOff="0" yOff="0" xSize="80" ySize="64"'
+        rects = f"<SrcRect {whole}/><DstRect {whole}/>"
+        sources = [source(f"{name}.tif", number, more=rects) for number in (1, 2, 3)]
+        bands = [band(n, f"<NoDataValue>7</NoDataValue>{one}") for n, one in enumerate(sources, start=1)]
+        write_bands(folder / f"{name}.vrt", "".join(bands), (80, 64))
     return Base("vrt", folder, ("before.vrt", "after.vrt"), _words("vrt"), REPORT)
 
 
@@ -150,18 +143,11 @@ def _sidecars(root: Path) -> Base:
 def _control_points(root: Path) -> Base:
     folder = _folder(root, "control-points")
     make_pair(folder, CHANGES, size=SIZE)
-    image = np.full((3, *SIZE), 100, np.uint8)
-    transform = north_up(500_000.0, 5_600_000.0, 0.5)
     points = [
-        rasterio.control.GroundControlPoint(row, col, *(transform * (col, row)))
-        for row in (0, 64)
-        for col in (0, 40, 80)
+        GroundControlPoint(row, col, *(north_up() * (col, row))) for row in (0, 64) for col in (0, 40, 80)
     ]
-    with rasterio.open(
-        folder / "before.tif", "w", driver="GTiff", count=3, height=64, width=80, dtype="uint8",
-        gcps=points, crs="EPSG:32633",
-    ) as scene:  # fmt: skip
-        scene.write(image)
+    image = np.full((3, *SIZE), 100, np.uint8)
+    write_scene(folder / "before.tif", image, transform=None, gcps=points)
     return Base("control-points", folder, ("before.tif",), _words("tif"), REPORT)
 
 
