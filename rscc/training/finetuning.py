@@ -237,11 +237,7 @@ def _gains(comparison: Comparison) -> str:
 def compare_scores(
     before: str | Path, after: str | Path, records: Sequence[PairRecord], *, device: str = "auto"
 ) -> Comparison:
-    """Score two models as they are used, each with its own threshold, on the same pairs.
-
-    Args:
-        before, after: model folders or names.
-        records: validation pairs.
+    """Score two models, by folder or name, as they are used, each with its own threshold, on the same pairs.
 
     Raises:
         ModelFolderInvalid: a folder is damaged.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -72,17 +73,20 @@ def sentences(captions: tuple[str, ...]) -> list[dict[str, Any]]:
     return [{"tokens": caption.split(), "raw": f" {caption} ."} for caption in captions]
 
 
+def write_index(root: Path, head: str, rows: Iterable[Iterable[object]]) -> None:
+    """Write ``index.csv``; ``head`` has the names of the columns, parted by commas."""
+    root.mkdir(parents=True, exist_ok=True)
+    with (root / "index.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([head.split(","), *rows])
+
+
 def write_change_masks(root: Path) -> Path:
     """Write three pairs of two collections with masks and the index."""
     rng = np.random.default_rng(0)
     rows = ("fine", "a.png", 128, 64, 0.5), ("fine", "b.png", 64, 64, 1.0), ("coarse", "c.png", 192, 192, 1.0)
-    root.mkdir(parents=True, exist_ok=True)
-    with (root / "index.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(("dataset", "file", "width", "height", "gsd_m"))
-        for dataset, name, width, height, gsd in rows:
-            writer.writerow((dataset, name, width, height, gsd))
-            for part in ("A", "B"):
-                write_image(root / part / name, rng.integers(0, 256, (height, width, 3), dtype=np.uint8))
-            write_image(root / "label" / name, rng.integers(0, 2, (height, width), dtype=np.uint8) * 255)
+    write_index(root, "dataset,file,width,height,gsd_m", rows)
+    for _, name, width, height, _ in rows:
+        for part in ("A", "B"):
+            write_image(root / part / name, rng.integers(0, 256, (height, width, 3), dtype=np.uint8))
+        write_image(root / "label" / name, rng.integers(0, 2, (height, width), dtype=np.uint8) * 255)
     return root

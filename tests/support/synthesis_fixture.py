@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import json
 from pathlib import Path
 
 import numpy as np
-from levir_cc_fixture import sentences, write_image, write_levir_cc
+from benchmark_fixtures import edit_json
+from levir_cc_fixture import sentences, write_image, write_index, write_levir_cc
 from scipy import ndimage
 
 BUILT = (
@@ -45,53 +44,48 @@ def add_houses(image: np.ndarray, rng: np.random.Generator, number: int, side: i
 
 def write_captions(root: Path) -> Path:
     """Write captioned pairs whose sentences a grammar can be learned from."""
-    write_levir_cc(root)
-    file = root / "LevirCCcaptions.json"
-    content = json.loads(file.read_text())
-    for number, entry in enumerate(content["images"]):
-        if entry["changeflag"]:
-            words = BUILT[number // 2 % len(BUILT)] if entry["split"] == "train" else ("a pond appears",)
-            entry["sentences"] = sentences(words)
-    file.write_text(json.dumps(content))
+
+    def build(content) -> None:
+        for number, entry in enumerate(content["images"]):
+            if entry["changeflag"]:
+                words = BUILT[number // 2 % len(BUILT)] if entry["split"] == "train" else ("a pond appears",)
+                entry["sentences"] = sentences(words)
+
+    edit_json(write_levir_cc(root) / "LevirCCcaptions.json", build)
     return root
 
 
 def write_masks(root: Path) -> Path:
     """Write pairs with change masks; ``e.png`` has no change."""
     size = 320
-    root.mkdir(parents=True)
-    with (root / "index.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(("dataset", "file", "split", "width", "height", "gsd_m", "augmented"))
-        for number, (dataset, name, split, gsd, augmented) in enumerate(MASK_ROWS):
-            writer.writerow((dataset, name, split, size, size, gsd, augmented))
-            rng = np.random.default_rng(number)
-            before = ground(rng, size, size)
-            after = np.clip(before.astype(int) + rng.integers(-4, 5, before.shape), 0, 255).astype(np.uint8)
-            mask = add_houses(after, rng, 0 if name == "e.png" else 8, 24)
-            for part, array in (("A", before), ("B", after), ("label", mask.astype(np.uint8) * 255)):
-                write_image(root / part / name, array)
+    write_index(
+        root, "dataset,file,split,gsd_m,augmented,width,height", [(*row, size, size) for row in MASK_ROWS]
+    )
+    for number, (_, name, *_) in enumerate(MASK_ROWS):
+        rng = np.random.default_rng(number)
+        before = ground(rng, size, size)
+        after = np.clip(before.astype(int) + rng.integers(-4, 5, before.shape), 0, 255).astype(np.uint8)
+        mask = add_houses(after, rng, 0 if name == "e.png" else 8, 24)
+        for part, array in (("A", before), ("B", after), ("label", mask.astype(np.uint8) * 255)):
+            write_image(root / part / name, array)
     return root
 
 
 def write_single_date(root: Path) -> Path:
     """Write one image with a road and one with buildings."""
-    root.mkdir(parents=True)
-    with (root / "index.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(("file", "dataset", "class", "gsd_m"))
-        for name, kind, gsd in (("r.png", "road", 0.4), ("h.png", "building", 0.25)):
-            writer.writerow((name, "made_up", kind, gsd))
-            rng = np.random.default_rng(len(kind))
-            image = ground(rng, 300, 400)
-            if kind == "road":
-                mask = np.zeros((300, 400), bool)
-                mask[140:156] = True
-                image[mask] = 140
-            else:
-                mask = add_houses(image, rng, 6, 60)
-            write_image(root / "image" / name, image)
-            write_image(root / "mask" / name, mask.astype(np.uint8) * 255)
+    rows = (("r.png", "made_up", "road", 0.4), ("h.png", "made_up", "building", 0.25))
+    write_index(root, "file,dataset,class,gsd_m", rows)
+    for name, _, kind, _ in rows:
+        rng = np.random.default_rng(len(kind))
+        image = ground(rng, 300, 400)
+        if kind == "road":
+            mask = np.zeros((300, 400), bool)
+            mask[140:156] = True
+            image[mask] = 140
+        else:
+            mask = add_houses(image, rng, 6, 60)
+        write_image(root / "image" / name, image)
+        write_image(root / "mask" / name, mask.astype(np.uint8) * 255)
     return root
 
 

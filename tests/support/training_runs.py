@@ -13,6 +13,7 @@ from rscc.model_folder import ModelFolder
 from rscc.models import MODELS
 from rscc.text.vocabulary import Vocabulary
 from rscc.training.loop import Trainer
+from rscc.training.objectives import self_critical
 from rscc.training.run import train_model
 from rscc.training.start import RunPaths
 
@@ -70,15 +71,16 @@ class StoppingSource:
 
 
 class FixedSource:
-    """The same batches in every epoch."""
+    """The same batches in every epoch; what watches is called with its number."""
 
-    def __init__(self, *batches):
-        self.batches = batches
+    def __init__(self, *batches, watch=lambda number: None):
+        self.batches, self.watch = batches, watch
 
     def steps(self) -> int:
         return len(self.batches)
 
     def epoch(self, number):
+        self.watch(number)
         yield from self.batches
 
 
@@ -103,7 +105,16 @@ def make_trainer(data, folder, config, *, seed=1, stop=None, validate=sum_of_wei
     model = MODELS["rdd"](
         config=config.model, backbone=tiny_backbone(), vocabulary=vocabulary, text_encoder=encoder
     )
-    return Trainer(model, source, validate, config=config, folder=folder, report=lambda line: None)
+    critical = config.train.objective == "self_critical"
+    return Trainer(
+        model,
+        source,
+        validate,
+        config=config,
+        folder=folder,
+        report=lambda line: None,
+        objective=self_critical(config, model, records) if critical else None,
+    )
 
 
 def log_of(folder: Path) -> list[dict]:

@@ -133,14 +133,6 @@ def test_names_that_lead_out_of_the_folder_are_refused(copied, name, file, key, 
         DATASETS[name](root)
 
 
-@pytest.mark.parametrize("name", ["spot_the_diff", "image_editing_request"])
-def test_an_empty_split_is_refused(copied, name) -> None:
-    root = copied(name)
-    (root / "test.json").write_text("[]")
-    with pytest.raises(DatasetLayoutInvalid, match="'test'"):
-        DATASETS[name](root, "test")
-
-
 def test_clevr_change_gives_a_changed_and_an_unchanged_pair_of_each_image(written) -> None:
     root = written["clevr_change"]
     records = DATASETS["clevr_change"](root, "val").records

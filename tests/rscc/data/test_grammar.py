@@ -67,9 +67,7 @@ def test_sentences_agree_with_the_number(grammar: Grammar, number: int, removed:
         ((118, 150), ()),
     ],
 )
-def test_places_are_said_only_when_all_is_there(
-    grammar: Grammar, place: tuple[int, int], regions: tuple[str, ...]
-) -> None:
+def test_places_are_said_only_when_all_is_there(grammar: Grammar, place, regions) -> None:
     buildings = describe_mask(squares(place))
     assert buildings.regions == regions
     words = {word for s in said(grammar, buildings, 40) for word in s.replace("-", " ").split()}

@@ -26,11 +26,15 @@ from rscc.images import resize
 from rscc.text.vocabulary import Vocabulary
 
 
+def patch(value, *, ground=0, kind=np.uint8) -> np.ndarray:
+    array = np.full((4, 6), ground, kind)
+    array[1:3, 2:5] = value
+    return array
+
+
 @pytest.mark.parametrize("values", [(0, 255), (0, 1), (0, 2), (0, 15), (0, 100), (4, 250), (0, 0)])
 def test_masks_of_either_range_are_read(tmp_path, values) -> None:
-    array = np.full((4, 6), values[0], np.uint8)
-    array[1:3, 2:5] = values[1]
-    write_image(tmp_path / "mask.png", array)
+    write_image(tmp_path / "mask.png", patch(values[1], ground=values[0]))
     mask = read_mask(tmp_path / "mask.png")
     assert mask.dtype == bool
     assert mask.sum() == (6 if values[1] else 0)
@@ -40,8 +44,7 @@ def test_masks_of_either_range_are_read(tmp_path, values) -> None:
 def test_masks_with_a_palette_are_read_by_class_if_coloured_and_by_brightness_if_grey(
     tmp_path, colours
 ) -> None:
-    array = np.zeros((4, 6), np.uint8)
-    array[1:3, 2:5] = np.arange(3) % (len(colours) - 1) + 1
+    array = patch(np.arange(3) % (len(colours) - 1) + 1)
     image = Image.fromarray(array).convert("P")
     image.putpalette([value for colour in colours for value in colour])
     image.save(tmp_path / "mask.png")
@@ -60,8 +63,7 @@ def test_masks_in_colour_mark_what_is_bright_in_a_band(tmp_path, colour) -> None
 
 @pytest.mark.parametrize("top", [1, 255, 65535])
 def test_masks_may_have_16_bits(tmp_path, top) -> None:
-    array = np.zeros((4, 6), np.uint16)
-    array[1:3, 2:5] = top
+    array = patch(top, kind=np.uint16)
     Image.fromarray(array).save(tmp_path / "mask.tif")
     np.testing.assert_array_equal(read_mask(tmp_path / "mask.tif"), array > 0)
 

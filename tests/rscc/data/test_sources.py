@@ -209,33 +209,6 @@ def test_pairs_of_one_name_in_two_folders_are_two_pairs(tmp_path) -> None:
     assert sorted(batch.before.float().mean((1, 2, 3)).tolist()) == [40, 200]
 
 
-def test_images_come_with_captions_turned_like_them(tmp_path) -> None:
-    """A pair bright on the left says so, whatever way it is turned."""
-    captions = ("bright on the left and at the top",)
-    image = np.full((32, 32, 3), 20, np.uint8)
-    image[:16, :16] = 240
-    record = twice(tmp_path, image, captions=captions, changed=True)
-    text = CaptionText(Vocabulary.build(all_forms([record]), min_count=1), max_words=12)
-    source = ImageCaptionSource([record] * 8, text, batch_size=8, size=32, augment=True, seed=3)
-    (batch,) = source.epoch(0)
-    said = [text.vocabulary.decode(row) for row in batch.tokens]
-    assert len(set(said)) > 2
-    for images in (batch.before, batch.after):
-        for one, words in zip(images.float().mean(1), said, strict=True):
-            left, top = one[:, :15].mean() > one[:, 17:].mean(), one[:15].mean() > one[17:].mean()
-            where = ("left" if left else "right", "top" if top else "bottom")
-            assert words == f"bright on the {where[0]} and at the {where[1]}"
-    assert batch.nouns is None
-
-
-def test_without_augmentation_images_stay_as_they_are(make_source) -> None:
-    source = make_source("images", batch_size=8, size=64, augment=False)
-    (batch,) = source.epoch(0)
-    originals = {read_pair(r).before.tobytes() for r in source.records}
-    assert {image.numpy().tobytes() for image in batch.before} == originals
-    assert batch.mask_known.all()
-
-
 def test_all_forms_hold_every_flip_of_every_caption(records) -> None:
     forms = all_forms(records)
     assert "a house appears on the right" in forms

@@ -1,12 +1,12 @@
 """Going on with the training of a model on a user's own pairs."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from benchmark_fixtures import edit_json
 from levir_cc_fixture import write_levir_cc
+from markdown_tables import cells_of
 from saved_models import saved, saved_start
 from tiny_facts import tiny_facts, tiny_heads
 from tiny_models import tiny_model
@@ -34,12 +34,13 @@ def record(number: int, changed: bool | None = None) -> PairRecord:
 
 def keep_splits(root: Path, *splits: str, flag: int | None = None) -> Path:
     """Leave only the entries of some splits, or of one flag, in a data set's annotations."""
-    file = root / "LevirCCcaptions.json"
-    content = json.loads(file.read_text())
-    content["images"] = [
-        one for one in content["images"] if one["split"] in splits and flag in (None, one["changeflag"])
-    ]
-    file.write_text(json.dumps(content))
+
+    def keep(content) -> None:
+        content["images"] = [
+            one for one in content["images"] if one["split"] in splits and flag in (None, one["changeflag"])
+        ]
+
+    edit_json(root / "LevirCCcaptions.json", keep)
     return root
 
 
@@ -130,9 +131,8 @@ def test_the_table_holds_the_scores_of_both_models(tmp_path, monkeypatch) -> Non
     val = LevirCC(data, "val").records
     comparison = compare_scores(start, start, val, device="cpu")
     assert comparison.gain == comparison.gain_changed == (0, 0) and not comparison.surely_better
-    lines = comparison.table.splitlines()
     rows = {row.subset: row.as_dict() for row in score_model(start, val, device="cpu")}
-    cells = [[cell.strip() for cell in line.strip("| ").split("|")] for line in lines]
+    cells = cells_of(comparison.table)
     assert cells[0] == ["6 validation pairs", "before", "after"]
     shown = [one for _, one, _ in cells[2:]]
     scores = [rows["all"]["cider"], rows["changed"]["cider"], rows["all"]["bleu4"]]
@@ -151,7 +151,7 @@ def test_a_user_is_told_pairs_and_scores_before_and_after(tmp_path) -> None:
     assert lines[0].startswith("pairs: 14 (7 changed, 7 unchanged) for training; 10 (5 changed, 5 unchanged)")
     title, drawn = lines[-2:]
     assert title == "scores on the validation split, before and after:"
-    before, after = (float(cell) for cell in drawn.splitlines()[2].strip("| ").split("|")[1:])
+    before, after = map(float, cells_of(drawn)[2][1:])
     assert after > before
     val = read_splits(LevirCC, data, seed=1)[1]
     assert drawn == compare_scores(tmp_path / "start", folder, val, device="cpu").table

@@ -35,17 +35,16 @@ def finished(data, paths, *, seed=1, report=lambda line: None):
 def test_facts_and_roads_are_learnt_with_the_seed_of_the_run_and_say_so(data, tmp_path, monkeypatch) -> None:
     given, said = [], []
 
-    def facts(*_, seed, report, **__):
-        given.append(seed)
-        report("facts")
-        return tiny_facts()
+    def learner(name, made=None):
+        def learn(*_, seed, report, **__):
+            given.append(seed)
+            report(name)
+            return made
 
-    def roads(*_, seed, report, **__):
-        given.append(seed)
-        report("roads")
+        return learn
 
-    monkeypatch.setattr(finishing, "fit_facts", facts)
-    monkeypatch.setattr(finishing, "fit_roads", roads)
+    monkeypatch.setattr(finishing, "fit_facts", learner("facts", tiny_facts()))
+    monkeypatch.setattr(finishing, "fit_roads", learner("roads"))
     monkeypatch.setattr(finishing, "facts_text", lambda facts: "")
     paths = RunPaths(data=data, output=tmp_path, roads=tmp_path)
     finished(data, paths, seed=7, report=said.append)

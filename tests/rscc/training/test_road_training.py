@@ -1,11 +1,9 @@
 """Roads are learnt from masks of single dates."""
 
-import csv
-
 import numpy as np
 import pytest
 import torch
-from PIL import Image
+from levir_cc_fixture import write_image, write_index
 from tiny_models import tiny_model
 
 from rscc.data.single_dates import road_crops
@@ -17,20 +15,13 @@ NAMES = tuple(f"{number}.png" for number in range(24))
 
 def single_dates(root, *, gsd=0.5, size=(96, 96), kind="road", names=NAMES):
     """Write dark images with a bright road across each, at a row that follows from its name."""
-    for part in ("image", "mask"):
-        (root / part).mkdir(parents=True)
-    with (root / "index.csv").open("w", newline="", encoding="utf-8") as file:
-        rows = csv.writer(file)
-        rows.writerow(("file", "class", "gsd_m"))
-        for number, name in enumerate(names):
-            rows.writerow((name, kind, gsd))
-            mask = np.zeros(size, np.uint8)
-            mask[(top := 16 * (number % 5)) : top + 16] = 255
-            noise = np.random.default_rng(number).integers(0, 60, (*size, 3), dtype=np.uint8)
-            Image.fromarray(np.where(mask[..., None] > 0, 230, noise).astype(np.uint8)).save(
-                root / "image" / name
-            )
-            Image.fromarray(mask).save(root / "mask" / name)
+    write_index(root, "file,class,gsd_m", [(name, kind, gsd) for name in names])
+    for number, name in enumerate(names):
+        mask = np.zeros(size, np.uint8)
+        mask[(top := 16 * (number % 5)) : top + 16] = 255
+        noise = np.random.default_rng(number).integers(0, 60, (*size, 3), dtype=np.uint8)
+        write_image(root / "image" / name, np.where(mask[..., None] > 0, 230, noise).astype(np.uint8))
+        write_image(root / "mask" / name, mask)
     return root
 
 

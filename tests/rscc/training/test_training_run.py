@@ -4,14 +4,13 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from levir_cc_fixture import write_change_masks, write_levir_cc
 from safetensors.torch import load_file
 from saved_models import saved
 from synthesis_fixture import write_single_date
-from tiny_models import TinyTextEncoder, random_images, tiny_config, tiny_model
+from tiny_models import TinyTextEncoder, random_arrays, random_images, tiny_config, tiny_model
 from training_runs import (
     LOSS,
     assert_same_tensors,
@@ -25,7 +24,6 @@ from training_runs import (
 from rscc.captioner import Captioner
 from rscc.config import Config, DataConfig, TrainConfig
 from rscc.data.benchmarks.levir_cc import LevirCC
-from rscc.data.pairs import read_pair
 from rscc.data.sources import MaskSource
 from rscc.errors import ConfigInvalid, DatasetLayoutInvalid, ModelFolderInvalid, WeightsNotFound
 from rscc.model_folder import find_model, load_model, open_model_folder
@@ -39,11 +37,6 @@ from rscc.training.start import Run, RunPaths
 pytestmark = pytest.mark.usefixtures("tiny_registered")
 
 MASK_LOSS = dict.fromkeys(LOSS, 0.0) | {"change_mask": 1.0}
-
-
-def pair_of(data, split="test") -> tuple[np.ndarray, np.ndarray]:
-    samples = [read_pair(r) for r in LevirCC(data, split).records]
-    return np.stack([s.before for s in samples]), np.stack([s.after for s in samples])
 
 
 def test_a_resnet_trunk_is_measured_for_integers_and_stays_as_it_is(data) -> None:
@@ -90,7 +83,7 @@ def test_from_folders_to_a_captioner_in_two_stages(data, tmp_path, monkeypatch) 
     assert any(line.startswith("epoch 2") for line in lines)
 
     captioner = Captioner.load(folder.path, device="cpu")
-    before, after = pair_of(data)
+    before, after = random_arrays(2)
     assert captioner.predict_change(before, after).change_probability.shape == (2, 64, 64)
     found = captioner.caption(before, after, assume_changed=True)
     assert all(caption.text and not caption.text.startswith("there") for caption in found)
