@@ -154,12 +154,9 @@ def _frequent(captions: Iterable[str | Sequence[str]], min_count: int) -> list[s
     """Words that captions hold ``min_count`` times, by falling count, then by the alphabet."""
     if min_count < 1:
         raise ConfigInvalid(f"min_count is {min_count}; use 1 or more")
-    counts: Counter[str] = Counter()
-    for caption in captions:
-        counts.update(_as_words(caption))
-    for special in SPECIAL:
-        counts.pop(special, None)
-    return sorted((word for word, n in counts.items() if n >= min_count), key=lambda w: (-counts[w], w))
+    counts = Counter(word for caption in captions for word in _as_words(caption))
+    frequent = [word for word, n in counts.items() if n >= min_count and word not in SPECIAL]
+    return sorted(frequent, key=lambda word: (-counts[word], word))
 
 
 def _as_words(caption: str | Sequence[str]) -> list[str]:

@@ -85,16 +85,7 @@ class ChangeCaptioner(nn.Module, ABC):
 
     def build_decoder(self, config: ModelConfig) -> Decoder:
         """Make the caption decoder; a paper with a layer of its own hands that on."""
-        return CaptionDecoder(
-            vocabulary_size=len(self.vocabulary),
-            width=config.width,
-            word_width=config.word_width,
-            layers=config.decoder_layers,
-            heads=config.heads,
-            max_words=config.max_words,
-            dropout=config.dropout,
-            layer=self.decoder_layer,
-        )
+        return CaptionDecoder(config=config, vocabulary_size=len(self.vocabulary), layer=self.decoder_layer)
 
     @abstractmethod
     def build_encoder(self, config: ModelConfig, text_encoder: TextEncoder | None) -> None:

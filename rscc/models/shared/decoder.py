@@ -15,6 +15,7 @@ from typing import Any, Protocol, cast
 import torch
 from torch import Tensor, nn
 
+from rscc.config import ModelConfig
 from rscc.models.shared.blocks import AttentionLayer
 from rscc.structures import DecoderOutput
 
@@ -124,23 +125,15 @@ class DecoderLayer(AttentionLayer):
 class CaptionDecoder(Decoder):
     """Words from difference tokens."""
 
-    def __init__(
-        self,
-        *,
-        vocabulary_size: int,
-        width: int,
-        word_width: int,
-        layers: int,
-        heads: int,
-        max_words: int,
-        dropout: float,
-        layer: type[DecoderLayer] = DecoderLayer,
-    ):
+    def __init__(self, *, config: ModelConfig, vocabulary_size: int, layer: type[DecoderLayer]):
         super().__init__()
-        self.words = nn.Embedding(vocabulary_size, word_width)
-        self.widen = nn.Linear(word_width, width)
-        self.positions = nn.Parameter(torch.randn(max_words, width) * 0.02)
-        self.layers = nn.ModuleList(layer(width=width, heads=heads, dropout=dropout) for _ in range(layers))
+        width, heads, dropout = config.width, config.heads, config.dropout
+        self.words = nn.Embedding(vocabulary_size, config.word_width)
+        self.widen = nn.Linear(config.word_width, width)
+        self.positions = nn.Parameter(torch.randn(config.max_words, width) * 0.02)
+        self.layers = nn.ModuleList(
+            layer(width=width, heads=heads, dropout=dropout) for _ in range(config.decoder_layers)
+        )
         self.drop = nn.Dropout(dropout)
         self.logits = nn.Linear(width, vocabulary_size)
 
