@@ -149,13 +149,6 @@ def test_parts_come_in_order_and_none_is_lost():
     assert sizes.size == 2
 
 
-def test_blank_tiles_are_not_shown(tmp_path):
-    model = BrightnessCaptioner()
-    grid, (_, counts) = searched(make_pair(tmp_path, SPOTS, size=SIZE, nodata_rows=150), model)
-    assert 0 < counts["blank"] == len(grid) - model.seen
-    assert counts["changed"] <= model.seen and all(shape[0] > 0 for shape in model.shapes)
-
-
 def test_tiles_in_which_the_dates_are_the_same_are_not_shown_and_unchanged(tmp_path):
     made = make_pair(tmp_path, [(200, 300, 40, 40, 240)], size=SIZE)
     with rasterio.open(made.before) as old, rasterio.open(made.after, "r+") as new:

@@ -18,7 +18,7 @@ from tiling import ChangeRegion, ScenePair, Window, geodesic_area_m2
 from workflows import SceneOptions, caption_scene
 from workflows.scene.carrier import OpenRun
 from workflows.scene.detection import find_regions
-from workflows.scene.events import Event, Place, Search, in_order, places_of, right_angled
+from workflows.scene.events import Event, Place, Search, places_of, right_angled
 
 # Of a pair, the reference system of its grid.
 ON_MAP = SimpleNamespace(grid=SimpleNamespace(crs="EPSG:32633"))
@@ -249,9 +249,3 @@ def test_an_outline_that_would_become_too_small_stays(tmp_path):
         assert drawn.geometry != events[0].geometry
         [kept] = right_angled(pair, events, drawn.area_m2 + 0.01)
     assert kept == events[0]
-
-
-def test_events_are_in_reading_order(tmp_path):
-    spots = [(100, 20, 10, 10, 240), (20, 150, 10, 10, 240), (20, 20, 10, 10, 240)]
-    events = in_order(reversed(events_of(tmp_path, spots).events))
-    assert [event.outline.bounds[:2] for event in events] == [(20, 20), (150, 20), (20, 100)]

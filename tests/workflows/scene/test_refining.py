@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from bright_objects import BrightObjects
 from captioned import captioned
 from fakes import BrightnessCaptioner, card
 from scene_pairs import make_pair
@@ -21,21 +22,6 @@ from workflows.scene.refinement import ROOM, Refinement, open_segmenter, refine_
 TILE = 64
 HOUSE = (40, 50, 12, 16, 240)
 FAR = (110, 170, 14, 12, 240)
-
-
-class BrightObjects:
-    """Fake segmenter: the pixels within a box, grown by 5, that are brighter than 180; keeps its images."""
-
-    def __init__(self):
-        self.images = []
-
-    def segment(self, image, boxes, points):
-        self.images.append(image)
-        masks = np.zeros((len(boxes), *image.shape[1:]), bool)
-        for mask, (left, top, right, bottom) in zip(masks, boxes.astype(int), strict=True):
-            rows, cols = slice(max(0, top - 5), bottom + 5), slice(max(0, left - 5), right + 5)
-            mask[rows, cols] = image[0, rows, cols] > 180
-        return masks
 
 
 def region(row, col, height, width, pair) -> ChangeRegion:
