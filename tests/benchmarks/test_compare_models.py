@@ -6,12 +6,10 @@ import math
 import pytest
 from compare_models import HERE, earlier_lines, read_variants, run_line, scored, summary
 from markdown_tables import cells_of
+from model_sizes import build
 
 from rscc.config import config_from_dict
-from rscc.models import MODELS
 from rscc.models.shared.losses import check_loss_weights
-from rscc.models.trunks import build_backbone
-from rscc.text.vocabulary import SPECIAL, Vocabulary
 
 TITLES, CONFIGS = read_variants(HERE / "compare_models.toml")
 
@@ -20,12 +18,7 @@ TITLES, CONFIGS = read_variants(HERE / "compare_models.toml")
 @pytest.mark.parametrize("name", CONFIGS)
 def test_a_variant_builds_and_weights_every_term(name) -> None:
     config = config_from_dict(CONFIGS[name], name)
-    model = MODELS[config.model.paper](
-        config=config.model,
-        backbone=build_backbone(config.model.backbone),
-        vocabulary=Vocabulary((*SPECIAL, "a")),
-    )
-    check_loss_weights(model.loss_terms(), config.loss)
+    check_loss_weights(build(config.model).loss_terms(), config.loss)
 
 
 def test_variants_share_everything_but_their_model_and_its_losses() -> None:

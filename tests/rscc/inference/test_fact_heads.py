@@ -130,18 +130,6 @@ def test_slope_and_offset_calibrate() -> None:
     assert tuple(found) == ANSWERS and set(found.values()) == {0.5}
 
 
-def test_what_stands_around_tells_what_was_there_and_what_is_beside() -> None:
-    facts = plain_rules().facts(
-        logits_of(
-            *("came building", "gone parking lot", "around building", "around road", "around trees"),
-            *("around parking lot",),
-            around_grass=6.0,
-        )
-    )
-    assert list(facts.before) == ["trees", "grass"] and list(facts.beside) == ["road"]
-    assert list(facts.came) == ["building"] and list(facts.gone) == ["parking lot"]
-
-
 def test_covers_have_their_share_of_the_ground_and_trees_are_those_that_are_gone() -> None:
     slopes = tuple(0.0 if name == "around water" else 1.0 for name in ANSWERS)
     positions = np.stack([logits_of("around trees", around_grass=-9.0), logits_of("gone trees")], 1)
@@ -153,31 +141,33 @@ def test_covers_have_their_share_of_the_ground_and_trees_are_those_that_are_gone
     assert set(plain_rules().covers(positions, np.zeros(2)).values()) == {0.0}
 
 
-def test_on_a_map_the_ground_tells_what_it_was_and_trees_beside_it_stand_there() -> None:
-    logits = logits_of("came building", "around trees", "around grass", "around road")
-
-    def told(**covers):
-        facts = plain_rules().facts(logits, covers=covers)
-        return list(facts.before), list(facts.beside)
-
-    both = {"road", "trees"}
-    assert told(trees=COVERED, grass=0.3) == (["grass", "trees"], ["road"])
-    before, beside = told(trees=0.249, water=0.5)
-    assert before == ["water"] and set(beside) == both
-    facts = plain_rules().facts(logits_of("gone trees", "around trees"), covers={"trees": 0.1})
-    assert not facts.before and not facts.beside and list(facts.gone) == ["trees"]
-    facts = plain_rules().facts(logits_of("came trees", "around trees"), covers={"trees": 0.9})
-    assert not facts.before and not facts.beside
+NEW_HOUSE = ("came building", "around trees", "around grass", "around road")
+BESIDE_ITSELF = ("came building", "gone parking lot", "around building", "around parking lot", *NEW_HOUSE[1:])
+OPEN_GROUND = {"bare ground": 0.9, "trees": 0.3}
 
 
-def test_a_building_that_is_gone_stood_on_no_open_ground() -> None:
-    covers = {"bare ground": 0.9, "trees": 0.3}
-    for answers, before in (("came building",), ["bare ground", "trees"]), (("gone building",), ["trees"]):
-        assert list(plain_rules().facts(logits_of(*answers), covers=covers).before) == before
-
-
-def test_trees_that_came_were_not_there_before() -> None:
-    assert not plain_rules().facts(logits_of("came trees", "around trees")).before
+@pytest.mark.parametrize(
+    ("sure", "covers", "before", "beside"),
+    [
+        # What stands around was there before or is beside, unless it came or is gone.
+        (BESIDE_ITSELF, None, ["trees", "grass"], {"road"}),
+        (("came trees", "around trees"), None, [], set()),
+        # On a map the ground tells what it was, and trees beside it stand there.
+        (NEW_HOUSE, {"trees": COVERED, "grass": 0.3}, ["grass", "trees"], {"road"}),
+        (NEW_HOUSE, {"trees": 0.249, "water": 0.5}, ["water"], {"road", "trees"}),
+        (("gone trees", "around trees"), {"trees": 0.1}, [], set()),
+        (("came trees", "around trees"), {"trees": 0.9}, [], set()),
+        # A building that is gone stood on no open ground.
+        (("came building",), OPEN_GROUND, ["bare ground", "trees"], set()),
+        (("gone building",), OPEN_GROUND, ["trees"], set()),
+    ],
+)
+def test_what_was_there_and_what_stands_beside(sure, covers, before, beside) -> None:
+    surest = {"around_grass": 6.0} if "around grass" in sure else {}  # covers have an order of their own
+    facts = plain_rules().facts(logits_of(*sure, **surest), covers=covers)
+    assert (list(facts.before), set(facts.beside)) == (before, beside)
+    changed = {*(f"came {name}" for name in facts.came), *(f"gone {name}" for name in facts.gone)}
+    assert changed == {name for name in sure if not name.startswith("around ")}
 
 
 def test_the_surest_comes_first() -> None:

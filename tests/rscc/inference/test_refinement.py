@@ -2,29 +2,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from bright_objects import BrightObjects
 from tiny_sam import tiny_sam
 
 from rscc.inference.refinement import refine_masks
 from rscc.models.shared.segmenters import SamSegmenter
 
 SIZE = (48, 64)
-
-
-class BrightObjects:
-    """Fake segmenter: the bright pixels within a box that is grown by ``reach``; keeps its prompts."""
-
-    def __init__(self, reach=6):
-        self.reach = reach
-        self.prompts = []
-
-    def segment(self, image, boxes, points):
-        self.prompts.append((boxes, points))
-        masks = np.zeros((len(boxes), *image.shape[1:]), bool)
-        for mask, (left, top, right, bottom) in zip(masks, boxes.astype(int), strict=True):
-            rows = slice(max(0, top - self.reach), bottom + self.reach)
-            cols = slice(max(0, left - self.reach), right + self.reach)
-            mask[rows, cols] = image[0, rows, cols] > 128
-        return masks
 
 
 def rectangle(top, left, height, width):
