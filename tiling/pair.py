@@ -241,8 +241,7 @@ class ScenePair:
             )
 
     def _note_clipped(self, info: SceneInfo, table: Table | None, pixels: np.ndarray) -> None:
-        if table is None:
-            return
+        assert table is not None, "a scale gives each date one"
         shown = table.apply(pixels[:, None])
         clipped = max(float((shown == end).mean()) for end in (0, 255))
         if clipped > CLIPPED:

@@ -86,8 +86,7 @@ class SpectralPair:
             bands = tuple(numbers.values())
             if bands:
                 own = Layer.of(layer.info, bands, pair.grid, layer.shift)
-                own = replace(own, blocks=BlockCache(_KEPT_BYTES))
-                self._readers.append(LayerReader(own, stack))
+                self._readers.append(LayerReader(replace(own, blocks=BlockCache(_KEPT_BYTES)), stack))
 
     @classmethod
     @contextmanager

@@ -213,7 +213,7 @@ def _half_written(output: Path, code: int | None) -> bool:
     return not output.exists()
 
 
-class _Worker:
+class _Worker(contextlib.AbstractContextManager):
     """A process that runs commands; a new one after a crash or a hang."""
 
     def __init__(self) -> None:
@@ -241,15 +241,12 @@ class _Worker:
         self._start()
         return None
 
-    def __enter__(self) -> _Worker:
-        return self
-
     def __exit__(self, *_: object) -> None:
         self._process.kill()
         self._process.join()
 
 
-class _Fresh:
+class _Fresh(contextlib.AbstractContextManager):
     """Runs every command in a process of its own."""
 
     def ask(self, folder: Path, words: tuple[str, ...]) -> dict | None:
@@ -270,9 +267,6 @@ class _Fresh:
                 stream.seek(0)
                 texts[name] = stream.read().decode(errors="replace")
         return {"code": process.returncode, "peak_mb": used.ru_maxrss // 1024, **texts}
-
-    def __enter__(self) -> _Fresh:
-        return self
 
     def __exit__(self, *_: object) -> None:
         pass

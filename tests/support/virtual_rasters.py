@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,15 @@ def source(name: object, band: object = 1, relative: object = 1, more: str = "",
 def band(number: int, content: str, dtype: str = "Byte") -> str:
     """A band of what ``content`` says."""
     return f'<VRTRasterBand dataType="{dtype}" band="{number}">{content}</VRTRasterBand>'
+
+
+def gcp_list(points: Iterable[tuple[object, ...]]) -> str:
+    """A place by ground control points: column, row, x and y of each."""
+    listed = (
+        f'<GCP Id="{n}" Pixel="{col}" Line="{row}" X="{x}" Y="{y}"/>'
+        for n, (col, row, x, y) in enumerate(points)
+    )
+    return f'<GCPList Projection="{UTM}">{"".join(listed)}</GCPList>'
 
 
 def write_bands(path: Path, content: str, size: tuple[int, int] = (60, 40), place: str = PLACE) -> Path:

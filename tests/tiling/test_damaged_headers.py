@@ -10,8 +10,8 @@ import sys
 import numpy as np
 import pytest
 from opened_scenes import read_pair, refused_file
-from rasters import UTM, textured, write_scene
-from virtual_rasters import band, source, write_bands, write_vrt
+from rasters import textured, write_scene
+from virtual_rasters import band, gcp_list, source, write_bands, write_vrt
 
 from tiling import (
     MissingGeoreferencing,
@@ -117,32 +117,25 @@ def test_a_directory_that_is_nowhere_hides_no_metadata(folder):
 # Places and names
 
 
-def gcps(*points):
-    listed = (
-        f'<GCP Id="{n}" Pixel="{p[0]}" Line="{p[1]}" X="{p[2]}" Y="{p[3]}"/>' for n, p in enumerate(points)
-    )
-    return f'<GCPList Projection="{UTM}">{"".join(listed)}</GCPList>'
-
-
 CORNERS = [(0, 0, 500_000, 5_600_000), (60, 0, 500_030, 5_600_000), (0, 40, 500_000, 5_599_980)]
 
 
 @pytest.mark.parametrize("value", ["nan", "inf", "-inf", "1e308", "-1e13"])
 @pytest.mark.parametrize("number", range(4), ids=["column", "row", "x", "y"])
 def test_control_points_are_numbers(folder, value, number):
-    describe(write_vrt(folder / "b.vrt", place=gcps(*CORNERS)))
+    describe(write_vrt(folder / "b.vrt", place=gcp_list(CORNERS)))
     point = [60, 40, 500_030, 5_599_980]
     point[number] = value
-    path = write_vrt(folder / "b.vrt", place=gcps(*CORNERS, point))
+    path = write_vrt(folder / "b.vrt", place=gcp_list([*CORNERS, point]))
     refused_file(MissingGeoreferencing, path, "control points", "gdal_edit")
 
 
 def test_control_points_that_make_pixels_of_no_size_are_refused(folder):
     """One point lies so far off that the transform between all of them is as good as none."""
     points = [(x, y, 500_000 + x / 2, 5_600_000 - y / 2) for y in (0, 40) for x in (0, 30, 60)]
-    describe(write_vrt(folder / "b.vrt", place=gcps(*points)))
+    describe(write_vrt(folder / "b.vrt", place=gcp_list(points)))
     points[4] = (30, 274_877_906_944, *points[4][2:])
-    refused_file(MissingGeoreferencing, write_vrt(folder / "b.vrt", place=gcps(*points)), "span an area")
+    refused_file(MissingGeoreferencing, write_vrt(folder / "b.vrt", place=gcp_list(points)), "span an area")
 
 
 def test_names_of_bands_in_another_encoding_say_nothing(folder):

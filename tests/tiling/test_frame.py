@@ -7,7 +7,7 @@ from affine import Affine
 from grounds import PLACES, Ground, View
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from opened_scenes import refused_pair
+from opened_scenes import lonlat, refused_pair
 from pyproj import Geod, Transformer
 from rasters import ORIGIN, UTM, north_up, write_scene
 
@@ -32,16 +32,14 @@ def seen(tmp_path, place, name="view.tif", **options):
     return describe(view.write(tmp_path / name, ground, blank))
 
 
-def lonlat(grid, col, row):
-    return Transformer.from_crs(grid.crs.to_wkt(), "EPSG:4326", always_xy=True).transform(
-        *on_map(grid.transform, col, row)
-    )
+def place_of(grid, col, row):
+    return lonlat(*on_map(grid.transform, col, row), grid.crs.to_wkt())
 
 
 def box_of(grid, window):
     """West, south, east and north of pixels, a tenth of a pixel inside them."""
     corners = [
-        lonlat(grid, col, row)
+        place_of(grid, col, row)
         for col in (window.col_off + 0.1, window.col_end - 0.1)
         for row in (window.row_off + 0.1, window.row_end - 0.1)
     ]
@@ -97,7 +95,7 @@ def test_pixels_are_as_wide_and_as_high_as_they_were_asked_for(scene, crs, place
     grid = plan_grid(info, info, 1.0)
     assert grid.gsd == 1.0
     for one, other in (((40, 10), (41, 10)), ((40, 10), (40, 11))):
-        _, _, metres = Geod(ellps="WGS84").inv(*lonlat(grid, *one), *lonlat(grid, *other))
+        _, _, metres = Geod(ellps="WGS84").inv(*place_of(grid, *one), *place_of(grid, *other))
         assert metres == pytest.approx(1.0, rel=5e-3)
 
 

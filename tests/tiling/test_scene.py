@@ -66,20 +66,22 @@ def test_a_path_of_no_file(tmp_path):
     refused(SceneIsFolder, tmp_path, "folder")
 
 
-@pytest.mark.parametrize("content", [b"", b"not a picture", b"<html></html>"])
-def test_not_a_raster(tmp_path, content):
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", ["GeoTIFF, COG"]),
+        (b"not a picture", ["GeoTIFF, COG"]),
+        (b"<html></html>", ["GeoTIFF, COG"]),
+        # These end too early.
+        (b"II*\0", ["like a GeoTIFF ", "sound copy"]),
+        (b"\x89PNG\r\n\x1a\nrest", ["like a PNG ", "sound copy"]),
+        (b"\xff\xd8\xff", ["like a JPEG ", "sound copy"]),
+    ],
+)
+def test_not_a_raster(tmp_path, content, words):
     path = tmp_path / "text.tif"
     path.write_bytes(content)
-    refused(NotARaster, path, "GeoTIFF, COG")
-
-
-@pytest.mark.parametrize(
-    ("content", "kind"), [(b"II*\0", "GeoTIFF"), (b"\x89PNG\r\n\x1a\nrest", "PNG"), (b"\xff\xd8\xff", "JPEG")]
-)
-def test_a_raster_that_ends_too_early(tmp_path, content, kind):
-    path = tmp_path / "a.tif"
-    path.write_bytes(content)
-    refused(NotARaster, path, f"like a {kind} ", "sound copy")
+    refused(NotARaster, path, *words)
 
 
 def test_a_raster_of_another_driver_is_not_read(tmp_path):

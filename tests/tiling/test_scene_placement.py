@@ -7,7 +7,7 @@ from rasterio.control import GroundControlPoint
 from rasterio.rpc import RPC
 from rasters import UTM, north_up, textured, write_scene
 from shapely.geometry import Point
-from virtual_rasters import PLACE, band, source, write_bands
+from virtual_rasters import PLACE, band, gcp_list, source, write_bands
 
 from tiling import MissingCRS, MissingGeoreferencing, describe
 from tiling.geodesy import on_map
@@ -159,11 +159,8 @@ def write_placed(path, place):
 
 
 def test_a_virtual_raster_may_hold_control_points(tmp_path):
-    points = "".join(
-        f'<GCP Id="{number}" Pixel="{col}" Line="{row}" X="{x}" Y="{y}"/>'
-        for number, (row, col, x, y) in enumerate(points_on(ROTATED, CORNERS))
-    )
-    info = describe(write_placed(tmp_path / "a.vrt", f'<GCPList Projection="{UTM}">{points}</GCPList>'))
+    points = [(col, row, x, y) for row, col, x, y in points_on(ROTATED, CORNERS)]
+    info = describe(write_placed(tmp_path / "a.vrt", gcp_list(points)))
     assert len(info.gcps) == 4 and info.crs.to_string() == UTM
     np.testing.assert_allclose(info.transform[:6], ROTATED[:6], atol=1e-6)
 

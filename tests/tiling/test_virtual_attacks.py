@@ -64,16 +64,12 @@ def tile_index(address):
         band(4, source("a.tif").replace(' relativeToVRT="1">a.tif', ">/secret.tif")),
         '<VRTRasterBand dataType="Byte" band="4" subClass="VRTRawRasterBand">'
         '<SourceFilename relativeToVRT="1">../secret.tif</SourceFilename></VRTRasterBand>',
+        band(4, source("/vsicurl/ADDRESS/a.tif", relative="0")),
     ],
-    ids=["above", "absolute", "raw bytes"],
+    ids=["above", "absolute", "raw bytes", "request"],
 )
-def test_nothing_is_hidden_between_processing_instructions(folder, hidden):
-    path = write_vrt(folder / "a.vrt", extra=OPENING + hidden + CLOSING)
-    refused(UnsafeReference, path, "processing instructions")
-
-
-def test_no_request_is_hidden_between_processing_instructions(folder, server):
-    hidden = band(4, source(f"/vsicurl/{server.address}/a.tif", relative="0"))
+def test_nothing_is_hidden_between_processing_instructions(folder, server, hidden):
+    hidden = hidden.replace("ADDRESS", server.address)
     path = write_vrt(folder / "a.vrt", extra=OPENING + hidden + CLOSING)
     refused(UnsafeReference, path, "processing instructions")
     assert not server.asked
@@ -137,21 +133,14 @@ def test_relative_is_0_or_1(folder, relative):
 # Drivers
 
 
-def test_a_jpeg_is_read_as_a_jpeg_whatever_its_comment_says(folder, server):
-    path = write_host(folder / "b.jpg")
+@pytest.mark.parametrize(("name", "driver"), [("b.jpg", "JPEG"), ("b.vrt", "VRT")])
+def test_a_jpeg_is_read_as_a_jpeg_whatever_its_comment_says(folder, server, name, driver):
+    """Also as a source of a VRT: with the driver of its check."""
+    jpeg, path = write_host(folder / "b.jpg"), folder / name
+    write_vrt(folder / "b.vrt", "b.jpg")
     before, _, _ = read_pair(path)
-    commented(path, tile_index(server.address))
-    assert describe(path).driver == "JPEG"
-    after, _, valid = read_pair(path)
-    assert valid.all() and np.array_equal(after, before)
-    assert not server.asked
-
-
-def test_a_source_of_a_vrt_is_read_with_the_driver_of_its_check(folder, server):
-    write_host(folder / "b.jpg")
-    path = write_vrt(folder / "b.vrt", "b.jpg")
-    before, _, _ = read_pair(path)
-    commented(folder / "b.jpg", tile_index(server.address))
+    commented(jpeg, tile_index(server.address))
+    assert describe(path).driver == driver
     after, _, valid = read_pair(path)
     assert valid.all() and np.array_equal(after, before)
     assert not server.asked
