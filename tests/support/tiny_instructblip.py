@@ -17,6 +17,8 @@ SENTENCES = [
     "Describe the change between the two images. Entities: a house, the road, villas.",
 ]
 
+PROMPTS = ["Describe the change.", "Describe the change between the two images. Entities: a house, the road."]
+
 
 def llama_like_tokenizer() -> Any:
     """Pieces of words with a mark where a word begins, as Vicuna's tokenizer has them."""

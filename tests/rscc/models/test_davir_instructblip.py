@@ -44,18 +44,6 @@ def davir() -> Davir:
     return tiny_davir()
 
 
-@pytest.mark.slow
-def test_features_have_the_papers_shapes(davir) -> None:
-    with torch.no_grad():
-        features = davir.encode(*random_images(3))
-        memory = davir.memory(features)
-    assert features.encoded.before.shape == features.encoded.after.shape == (3, 17, 16)
-    assert features.encoded.attention_before.shape == features.soft_mask.shape == (3, 4, 4)
-    assert features.changed_logits.shape == (3,)
-    assert memory.shape[0::2] == (3, 20)
-    assert memory.shape[1] > 2 * 5
-
-
 def test_each_date_keeps_its_place(davir) -> None:
     before, after = random_images(2)
     with torch.no_grad():

@@ -30,7 +30,7 @@ from rscc.training import run as runs
 from rscc.training.run import train_model
 from rscc.training.start import RunPaths
 
-needs_parser = pytest.mark.skipif(
+pytestmark = pytest.mark.skipif(
     not any(importlib.util.find_spec(name) for name in PARSERS), reason="no English parser is installed"
 )
 SUBJECTS = {"difference", "new road", "roads", "scene", "trees", "villa", "villas"}
@@ -56,7 +56,6 @@ def unprepared(encoder=None, paper="cheers", **options) -> EntityCaptioner:
     return tiny_model(paper, text_encoder=encoder, options={"entity_names": [], **options})
 
 
-@needs_parser
 @pytest.mark.parametrize("paper", ["cheers", "davir"])
 def test_the_most_frequent_are_candidates_and_all_of_them_where_nothing_limits_them(paper) -> None:
     every = material()
@@ -71,7 +70,6 @@ def test_the_most_frequent_are_candidates_and_all_of_them_where_nothing_limits_t
     assert stored[2] - stored[1] == {"lake"}
 
 
-@needs_parser
 @pytest.mark.parametrize(
     ("paper", "names"),
     [
@@ -103,7 +101,6 @@ def test_preparing_collects_what_captions_name_and_fits_the_retriever(paper, nam
     assert len(entities) == model.options.entities and set(entities) <= names
 
 
-@needs_parser
 def test_a_prepared_model_is_rebuilt_from_its_config_and_state() -> None:
     model = unprepared(TinyTextEncoder(), entity_width=9, phrases="noun_phrases")
     model.prepare(material())
@@ -118,7 +115,6 @@ def test_a_prepared_model_is_rebuilt_from_its_config_and_state() -> None:
     torch.testing.assert_close(one.tokens, two.tokens)
 
 
-@needs_parser
 def test_a_loaded_model_can_be_prepared_for_other_captions() -> None:
     model = tiny_model("cheers", text_encoder=TinyTextEncoder())
     projection = model.entity_projection.weight.clone()
@@ -129,7 +125,6 @@ def test_a_loaded_model_can_be_prepared_for_other_captions() -> None:
     assert torch.equal(model.entity_projection.weight, projection), "the space of the words is the same"
 
 
-@needs_parser
 def test_each_pair_is_told_what_its_own_captions_name(monkeypatch) -> None:
     seen = {}
     fit = OfflineRetriever.fit
@@ -149,7 +144,6 @@ def test_each_pair_is_told_what_its_own_captions_name(monkeypatch) -> None:
 
 
 @pytest.mark.slow
-@needs_parser
 @pytest.mark.parametrize("cache", [False, True])
 def test_a_run_that_is_stopped_and_resumed_is_prepared_the_same(
     tiny_registered, tmp_path, monkeypatch, cache
@@ -190,7 +184,6 @@ def test_a_run_that_is_stopped_and_resumed_is_prepared_the_same(
     assert set(names[0]) <= set(part.config.options["entity_names"])
 
 
-@needs_parser
 @pytest.mark.parametrize(("paper", "found"), [("cheers", "2 entities"), ("davir", "0 noun phrases")])
 def test_what_cannot_be_prepared_is_said(paper, found) -> None:
     with pytest.raises(ConfigInvalid, match="text encoder"):

@@ -1,7 +1,8 @@
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from tiny_instructblip import check_gradients, save_tiny_folder, tiny_instructblip, tiny_whole
+from tiny_instructblip import PROMPTS, check_gradients, save_tiny_folder, tiny_instructblip, tiny_whole
+from tiny_models import random_images
 from torch import nn
 
 from benchmarks import instructblip_dry_run as dry_run
@@ -18,8 +19,6 @@ from rscc.models.instructblip import (
 from rscc.models.language_model_decoder import LanguageModelDecoder
 from rscc.models.trunks import build_backbone
 
-PROMPTS = ["Describe the change.", "Describe the change between the two images. Entities: a house, the road."]
-
 
 @pytest.fixture(scope="module")
 def vision() -> InstructBlipVision:
@@ -28,9 +27,8 @@ def vision() -> InstructBlipVision:
     return parts.eval()
 
 
-def images(count: int = 2, size: int = 28, seed: int = 0) -> torch.Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randint(0, 256, (count, 3, size, size), generator=generator, dtype=torch.uint8)
+def images(seed: int = 0) -> torch.Tensor:
+    return random_images(2, 28, 28, seed=seed)[0]
 
 
 def trainable(module: nn.Module) -> dict[str, nn.Parameter]:

@@ -3,7 +3,7 @@ import json
 import pytest
 import torch
 from decoding import check_steps, teacher_forced_mean
-from tiny_instructblip import llama_like_tokenizer, tiny_instructblip
+from tiny_instructblip import PROMPTS, llama_like_tokenizer, tiny_instructblip
 
 from rscc.errors import ConfigInvalid, ModelFolderInvalid
 from rscc.models.language_model_decoder import PROMPT_TOKENS, LanguageModelDecoder
@@ -11,8 +11,6 @@ from rscc.models.shared.generation import beam_search, greedy_search
 from rscc.models.shared.search_rules import ForbiddenWords, SearchRules
 from rscc.text.tokenizer import TokenizerVocabulary, load_vocabulary
 from rscc.text.vocabulary import Vocabulary
-
-PROMPTS = ["Describe the change.", "Describe the change between the two images. Entities: a house, the road."]
 
 
 @pytest.fixture(scope="module")

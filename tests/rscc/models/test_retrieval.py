@@ -214,15 +214,6 @@ def test_dates_are_told_apart_and_autocast_changes_nothing() -> None:
         assert torch.equal(retriever.similarities(pair, date="before"), before)
 
 
-def test_an_empty_retriever_takes_a_saved_ones_values() -> None:
-    one = fitted(*world())
-    other = empty_retriever("offline", names=NAMES, width=WIDTH, channels=CHANNELS)
-    other.load_state_dict(one.state_dict())
-    pair = view(randoms(2, CHANNELS, 2, 2), randoms(2, CHANNELS, 2, 2, seed=1))
-    assert torch.equal(other.similarities(pair, date="after"), one.similarities(pair, date="after"))
-    assert other.names == NAMES
-
-
 @pytest.mark.parametrize("kind", ["clip", "open_clip", "open_clip:ViT-B-32", "open_clip::openai", ""])
 def test_other_retrievers_are_refused(kind) -> None:
     with pytest.raises(ConfigInvalid, match=r"model\.options\.retriever"):

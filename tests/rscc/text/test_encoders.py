@@ -2,6 +2,7 @@ import importlib.util
 
 import pytest
 import torch
+from tiny_clip import write_tiny_clip
 from tiny_models import TinyTextEncoder, idle_parameters
 from torch import nn
 
@@ -156,16 +157,14 @@ def test_towers_that_cannot_take_a_prompt_are_refused() -> None:
         OpenClipTextEncoder(clip_tower(pool_type="last"), clip_tokenizer())
 
 
-def test_a_clip_checkpoint_loads_from_a_local_file(tmp_path) -> None:
+def test_a_clip_checkpoint_loads_from_a_local_file(tmp_path, monkeypatch) -> None:
     import open_clip
 
-    torch.manual_seed(5)
-    model = open_clip.create_model("ViT-S-32-alt", load_weights=False, pretrained=None)
-    file = tmp_path / "clip.pt"
-    torch.save(model.state_dict(), file)
-    encoder = load_text_encoder(f"open_clip:ViT-S-32-alt:{file}")
+    file = str(write_tiny_clip(tmp_path / "clip.pt", monkeypatch))
+    encoder = load_text_encoder(f"open_clip:tiny-clip:{file}")
+    model = open_clip.create_model("tiny-clip", pretrained=file, weights_only=True).eval()
     with torch.no_grad():
-        expected = model.eval().encode_text(open_clip.get_tokenizer("ViT-S-32-alt")(TEXTS))
+        expected = model.encode_text(open_clip.get_tokenizer("tiny-clip")(TEXTS))
     torch.testing.assert_close(encoder.encode(TEXTS), expected, atol=1e-5, rtol=1e-4)
     assert not hasattr(encoder, "visual")
 

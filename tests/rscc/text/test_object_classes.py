@@ -81,26 +81,28 @@ def test_kinds_are_of_known_classes() -> None:
     assert len(set(named)) == len(named)
 
 
-def wrong(caption: str, *references: str) -> tuple[str, ...]:
-    return unnamed_by_references(named_objects([caption])[0], named_objects(references))
-
-
-def test_synonyms_are_no_hallucination_and_other_objects_are() -> None:
-    references = ("some villas are built on the lawn", "a path appears")
-    assert wrong("many houses are built along the road", *references) == ()
-    assert wrong("many houses and a lake appear beside a pond", *references) == ("water",)
-    assert wrong("a house is built among trees", *references) == ("trees",)
-
-
-def test_a_word_of_several_classes_is_wrong_only_without_any_of_them() -> None:
-    assert wrong("a construction appears", "a house appears") == ()
-    assert wrong("a house appears", "the construction is completed") == ()
-    assert wrong("plants appear", "some grass grows") == ()
-    assert wrong("plants appear", "a road appears") == ("trees",)
-
-
-def test_where_nothing_is_named_everything_is_wrong() -> None:
-    assert wrong("a house appears", "there is no difference", "no change has occurred") == ("building",)
+@pytest.mark.parametrize(
+    ("caption", "references", "wrong"),
+    [
+        # Synonyms are no hallucination, other objects are.
+        ("many houses are built along the road", ("some villas are built on the lawn", "a path appears"), ()),
+        (
+            "many houses and a lake appear beside a pond",
+            ("some villas are built", "a path appears"),
+            ("water",),
+        ),
+        ("a house is built among trees", ("some villas are built on the lawn",), ("trees",)),
+        # A word of several classes is wrong only without any of them.
+        ("a construction appears", ("a house appears",), ()),
+        ("a house appears", ("the construction is completed",), ()),
+        ("plants appear", ("some grass grows",), ()),
+        ("plants appear", ("a road appears",), ("trees",)),
+        # Where nothing is named everything is wrong.
+        ("a house appears", ("there is no difference", "no change has occurred"), ("building",)),
+    ],
+)
+def test_classes_that_no_reference_names_are_wrong(caption, references, wrong) -> None:
+    assert unnamed_by_references(named_objects([caption])[0], named_objects(references)) == wrong
 
 
 def test_hallucinations_are_counted_per_caption_and_per_class() -> None:
