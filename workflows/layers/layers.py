@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import hashlib
-import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -105,20 +104,16 @@ def _gather(rows: Iterable[LedgerRow], summary: Path) -> tuple[str, int]:
 def _write(folder: ArchiveFolder, draft: Path, rows: Rows, digest: str, done: Callable[[int], None]) -> None:
     """Make all layers but the summary in ``draft``."""
     # pyogrio brings pandas, which takes longer than a run that finds nothing to do.
-    from workflows.report import geopackage
+    from workflows.report.geopackage import Layer, write_geopackage
 
     parquet, pairs = draft / folder.parquet.name, draft / "pairs.arrow"
     record = _tables(folder, rows, parquet, pairs, done)
-    about = {"rscc": json.dumps(record)}  # as a report's
-    package = draft / folder.geopackage.name
-    for name, schema, groups, description in (
-        ("changes", PLAIN_SCHEMA, read_groups(parquet), "Changed places with their captions"),
-        ("pairs", _PAIRS, _groups(pairs), "Pairs of scenes and what became of them"),
-    ):
-        geopackage.write_layer(
-            package, name, schema, groups, crs=CRS, description=description, metadata=about
-        )
-    geopackage.write_styles(package, {"changes": qgis_style(), "pairs": pairs_style()})
+    changes = read_groups(parquet)
+    layers = (
+        Layer("changes", PLAIN_SCHEMA, changes, "Changed places with their captions", qgis_style()),
+        Layer("pairs", _PAIRS, _groups(pairs), "Pairs of scenes and what became of them", pairs_style()),
+    )
+    write_geopackage(draft / folder.geopackage.name, layers, crs=CRS, record=record)
     pairs.unlink()
     finished = (row.pair for row in rows() if row.state == DONE)
     facts = {_DIGEST: digest, **{f"rscc:{name}": value for name, value in (record or {}).items()}}

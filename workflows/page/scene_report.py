@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from rscc.errors import ExtraNotInstalled
 from tiling import TilingError
 from workflows.options import SceneOptions
+from workflows.page.chips import chips_of
 from workflows.page.page import SIZE, check_page, write_page
 from workflows.page.template import SUFFIX
 from workflows.progress import Progress
-from workflows.report.change import Chips
 from workflows.report.report import ChangeReport
 from workflows.report.summary import summary_of
 from workflows.scene.opening import Scene, read_headers
@@ -52,22 +52,16 @@ class SceneReport(ChangeReport):
             TilingError: a page was asked for, and a scene is no longer as it was.
             WorkflowError: as :meth:`write` and :meth:`page`.
         """
-        if Path(path).suffix.lower() == SUFFIX:
+        path, chips = Path(path), None
+        if path.suffix.lower() == SUFFIX:
             return self.page(path, overwrite=overwrite)
-        return self.write(path, overwrite, self._chips(Path(path)))
-
-    def _chips(self, path: Path) -> Chips | None:
-        """Return pictures of the changes for a report at ``path``, None where it has no room for them."""
-        if path.suffix.lower() != ".gpkg":
-            return None
-        from workflows.page.chips import chips_of
-
-        try:
-            return chips_of(self, path, self.scenes, self.options)
-        except TilingError as error:
-            # What was found is worth more than its pictures.
-            warnings.warn(f"map tips have no pictures: {error}", stacklevel=3)
-            return None
+        if path.suffix.lower() == ".gpkg":
+            try:
+                chips = chips_of(self, path, self.scenes, self.options)
+            except TilingError as error:
+                # What was found is worth more than its pictures.
+                warnings.warn(f"map tips have no pictures: {error}", stacklevel=2)
+        return self.write(path, overwrite, chips)
 
     def page(self, path: str | Path, *, size: int = SIZE, overwrite: bool = False) -> Path:
         """Write the report as one HTML file for a browser and return its path; both scenes are read again.

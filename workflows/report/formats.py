@@ -5,7 +5,6 @@ Coordinates are longitude and latitude (WGS84), in a GeoPackage those of the gri
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -20,10 +19,10 @@ from shapely.errors import ShapelyError
 from shapely.geometry import MultiPolygon, Polygon, shape
 
 from tiling import geodesic_area_m2, transformer
-from workflows.report import geopackage
 from workflows.report.change import Change, Chips, feature_of
 from workflows.report.expressions import CHIP_FIELDS
 from workflows.report.geojson import CRS, json_text, parts_of
+from workflows.report.geopackage import Layer, write_geopackage, writing
 from workflows.report.parquet import GEOMETRY, GROUP, PLAIN_SCHEMA, REPORT_SCHEMA, ChangeTable, change_row
 from workflows.report.qgis import qgis_style
 from workflows.report.record import Run, grid_crs, of_scenes, text_in
@@ -62,7 +61,7 @@ def _write_parquet(changes: Sequence[Change], run: Run, path: Path) -> None:
 
 
 def _write_flatgeobuf(changes: Sequence[Change], path: Path) -> None:
-    with _named_by_format(path, "changes.fgb") as file, geopackage.writing(file) as name:
+    with _named_by_format(path, "changes.fgb") as file, writing(file) as name:
         pyogrio.write_arrow(
             pa.RecordBatchReader.from_batches(_CHANGES, _batches(_CHANGES, map(partial(_row, {}), changes))),
             name,
@@ -78,18 +77,16 @@ def _write_geopackage(changes: Sequence[Change], run: Run, chips: Chips, path: P
     schema = _WITH_CHIPS if chips else _CHANGES
     crs = grid_crs(changes, run)
     to_grid = transformer(CRS, crs).transform
-    about = {"rscc": json.dumps(run)}  # GDAL puts it into XML, which has no room for some characters
+    rows = _batches(schema, map(partial(_row, chips), changes), to_grid)
+    outlines = _batches(_OUTLINES, _outlines(changes), to_grid)
+    ground = _batches(_FOOTPRINT, _footprint(run), to_grid)
+    layers = (
+        Layer("changes", schema, rows, "Changed places with their captions", qgis_style()),
+        Layer("outlines", _OUTLINES, outlines, "The outlines of each change, one by one"),
+        Layer("footprint", _FOOTPRINT, ground, "The ground that both scenes show"),
+    )
     with _named_by_format(path, "changes.gpkg") as file:
-        for name, columns, content, description in (
-            ("changes", schema, map(partial(_row, chips), changes), "Changed places with their captions"),
-            ("outlines", _OUTLINES, _outlines(changes), "The outlines of each change, one by one"),
-            ("footprint", _FOOTPRINT, _footprint(run), "The ground that both scenes show"),
-        ):
-            batches = _batches(columns, content, to_grid)
-            geopackage.write_layer(
-                file, name, columns, batches, crs=crs, description=description, metadata=about
-            )
-        geopackage.write_styles(file, {"changes": qgis_style()})
+        write_geopackage(file, layers, crs=crs, record=run)
 
 
 @contextmanager

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyogrio
@@ -37,56 +39,52 @@ _STYLES = pa.schema(
 )
 
 
-def write_layer(
-    path: Path,
-    name: str,
-    schema: pa.Schema,
-    groups: Iterable[pa.RecordBatch],
-    *,
-    crs: str,
-    description: str,
-    metadata: Mapping[str, str],
-) -> None:
-    """Add a layer of multipolygons to ``path``, which is made if it is not there; group by group.
+class Layer(NamedTuple):
+    """Multipolygons, group by group; ``style`` is that of QGIS, if there is one."""
+
+    name: str
+    schema: pa.Schema
+    groups: Iterable[pa.RecordBatch]
+    description: str
+    style: str | None = None
+
+
+def write_geopackage(path: Path, layers: Sequence[Layer], *, crs: str, record: Any) -> None:
+    """Write layers to ``path``, each with the run record in its metadata, under ``rscc``.
 
     Raises:
         OSError: it cannot be written.
     """
-    with writing(path) as name_of_file:
-        pyogrio.write_arrow(
-            pa.RecordBatchReader.from_batches(schema, groups),
-            name_of_file,
-            layer=name,
-            driver="GPKG",
-            geometry_name=GEOMETRY,
-            geometry_type="MultiPolygon",
-            crs=crs,
-            append=path.exists(),
-            layer_metadata=dict(metadata),
-            layer_options={"GEOMETRY_NAME": GEOMETRY, "DESCRIPTION": description},
-        )
-
-
-def write_styles(path: Path, styles: Mapping[str, str]) -> None:
-    """Add the QGIS styles of layers, by their names, each the default of its layer.
-
-    Raises:
-        OSError: they cannot be written.
-    """
-    rows = [
+    about = {"rscc": json.dumps(record)}  # GDAL puts it into XML, which has no room for some characters
+    for layer in layers:
+        with writing(path) as name_of_file:
+            pyogrio.write_arrow(
+                pa.RecordBatchReader.from_batches(layer.schema, layer.groups),
+                name_of_file,
+                layer=layer.name,
+                driver="GPKG",
+                geometry_name=GEOMETRY,
+                geometry_type="MultiPolygon",
+                crs=crs,
+                append=path.exists(),
+                layer_metadata=about,
+                layer_options={"GEOMETRY_NAME": GEOMETRY, "DESCRIPTION": layer.description},
+            )
+    styles = [
         {
             **dict.fromkeys((*_STYLE_TEXTS, "description", "owner"), ""),
-            "f_table_name": name,
+            "f_table_name": layer.name,
             "f_geometry_column": GEOMETRY,
-            "styleName": name,
-            "styleQML": style,
+            "styleName": layer.name,
+            "styleQML": layer.style,
             "useAsDefault": True,
         }
-        for name, style in styles.items()
+        for layer in layers
+        if layer.style is not None
     ]
     with writing(path) as name_of_file:
         pyogrio.write_arrow(
-            pa.Table.from_pylist(rows, _STYLES),
+            pa.Table.from_pylist(styles, _STYLES),
             name_of_file,
             layer="layer_styles",
             driver="GPKG",

@@ -17,11 +17,8 @@ SCHEMA = pa.schema([("pair", pa.string()), (geopackage.GEOMETRY, pa.binary())])
 def write(path) -> None:
     square = shapely.to_wkb(shapely.MultiPolygon([shapely.box(0, 0, 1, 1)]))
     batch = pa.RecordBatch.from_pylist([{"pair": "a", geopackage.GEOMETRY: square}], SCHEMA)
-    for name in ("changes", "pairs"):
-        geopackage.write_layer(
-            path, name, SCHEMA, [batch], crs="EPSG:4326", description=name, metadata={"rscc": "{}"}
-        )
-    geopackage.write_styles(path, {"changes": "<qgis/>", "pairs": "<qgis/>"})
+    layers = [geopackage.Layer(name, SCHEMA, [batch], name, "<qgis/>") for name in ("changes", "pairs")]
+    geopackage.write_geopackage(path, layers, crs="EPSG:4326", record={})
 
 
 @pytest.mark.slow
