@@ -5,9 +5,20 @@ Usage: python tests/inputs/make_table.py
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
-from kinds import KINDS, SECTIONS
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+
+from kind import Kind
+from kinds_files import FILES
+from kinds_pixels import PIXELS
+from kinds_places import PLACES
+from kinds_refused import REFUSED
+
+SECTIONS: dict[str, list[Kind]] = {**PLACES, **PIXELS, **FILES, **REFUSED}
+KINDS: list[Kind] = [kind for kinds in SECTIONS.values() for kind in kinds]
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "inputs.md"
 START = """\

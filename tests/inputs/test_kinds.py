@@ -8,8 +8,7 @@ from contextlib import ExitStack
 import pytest
 from judging import assert_only_the_change, full_change, run_command
 from kind import fits
-from kinds import KINDS
-from make_table import page
+from make_table import KINDS, page
 from opening import REMOTE, named
 from scenes import Drawing, write
 from servers import KEY, SECRET, TOKEN, serving, settings

@@ -1,22 +1,13 @@
 """What lies beside rasters is found by listing each folder once, however many rasters are asked for."""
 
+from unittest.mock import Mock
+
 from tiling import sidecars
 from tiling.sidecars import Sidecars
 
 
-class CountingPattern:
-    """Counts the names that are held against a pattern."""
-
-    def __init__(self, pattern):
-        self.pattern, self.names = pattern, []
-
-    def fullmatch(self, name):
-        self.names.append(name)
-        return self.pattern.fullmatch(name)
-
-
 def test_the_names_of_a_folder_are_looked_through_once(tmp_path, monkeypatch):
-    pattern = CountingPattern(sidecars._OF_PRODUCT)
+    pattern = Mock(wraps=sidecars._OF_PRODUCT)
     monkeypatch.setattr(sidecars, "_OF_PRODUCT", pattern)
     rasters = [tmp_path / f"{number}.tif" for number in range(9)]
     for path in (*rasters, tmp_path / "Summary.txt", tmp_path / "4.tif.MSK"):
@@ -24,7 +15,7 @@ def test_the_names_of_a_folder_are_looked_through_once(tmp_path, monkeypatch):
     beside = Sidecars()
     assert [beside.rasters("scene", path) for path in rasters].count([]) == 8
     assert beside.rasters("scene", rasters[4]) == [tmp_path / "4.tif.MSK"]
-    assert len(pattern.names) == 11
+    assert pattern.fullmatch.call_count == 11
 
 
 def test_a_folder_that_cannot_be_listed_has_no_products(tmp_path, monkeypatch):
