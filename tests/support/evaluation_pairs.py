@@ -36,27 +36,32 @@ def row_of(report: EvaluationReport, name: str, subset: str) -> EvaluationRow:
 
 
 class BrightnessCaptioner:
-    """Sees a change where the brightness differs, with ``surest`` at most; says so in fixed words."""
+    """Sees a change where the brightness differs, with ``surest`` at most.
+
+    What is brighter are new villas, what is darker villas that are gone; ``shapes`` keeps what it looked at.
+    """
 
     def __init__(self, *, surest=1.0, **values):
         self.surest = surest
         self.card = replace(card(name="brightness", tile_size=SIDE), **values)
-        self.batches: list[int] = []
-
-    def describe(self, before, after, *, beams):
-        self.batches.append(len(before))
-        probability = np.minimum(np.abs(after.astype(np.float32) - before).mean(1) / 100, self.surest)
-        found = ChangePrediction(probability, probability.max((1, 2)))
-        return found, self.caption(before, after, beams=beams)
+        self.shapes: list[tuple[int, ...]] = []
 
     def predict_change(self, before, after):
-        return self.describe(before, after, beams=1)[0]
+        self.shapes.append(before.shape)
+        probability = np.minimum(np.abs(after.astype(np.float32) - before).mean(1) / 100, self.surest)
+        return ChangePrediction(probability, probability.max((1, 2)))
+
+    def describe(self, before, after, *, beams):
+        return self.predict_change(before, after), self.caption(before, after, beams=beams)
 
     def caption(self, before, after, *, beams):
         darkest = np.abs(after.astype(np.float32) - before).mean(1).max((1, 2)) / 100
         differs = np.minimum(darkest, 1) >= self.card.changed_threshold
-        texts = {True: "two villas are built", False: "there is no difference"}
-        return [Caption(texts[one], score=0.5, changed=one) for one in differs.tolist()]
+        words = np.where(after.mean((1, 2, 3)) > before.mean((1, 2, 3)), "are built", "are removed")
+        return [
+            Caption(f"two villas {what}" if one else "there is no difference", score=0.5, changed=one)
+            for one, what in zip(differs.tolist(), words, strict=True)
+        ]
 
 
 def report_of(records, train, **options):

@@ -5,11 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 from evaluation_pairs import SIDE, BrightnessCaptioner, kinds_of, report_of, row_of
-from torch import nn
 
-from rscc.data.caches import pooled_features
 from rscc.data.pairs import truly_changed
 from rscc.errors import DatasetLayoutInvalid
 from rscc.evaluation.baselines import ALWAYS_NO_CHANGE
@@ -46,7 +43,7 @@ def test_a_perfect_eye_gets_perfect_flags_and_masks(records, train) -> None:
 def test_pairs_are_read_in_batches_and_keep_their_order(records) -> None:
     captioner = BrightnessCaptioner()
     together = list(captioner_predictions(captioner, records, batch_size=3))
-    assert captioner.batches == [3, 1]
+    assert [shape[0] for shape in captioner.shapes] == [3, 1]
     alone = list(captioner_predictions(captioner, records, batch_size=1))
     assert [one.caption for one in together] == [one.caption for one in alone]
     assert [one.mask.shape for one in together] == [(24, 40), (24, 40), (SIDE, SIDE), (24, 40)]
@@ -87,22 +84,6 @@ def test_predictions_that_do_not_fit_the_pairs_are_refused(records) -> None:
 def test_the_flag_comes_from_the_references_where_there_is_none(records) -> None:
     unknown = [replace(record, changed=None) for record in records]
     assert [truly_changed(record) for record in unknown] == [True, False, True, False]
-
-
-def test_pooled_features_are_the_means_of_the_last_map_of_both_dates(records) -> None:
-    class Trunk(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.place = nn.Parameter(torch.zeros(()))
-
-        def forward(self, images):
-            return [images.float(), images.float()[:, :, ::2, ::2]]
-
-    features = pooled_features(Trunk(), records, size=SIDE, batch_size=3, bf16=False)
-    assert features.shape == (4, 2, 3)
-    assert features[1] == pytest.approx(np.full((2, 3), 60))
-    assert features[0, 0] == pytest.approx(np.full(3, 60))
-    assert (features[0, 1] > 120).all()
 
 
 def test_probabilities_are_enlarged_to_height_by_width() -> None:

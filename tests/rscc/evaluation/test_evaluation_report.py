@@ -52,7 +52,7 @@ def test_without_masks_the_tables_have_no_mask_columns(records, train) -> None:
     report = report_of([replace(one, mask=None) for one in records], train, captioner=captioner)
     assert "mask" not in report.as_text()
     assert "flag acc." in report.as_text()
-    assert captioner.batches == [], "with neither true masks nor P(changed), only captions are asked for"
+    assert captioner.shapes == [], "with neither true masks nor P(changed), only captions are asked for"
     assert row_of(report, "brightness", "all").flags.calibration_error is None
 
 
@@ -147,7 +147,7 @@ def test_robustness_is_measured_when_it_is_wanted(records, train) -> None:
     assert report.robustness.unchanged["identical"].right == 8
     assert report.robustness.removal.counted == 1
     (table,) = tables_of(report.as_text(), "construction shown backwards")
-    assert "0.0 (0.0-79.3)" in table
+    assert "100.0 (20.7-100.0)" in table
     values = json.loads(json.dumps(report.as_dict()))["robustness"]["backwards"]
     assert values["describes_removal"]["pairs"] == 1
 

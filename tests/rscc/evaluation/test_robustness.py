@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from fakes import card
+from evaluation_pairs import SIDE, BrightnessCaptioner
 from PIL import Image
 
 from rscc.data.pairs import PairRecord
@@ -17,38 +17,10 @@ from rscc.evaluation.robustness import (
     swapped,
 )
 from rscc.evaluation.rows import Share
-from rscc.structures import Caption, ChangePrediction
+from rscc.structures import Caption
 
-SIDE = 32
 BUILT = ("two houses are built", "some houses appear on the bare land")
 DARK, BRIGHT = 60, 200
-
-
-class BrightnessCaptioner:
-    """Calls a pair changed when the means differ by more than a margin; a brighter place is a new house."""
-
-    def __init__(self, margin: float = 30, threshold: float = 0.5):
-        self.card = replace(card(name="brightness", tile_size=SIDE), changed_threshold=threshold)
-        self.margin = margin
-        self.shapes: list[tuple[int, ...]] = []
-        self.captioned = 0
-
-    def gain(self, before: np.ndarray, after: np.ndarray) -> np.ndarray:
-        self.shapes.append(before.shape)
-        return after.mean((1, 2, 3)) - before.mean((1, 2, 3))
-
-    def predict_change(self, before, after):
-        differs = (np.abs(self.gain(before, after)) > self.margin).astype(np.float32)
-        return ChangePrediction(np.zeros((len(before), SIDE, SIDE), np.float32), differs)
-
-    def caption(self, before, after, *, beams):
-        self.captioned += len(before)
-        return [
-            Caption("two houses are built" if gain > 0 else "the houses are removed", 0.5, True)
-            if abs(gain) > self.margin
-            else Caption("there is no difference", 0.5, False)
-            for gain in self.gain(before, after)
-        ]
 
 
 @pytest.fixture
@@ -76,7 +48,7 @@ def test_pairs_shown_backwards_are_counted_by_their_words(records) -> None:
 
 
 def test_each_date_stands_beside_itself_and_its_disturbed_self(records) -> None:
-    captioner = BrightnessCaptioner()
+    captioner = BrightnessCaptioner(changed_threshold=0.35)
     found = measure_robustness(
         captioner,
         records,
@@ -91,10 +63,10 @@ def test_each_date_stands_beside_itself_and_its_disturbed_self(records) -> None:
 
 
 def test_the_shipped_disturbances_change_the_image_and_not_what_is_seen(records) -> None:
-    found = measure_robustness(BrightnessCaptioner(margin=40), records)
+    found = measure_robustness(BrightnessCaptioner(changed_threshold=0.4), records)
     assert list(found.unchanged) == [IDENTICAL, "haze", "tint", "blur", "jpeg", "shift by 1 pixel"]
     assert found.unchanged[IDENTICAL] == Share.of(6, 6)
-    sharp = BrightnessCaptioner(margin=10)
+    sharp = BrightnessCaptioner(changed_threshold=0.1)
     assert measure_robustness(sharp, records) == measure_robustness(sharp, records), "repeatable"
     image = np.random.default_rng(3).integers(0, 256, (3, SIDE, SIDE), dtype=np.uint8)
     for name, change in DISTURBANCES.items():
@@ -138,12 +110,13 @@ def test_swapped_pairs_have_neither_mask_nor_references(records) -> None:
 
 def test_a_model_without_a_probability_is_asked_for_captions() -> None:
     images = np.full((2, 3, SIDE, SIDE), DARK, np.uint8)
-    knows, speaks = BrightnessCaptioner(), BrightnessCaptioner(threshold=0)
     brighter = np.stack([images[0], images[1] + 100])
-    assert called_changed(knows, images, brighter) == called_changed(speaks, images, brighter)
-    assert (knows.captioned, speaks.captioned) == (0, 2)
-    at_the_threshold = BrightnessCaptioner(threshold=1.0)
+    at_the_threshold = BrightnessCaptioner(changed_threshold=1.0)
+    at_the_threshold.caption = None  # is not asked for
     assert called_changed(at_the_threshold, images, brighter) == [False, True]
+    speaks = BrightnessCaptioner(changed_threshold=0.0)
+    assert called_changed(speaks, images, brighter) == [True, True], "as it says"
+    assert speaks.shapes == [], "without a probability, captions are asked for alone"
 
 
 def test_shares_have_wilsons_interval_and_are_json() -> None:

@@ -7,23 +7,17 @@ import numpy as np
 import pytest
 import torch
 from fakes import card
-from levir_cc_fixture import write_levir_cc
 from saved_models import edit, saved
 from scene_pairs import make_pair
 from tiny_models import random_arrays, random_images, tiny_model
-from training_runs import LOSS, settings, whole_config
 
 from rscc.captioner import Captioner
-from rscc.data.benchmarks.levir_cc import LevirCC
 from rscc.errors import ConfigInvalid, ModelFolderInvalid
 from rscc.inference.localisers import LOCALISERS, AttentionLocaliser, DifferenceLocaliser, attention_map
 from rscc.model_folder import LOCALISATIONS, open_model_folder
 from rscc.models import MODELS
 from rscc.models.shared.search_rules import ForbiddenWords
 from rscc.structures import DifferenceFeatures, PairView
-from rscc.training.finish import finish
-from rscc.training.loop import TrainResult
-from rscc.training.start import Run, RunPaths
 from workflows import caption_scene
 
 pytestmark = pytest.mark.usefixtures("tiny_registered")
@@ -290,44 +284,3 @@ def test_folders_of_before_stay_readable(tmp_path) -> None:
     edit(card__localisation="change head")(path)
     found = open_model_folder(path).card
     assert (found.localiser, found.localisation) == ("change_head", "change head")
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    return write_levir_cc(tmp_path_factory.mktemp("levir_cc"), train=7)
-
-
-def finished(data, output, *, paths=None, val=None, frozen=(), **loss):
-    config = whole_config(settings(), **{**LOSS, **loss})
-    config = replace(config, train=replace(config.train, frozen=frozen))
-    return finish(
-        Run(config, paths or RunPaths(data=data, output=output), "x", "x"),
-        tiny_model(max_words=12).eval(),
-        TrainResult(1, {"cider": 0.0}, output / "none", 60.0),
-        val=LevirCC(data, "val").records if val is None else val,
-        captions=LevirCC(data, "train").records,
-    ).card
-
-
-def test_the_card_names_the_means_that_the_training_left(data, tmp_path, monkeypatch) -> None:
-    assert finished(data, tmp_path / "masks").localiser == "change_head"
-    attentive = finished(data, tmp_path / "words", change_mask=0)
-    assert (attentive.localiser, attentive.localisation) == ("attention", LOCALISATIONS["attention"])
-    assert attentive.scores["mask_f1"] > 0
-    assert attentive.threshold != 0.5, "chosen on the validation masks"
-    without = [replace(record, mask=None) for record in LevirCC(data, "val").records]
-    bare = finished(data, tmp_path / "bare", val=without, change_mask=0)
-    assert (bare.localiser, bare.threshold) == ("attention", 0.5)
-    assert "mask_f1" not in bare.scores
-    from_head, from_words = (
-        RunPaths(data=data, output=tmp_path / f"from-{name}", trunk=str(tmp_path / name / "model"))
-        for name in ("masks", "words")
-    )
-    frozen = ("backbone", "change_head")
-    taken = finished(data, tmp_path, paths=from_head, frozen=frozen, change_mask=0)
-    assert taken.localiser == "change_head"
-    assert taken.threshold == finished(data, tmp_path / "masks").threshold
-    untaught = finished(data, tmp_path, paths=from_words, frozen=frozen, change_mask=0)
-    assert untaught.localiser == "attention", "a head that was not trained there is not trained here"
-    monkeypatch.setattr(MODELS["rdd"], "localiser", "difference")
-    assert finished(data, tmp_path / "other", change_mask=0, val=without).localiser == "difference"

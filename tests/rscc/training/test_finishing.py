@@ -12,6 +12,8 @@ from training_runs import settings, whole_config
 
 from rscc.config import TrainConfig
 from rscc.data.benchmarks.levir_cc import LevirCC
+from rscc.model_folder import LOCALISATIONS
+from rscc.models import MODELS
 from rscc.training import finish as finishing
 from rscc.training.facts import fit_facts
 from rscc.training.finish import finish
@@ -22,12 +24,12 @@ from rscc.training.start import Run, RunPaths
 pytestmark = pytest.mark.usefixtures("tiny_registered")
 
 
-def finished(data, paths, *, seed=1, report=lambda line: None):
+def finished(data, paths, *, val=None, report=lambda line: None, train=None, **loss):
     return finish(
-        Run(whole_config(settings(seed=seed)), paths, "x", "x", report=report),
+        Run(whole_config(train or settings(), **loss), paths, "x", "x", report=report),
         tiny_model(max_words=12).eval(),
         TrainResult(1, {"cider": 0.0}, paths.output / "none", 60.0),
-        val=LevirCC(data, "val").records,
+        val=LevirCC(data, "val").records if val is None else val,
         captions=LevirCC(data, "train").records,
     )
 
@@ -47,7 +49,7 @@ def test_facts_and_roads_are_learnt_with_the_seed_of_the_run_and_say_so(data, tm
     monkeypatch.setattr(finishing, "fit_roads", learner("roads"))
     monkeypatch.setattr(finishing, "facts_text", lambda facts: "")
     paths = RunPaths(data=data, output=tmp_path, roads=tmp_path)
-    finished(data, paths, seed=7, report=said.append)
+    finished(data, paths, train=settings(seed=7), report=said.append)
     assert given == [7, 7] and said == ["facts", "roads"]
 
 
@@ -63,3 +65,27 @@ def test_runs_of_words_are_those_of_the_start_and_not_of_another_trunk(data, tmp
     assert finished(data, both).no_change_runs == (("same",),)
     alone = replace(both, output=tmp_path / "alone", start=None)
     assert finished(data, alone).no_change_runs == (("identical",),)
+
+
+def test_the_card_names_the_means_that_the_training_left(data, tmp_path, monkeypatch) -> None:
+    def card(name, trunk=None, **values):
+        trunk = None if trunk is None else str(tmp_path / trunk / "model")
+        return finished(data, RunPaths(data=data, output=tmp_path / name, trunk=trunk), **values).card
+
+    masked = card("masks")
+    assert masked.localiser == "change_head"
+    attentive = card("words", change_mask=0)
+    assert (attentive.localiser, attentive.localisation) == ("attention", LOCALISATIONS["attention"])
+    assert attentive.scores["mask_f1"] > 0
+    assert attentive.threshold != 0.5, "chosen on the validation masks"
+    without = [replace(record, mask=None) for record in LevirCC(data, "val").records]
+    bare = card("bare", val=without, change_mask=0)
+    assert (bare.localiser, bare.threshold) == ("attention", 0.5)
+    assert "mask_f1" not in bare.scores
+    frozen = settings(frozen=("backbone", "change_head"))
+    taken = card("from-masks", "masks", train=frozen, change_mask=0)
+    assert (taken.localiser, taken.threshold) == ("change_head", masked.threshold)
+    untaught = card("from-words", "words", train=frozen, change_mask=0)
+    assert untaught.localiser == "attention", "a head that was not trained there is not trained here"
+    monkeypatch.setattr(MODELS["rdd"], "localiser", "difference")
+    assert card("other", change_mask=0, val=without).localiser == "difference"
