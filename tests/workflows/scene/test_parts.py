@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import dataclasses
 import random
-import re
 import signal
 import time
 import tracemalloc
@@ -22,7 +20,6 @@ from slow_captioner import SlowCaptioner
 from rscc.captioner import Captioner
 from tiling import NothingValid, TileGrid, Window
 from workflows import SceneOptions, caption_scene
-from workflows.engines.tasks import Task, run_task
 from workflows.errors import OptionInvalid
 from workflows.scene import memory, probability
 from workflows.scene.parts import find_part, join_parts, plan_parts, planned_tiles, split_of
@@ -52,6 +49,19 @@ class InBatches(SlowCaptioner):
 class Idle(InBatches):
     def predict_change(self, before, after):
         raise AssertionError("all tiles are done")
+
+
+def parts_of(pair, options, most, model=None):
+    return split_of(pair.before, pair.after, (model or InBatches()).card, options, most)
+
+
+def do(pair, model, options, parts):
+    for rows in parts:
+        find_part(pair.before, pair.after, model, options, rows)
+
+
+def joined(pair, model, options):
+    return join_parts(pair.before, pair.after, model, options)
 
 
 def same(report, other):
@@ -94,15 +104,15 @@ def test_parts_in_any_order_give_the_report_of_the_whole(pair, whole, tmp_path, 
         whole = captioned(pair, InBatches(), **asked)
     options = SceneOptions(tile_cache=tmp_path / "cache", **asked)
     tiles = counts_of(whole)["tiles"]
-    parts = split_of(pair.before, pair.after, InBatches().card, options, tiles // 5)
+    parts = parts_of(pair, options, tiles // 5)
     assert len(parts) >= 4 and len(whole.changes) > 3
     for rows in random.Random(3).sample(parts, len(parts)):
         model = InBatches()
-        find_part(pair.before, pair.after, model, options, rows)
+        do(pair, model, options, [rows])
         assert 0 < model.seen < tiles / 2
     # Changes that leave a box are followed, as ever.
     model = InBatches() if "bounds" in asked else Idle()
-    report = join_parts(pair.before, pair.after, model, options)
+    report = joined(pair, model, options)
     same(report, whole)
     if not asked:  # another run finds the tiles done, too
         assert caption_scene(pair.before, pair.after, model, options).run["resumed_tiles"] == tiles
@@ -113,19 +123,17 @@ def test_parts_in_any_order_give_the_report_of_the_whole(pair, whole, tmp_path, 
 @pytest.mark.slow
 def test_parts_that_are_missing_are_done_in_the_end_and_a_part_goes_on_where_it_was(pair, whole, tmp_path):
     options = SceneOptions(tile_cache=tmp_path / "cache")
-    parts = split_of(pair.before, pair.after, InBatches().card, options, 50)
-    for rows in parts[1:3], parts[5:6]:
-        for part in rows:
-            find_part(pair.before, pair.after, InBatches(), options, part)
+    parts = parts_of(pair, options, 50)
+    do(pair, InBatches(), options, [*parts[1:3], *parts[5:6]])
     stored = sorted((tmp_path / "cache").rglob("row_*.zip"))
     stored[1].unlink()
     stored[-1].write_bytes(b"nonsense")
     model = InBatches()
-    find_part(pair.before, pair.after, model, options, parts[1])
+    do(pair, model, options, parts[1:2])
     # Two rows of tiles see the rows that were lost, and batches are whole.
     assert 32 <= model.seen <= 32 + 2 * 15
     model = InBatches()
-    same(join_parts(pair.before, pair.after, model, options), whole)
+    same(joined(pair, model, options), whole)
     assert 100 < model.seen < whole.run["tiling"]["tiles"]
 
 
@@ -134,21 +142,19 @@ def test_tiles_without_data_are_counted_once(tmp_path):
     pair = make_pair(tmp_path, [(300, 20, 30, 30, 220)], size=(500, 210), nodata_rows=200)
     whole = captioned(pair, InBatches())
     options = SceneOptions(tile_cache=tmp_path / "cache")
-    parts = split_of(pair.before, pair.after, InBatches().card, options, 12)
+    parts = parts_of(pair, options, 12)
     assert len(parts) > 3
-    for rows in parts:
-        find_part(pair.before, pair.after, InBatches(), options, rows)
+    do(pair, InBatches(), options, parts)
     assert counts_of(whole)["blank"] > 8
-    same(join_parts(pair.before, pair.after, Idle(), options), whole)
+    same(joined(pair, Idle(), options), whole)
 
 
 def test_a_box_without_data_is_refused_as_a_whole(tmp_path):
     pair = make_pair(tmp_path, [(440, 20, 30, 30, 220)], size=(500, 110), nodata_rows=420)
     options = SceneOptions(tile_cache=tmp_path / "cache", bounds=(14.99, 50.5508, 15.01, 50.56))
-    for rows in split_of(pair.before, pair.after, InBatches().card, options, 2):
-        find_part(pair.before, pair.after, Idle(), options, rows)
+    do(pair, Idle(), options, parts_of(pair, options, 2))
     with pytest.raises(NothingValid, match="every pixel is nodata"):
-        join_parts(pair.before, pair.after, Idle(), options)
+        joined(pair, Idle(), options)
 
 
 @given(
@@ -182,27 +188,27 @@ def test_parts_lie_under_each_other_and_hold_as_much_as_is_allowed(
     "asked", [{}, {"bounds": BOX}, {"gsd": 1.3}, {"gsd": 0.8, "bounds": BOX, "group_distance": 11.0}]
 )
 def test_the_tiles_are_known_from_the_headers(pair, asked):
-    card, options = InBatches().card, SceneOptions(**asked)
-    planned = planned_tiles(pair.before, pair.after, card, options)
+    options = SceneOptions(**asked)
+    planned = planned_tiles(pair.before, pair.after, InBatches().card, options)
     with SceneRun.open(pair.before, pair.after, InBatches(), options) as opened:
         grid = opened.grid
     assert [*planned] == [*grid] and planned.area == grid.area
-    assert split_of(pair.before, pair.after, card, options, len(grid)) is None
-    assert split_of(pair.before, pair.after, card, options, len(grid) - 1) == plan_parts(grid, len(grid) - 1)
+    assert parts_of(pair, options, len(grid)) is None
+    assert parts_of(pair, options, len(grid) - 1) == plan_parts(grid, len(grid) - 1)
 
 
 def test_a_scene_of_few_rows_is_not_cut(tmp_path):
     pair = make_pair(tmp_path, [], size=(110, 900))
-    assert split_of(pair.before, pair.after, InBatches().card, SceneOptions(), 1) is None
+    assert parts_of(pair, SceneOptions(), 1) is None
 
 
 def test_rows_that_are_no_part_and_a_missing_cache_are_refused(pair, tmp_path):
     with pytest.raises(OptionInvalid, match="needs a tile cache") as caught:
-        find_part(pair.before, pair.after, InBatches(), SceneOptions(), (0, 96))
+        do(pair, InBatches(), SceneOptions(), [(0, 96)])
     options = SceneOptions(tile_cache=tmp_path / "cache")
     for rows in ((0, 1), (3, 900), (976, 0)):
         with pytest.raises(OptionInvalid, match=r"before.tif: rows .* no part of this scene") as caught:
-            find_part(pair.before, pair.after, InBatches(), options, rows)
+            do(pair, InBatches(), options, [rows])
         assert caught.value.exit_code == 2 and "\n" not in str(caught.value)
 
 
@@ -217,7 +223,7 @@ def test_a_part_holds_no_more_for_more_rows(tmp_path, monkeypatch):
     peaks = []
     for first, last in (0, 4), (4, 14), (14, 74):
         tracemalloc.start()
-        find_part(pair.before, pair.after, BrightnessCaptioner(), options, (edges[first], edges[last]))
+        do(pair, BrightnessCaptioner(), options, [(edges[first], edges[last])])
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[2] < 1.1 * peaks[1], peaks
@@ -227,7 +233,7 @@ def test_a_part_holds_no_more_for_more_rows(tmp_path, monkeypatch):
 def test_two_processes_at_the_same_time_killed_half_way_and_repeated(pair, whole, tmp_path):
     cache = tmp_path / "cache"
     options = SceneOptions(tile_cache=cache)
-    parts = [*split_of(pair.before, pair.after, InBatches().card, SceneOptions(), 60)]
+    parts = [*parts_of(pair, SceneOptions(), 60)]
     random.Random(2).shuffle(parts)
 
     def finished():
@@ -254,7 +260,7 @@ def test_two_processes_at_the_same_time_killed_half_way_and_repeated(pair, whole
         workers = [start(0, [parts[0], *parts[4:]]), start(0, [parts[0], *parts[1:4]])]
         assert [code(worker) for worker in workers] == [0, 0]
     assert finished() == 21
-    report = join_parts(pair.before, pair.after, Idle(), options)
+    report = joined(pair, Idle(), options)
     same(report, whole)
     report.write(tmp_path / "report.geojson")
     assert not any(path.is_file() for path in cache.rglob("*"))
@@ -269,28 +275,7 @@ def test_a_real_network_gives_the_same_bits(tmp_path):
     whole = captioned(pair, captioner, **asked)
     assert len(whole.changes) > 5
     options = SceneOptions(tile_cache=tmp_path / "cache", **asked)
-    parts = split_of(pair.before, pair.after, captioner.card, options, 3)
+    parts = parts_of(pair, options, 3, captioner)
     assert len(parts) >= 3
-    for rows in parts[::-1]:
-        find_part(pair.before, pair.after, captioner, options, rows)
-    same(join_parts(pair.before, pair.after, captioner, options), whole)
-
-
-@pytest.mark.slow
-def test_the_tasks_of_a_split_pair_give_the_bytes_of_the_whole_but_for_times(pair, tmp_path):
-    def done(kind, **values):
-        task = Task("1", "a", kind, 1, str(pair.before), str(pair.after), **{"options": cached, **values})
-        outcome = run_task(task, InBatches(), "worker")
-        assert outcome.state == ("split" if values.get("split_above") else "done"), outcome.line
-        return outcome
-
-    plain, cached = SceneOptions(), SceneOptions(tile_cache=tmp_path / "cache")
-    whole = done("pair", options=plain).result
-    for rows in done("pair", options=plain, split_above=100).rows:
-        done("part", rows=rows)
-    joined = done("finish").result
-    one, two = (
-        re.sub(rb'"(started|seconds)": ("[^"]*"|[0-9.]+)', b"", result.report) for result in (whole, joined)
-    )
-    assert one == two and len(one) > 10_000
-    assert dataclasses.replace(joined, report=b"") == dataclasses.replace(whole, report=b"")
+    do(pair, captioner, options, parts[::-1])
+    same(joined(pair, captioner, options), whole)
