@@ -19,7 +19,7 @@ from shapely.geometry import MultiPolygon, Polygon, box
 
 from rscc.data.benchmarks.annotations import clean_captions
 from rscc.data.pairs import PairSample
-from rscc.data.synthesis.folder import PARTS, make_split, new_folder, write_annotations, write_pair
+from rscc.data.synthesis.folder import PARTS, new_folder, write_annotations, write_pair
 from rscc.text.no_change import NO_CHANGE_SENTENCES
 from tiling.outlines import components
 from workflows.errors import NothingToExport, ReportInvalid
@@ -101,9 +101,7 @@ def export_pairs(
     entries: list[dict[str, Any]] = []
     grounds: list[Polygon | MultiPolygon] = []
     origins = []
-    with new_folder(folder) as partial, bounded_cache():
-        for split in (TRAIN, VAL):
-            make_split(partial, split)
+    with new_folder(folder, TRAIN, VAL) as partial, bounded_cache():
         for number, path in enumerate(dict.fromkeys(reports), start=1):
             report = _checked(path)
             origins.append({"name": path.name, "report": run_id(report.run)})

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -67,8 +68,7 @@ def write_synthesis(
     entries: list[dict[str, Any]] = []
     kinds: Counter[str] = Counter()
     examples: dict[str, str] = {}
-    with new_folder(folder) as partial:
-        make_split(partial, "train")
+    with new_folder(folder, "train") as partial:
         for pair in pairs:
             name = f"{pair.kind}_{kinds[pair.kind]:06d}.png"
             kinds[pair.kind] += 1
@@ -107,8 +107,10 @@ PARTS = ("A", "B", "label")
 
 
 @contextmanager
-def new_folder(folder: Path) -> Iterator[Path]:
+def new_folder(folder: Path, *splits: str) -> Iterator[Path]:
     """Give a partial folder beside ``folder`` that takes its name at the end, or is removed on any error.
+
+    It holds the folders for the images of the splits.
 
     Raises:
         OutputExists: the folder is there already.
@@ -116,6 +118,8 @@ def new_folder(folder: Path) -> Iterator[Path]:
     if folder.exists():
         raise OutputExists(f"{folder} exists already; remove it or choose another folder")
     with atomic_write(folder, alone=True) as (draft,):
+        for split, part in product(splits, PARTS):
+            (draft / "images" / split / part).mkdir(parents=True)
         yield draft
 
 
@@ -125,19 +129,13 @@ def write_annotations(folder: Path, content: dict[str, Any], record: dict[str, A
         (folder / name).write_text(json.dumps(values, indent=indent) + "\n", encoding="utf-8")
 
 
-def make_split(folder: Path, split: str) -> None:
-    """Make the image folders of a split."""
-    for part in PARTS:
-        (folder / "images" / split / part).mkdir(parents=True)
-
-
 def write_pair(
     folder: Path, sample: PairSample, name: str, *, split: str, kind: str, gsd: float
 ) -> dict[str, Any]:
     """Write the images and the mask of a pair; return its entry in the captions file.
 
     Args:
-        folder: with the folders of :func:`make_split`.
+        folder: of :func:`new_folder`.
         sample: the pair, with a mask.
         name: of the three files.
         split, kind, gsd: of the entry.
@@ -185,9 +183,7 @@ def write_medium(pairs: Iterable[MediumPair], folder: Path, *, command: str) -> 
         OutputExists: the folder is there already.
         DatasetLayoutInvalid: a split got no tile.
     """
-    with new_folder(folder) as partial:
-        for split in SPLITS:
-            make_split(partial, split)
+    with new_folder(folder, *SPLITS) as partial:
         counts: dict[str, Counter[str]] = {split: Counter() for split in SPLITS}
         entries = [_write(pair, partial, counts[pair.split]) for pair in pairs]
         empty = [split for split in SPLITS if not counts[split]]

@@ -1,6 +1,7 @@
 """Small data sets and a small trunk for the tests of readers, caches and sources."""
 
 import shutil
+from functools import partial
 
 import pytest
 from benchmark_fixtures import WRITERS
@@ -8,6 +9,7 @@ from levir_cc_fixture import write_levir_cc
 from tiny_models import randomise, tiny_backbone
 
 from rscc.data.benchmarks.levir_cc import LevirCC
+from rscc.data.caches import build_feature_cache
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +34,12 @@ def trunk():
     trunk = tiny_backbone().eval()
     randomise(trunk, 4)
     return trunk
+
+
+@pytest.fixture
+def build(trunk, tmp_path):
+    """Builds a cache of features of some records in ``tmp_path``."""
+    return partial(build_feature_cache, trunk, folder=tmp_path, size=64, bf16=False)
 
 
 @pytest.fixture(scope="module")

@@ -16,11 +16,9 @@ from rscc.data.caches import FeatureCache, build_feature_cache, pooled_features
 from rscc.data.pairs import FLIPS, flip_sample, read_pair
 
 
-def test_cached_features_are_those_of_the_turned_images(records, trunk, tmp_path) -> None:
+def test_cached_features_are_those_of_the_turned_images(records, build, trunk) -> None:
     calls = []
-    cache = build_feature_cache(
-        trunk, records, tmp_path, size=64, batch_size=3, bf16=False, progress=lambda *done: calls.append(done)
-    )
+    cache = build(records, batch_size=3, progress=lambda *done: calls.append(done))
     assert calls == [(3, 8), (6, 8), (8, 8)]
     for index in (0, 5, 7):
         for view, flip in enumerate(FLIPS):
@@ -34,10 +32,10 @@ def test_cached_features_are_those_of_the_turned_images(records, trunk, tmp_path
     assert not np.allclose(cache.read(np.array([0]), np.array([0])), cache.read(np.array([0]), np.array([1])))
 
 
-def test_weighted_means_of_maps_are_sums_over_positions(records, trunk, tmp_path) -> None:
+def test_weighted_means_of_maps_are_sums_over_positions(records, build, trunk) -> None:
     weights = np.random.default_rng(0).random((8, 4, 4)).astype(np.float32)
     weights[2] = 0  # nothing to look at: the whole map
-    cache = build_feature_cache(trunk, records, tmp_path, size=64, bf16=False)
+    cache = build(records)
     maps = cache.read(np.arange(8), np.zeros(8, dtype=int))  # (8, 2, C, 4, 4)
     for given in (None, weights):
         slow = np.zeros(maps.shape[:3])
@@ -52,7 +50,7 @@ def test_weighted_means_of_maps_are_sums_over_positions(records, trunk, tmp_path
 
 @pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="this system reserves no room")
 def test_a_disk_without_room_for_all_features_is_told_before_the_work(
-    records, trunk, tmp_path, monkeypatch
+    records, build, tmp_path, monkeypatch
 ) -> None:
     def full(file, offset, size):
         assert (offset, size) == (0, os.fstat(file).st_size)
@@ -61,19 +59,19 @@ def test_a_disk_without_room_for_all_features_is_told_before_the_work(
     monkeypatch.setattr(os, "posix_fallocate", full)
     monkeypatch.setattr(features_module, "read_pair", None)
     with pytest.raises(OSError, match="No space left"):
-        build_feature_cache(trunk, records, tmp_path, size=64, bf16=False)
+        build(records)
     assert [path.name for path in tmp_path.iterdir()] == [".lock"]
 
 
 def test_a_cache_is_opened_again_for_the_same_trunk_pairs_and_size_only(
-    records, trunk, tmp_path, monkeypatch
+    records, build, tmp_path, monkeypatch
 ) -> None:
-    first = build_feature_cache(trunk, records, tmp_path, size=64, bf16=False)
+    first = build(records)
     reads = []
     monkeypatch.setattr(
         features_module, "read_pair", lambda record: reads.append(record.id) or read_pair(record)
     )
-    again = build_feature_cache(trunk, records, tmp_path, size=64, bf16=False)
+    again = build(records)
     assert reads == []
     everything = (np.arange(8), np.arange(8) % 4)
     np.testing.assert_array_equal(first.read(*everything), again.read(*everything))
@@ -82,18 +80,18 @@ def test_a_cache_is_opened_again_for_the_same_trunk_pairs_and_size_only(
     build_feature_cache(other, records, tmp_path, size=64, bf16=False)
     swapped = [replace(record, after=record.before) for record in records]
     for part in (records[:4], swapped):
-        build_feature_cache(trunk, part, tmp_path, size=64, bf16=False)
-    build_feature_cache(trunk, records, tmp_path, size=32, bf16=False)
-    build_feature_cache(trunk, records, tmp_path, size=64, bf16=False, flips=("none",))
+        build(part)
+    build(records, size=32)
+    build(records, flips=("none",))
     assert len(reads) == 8 + 4 + 8 + 8 + 8
     assert len(list(tmp_path.glob("*.npy"))) == 6
 
 
-def test_an_image_that_changed_on_disk_is_not_taken_from_the_cache(copied_root, trunk, tmp_path) -> None:
+def test_an_image_that_changed_on_disk_is_not_taken_from_the_cache(copied_root, build) -> None:
     records = LevirCC(copied_root).records[:2]
-    first = build_feature_cache(trunk, records, tmp_path, size=64, bf16=False)
+    first = build(records)
     records[0].after.write_bytes(records[0].before.read_bytes())
-    again = build_feature_cache(trunk, records, tmp_path, size=64, bf16=False)
+    again = build(records)
     views = (np.array([0, 1]), np.array([0, 0]))
     before, after = first.read(*views), again.read(*views)
     np.testing.assert_array_equal(before[1], after[1])
@@ -101,24 +99,21 @@ def test_an_image_that_changed_on_disk_is_not_taken_from_the_cache(copied_root, 
     np.testing.assert_array_equal(after[0, 0], after[0, 1])
 
 
-def test_a_stopped_cache_is_made_again(records, trunk, tmp_path, monkeypatch) -> None:
-
+def test_a_stopped_cache_is_made_again(records, build, tmp_path) -> None:
     def stop(done, total) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        build_feature_cache(trunk, records, tmp_path, size=64, batch_size=2, bf16=False, progress=stop)
+        build(records, batch_size=2, progress=stop)
     assert not list(tmp_path.glob("*.npy"))
-    cache = build_feature_cache(trunk, records, tmp_path, size=64, bf16=False)
+    cache = build(records)
     assert all(np.any(cache.read(np.array([i]), np.array([3]))) for i in range(8))
-    assert {path.name for path in tmp_path.iterdir()} - {".lock"} == {
-        path.name for path in tmp_path.glob("*.npy")
-    }
+    assert all(path.suffix == ".npy" for path in tmp_path.iterdir() if path.name != ".lock")
 
 
-def test_joined_caches_read_as_their_parts(records, trunk, tmp_path) -> None:
-    first = build_feature_cache(trunk, records[:5], tmp_path, size=64, bf16=False)
-    second = build_feature_cache(trunk, records[5:], tmp_path, size=64, flips=("none",), bf16=False)
+def test_joined_caches_read_as_their_parts(records, build) -> None:
+    first = build(records[:5])
+    second = build(records[5:], flips=("none",))
     joined = FeatureCache.join([second, first])
     assert joined.flips == FLIPS
     indices = np.array([0, 2, 3, 7])
@@ -131,16 +126,14 @@ def test_joined_caches_read_as_their_parts(records, trunk, tmp_path) -> None:
         joined.read(np.array([8]), np.array([0]))
 
 
-def test_of_two_runs_at_once_one_computes_and_the_other_opens(records, trunk, tmp_path) -> None:
+def test_of_two_runs_at_once_one_computes_and_the_other_opens(records, build) -> None:
     computed: list[int] = []
 
-    def build(number: int) -> np.ndarray:
-        cache = build_feature_cache(
-            trunk, records, tmp_path, size=64, bf16=False, progress=lambda *done: computed.append(number)
-        )
+    def built(number: int) -> np.ndarray:
+        cache = build(records, progress=lambda *done: computed.append(number))
         return cache.read(np.arange(8), np.zeros(8, dtype=int))
 
     with ThreadPoolExecutor(2) as pool:
-        first, second = pool.map(build, range(2))
+        first, second = pool.map(built, range(2))
     np.testing.assert_array_equal(first, second)
     assert len(set(computed)) == 1

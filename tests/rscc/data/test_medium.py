@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from levir_cc_fixture import write_image
+from command_here import run_here
+from levir_cc_fixture import write_image, write_index
 from scene_pairs import north_up, write_raster
-from typer.testing import CliRunner
 
 from rscc.data.benchmarks.levir_cc import LevirCC
 from rscc.data.synthesis import medium
@@ -27,8 +27,6 @@ from rscc.data.synthesis.medium_captions import (
 from rscc.data.synthesis.medium_facts import SERIES, city_facts, series_facts
 from rscc.errors import DatasetLayoutInvalid, OutputExists
 from rscc.text.no_change import is_no_change
-from workflows.cli.app import State
-from workflows.cli.commands import app
 
 LANDSAT, NAIP = SERIES
 WATER, FOREST, BARE = (20, 10, 15, 60), (60, 180, 30, 20), (160, 170, 100, 70)
@@ -190,22 +188,22 @@ def test_a_calm_tile_holds_no_change_and_is_given_up_where_everything_changed():
     assert calm_tile(everywhere, np.random.default_rng(0)) is None
 
 
-def pairs(seed=3, cities=("oscd_elsewhere", "oscd_rennes", "oscd_beirut")):
-    return list(
-        medium_pairs(
-            [city(name, number) for number, name in enumerate(cities)],
-            [(LANDSAT, DATES)],
-            city_tiles=6,
-            series_tiles=4,
-            still_tiles=2,
-            calm_tiles=3,
-            seed=seed,
-        )
-    )
+NAMES = ("oscd_elsewhere", "oscd_rennes", "oscd_beirut")
+CITIES = [city(name, seed) for seed, name in enumerate(NAMES)]
 
 
-def test_the_same_seed_gives_the_same_tiles():
-    first, second, other = pairs(), pairs(), pairs(seed=4)
+def pairs(seed=3):
+    tiles = {"city_tiles": 6, "series_tiles": 4, "still_tiles": 2, "calm_tiles": 3}
+    return list(medium_pairs(CITIES, [(LANDSAT, DATES)], **tiles, seed=seed))
+
+
+@pytest.fixture(scope="module")
+def made():
+    return pairs()
+
+
+def test_the_same_seed_gives_the_same_tiles(made):
+    first, second, other = made, pairs(), pairs(seed=4)
     assert len(first) == len(second)
     for one, two in zip(first, second, strict=True):
         np.testing.assert_array_equal(one.sample.before, two.sample.before)
@@ -216,8 +214,7 @@ def test_the_same_seed_gives_the_same_tiles():
     assert all((pair.sample.before != pair.sample.after).any() for pair in unchanged[:2]), "another light"
 
 
-def test_the_folder_is_read_as_levir_cc_at_its_own_resolution(tmp_path):
-    made = pairs()
+def test_the_folder_is_read_as_levir_cc_at_its_own_resolution(made, tmp_path):
     summary = write_medium(made, tmp_path / "out", command="rscc synthesize-medium")
     assert list(summary) == ["train", "val", "test"]
     for split, part in summary.items():
@@ -235,25 +232,22 @@ def test_the_folder_is_read_as_levir_cc_at_its_own_resolution(tmp_path):
     assert list(tmp_path.iterdir()) == [tmp_path / "out"], "what is refused leaves nothing"
 
 
-def test_the_command_reads_cities_and_scenes(tmp_path):
-    rows = ["file,dataset,width,height,gsd_m"]
-    for number, name in enumerate(("oscd_elsewhere", "oscd_rennes", "oscd_beirut")):
-        one = city(name, number)
+def test_the_command_reads_cities_and_scenes(tmp_path, capsys):
+    rows = [(f"{name}.png", "oscd", 260, 150, 10) for name in NAMES]
+    write_index(tmp_path / "cities", "file,dataset,width,height,gsd_m", rows)
+    for one in CITIES:
         arrays = {"A": one.before.transpose(1, 2, 0), "B": one.after.transpose(1, 2, 0)}
         for part, array in (arrays | {"label": one.mask.astype(np.uint8) * 255}).items():
-            write_image(tmp_path / "cities" / part / f"{name}.png", array)
-        rows.append(f"{name}.png,oscd,260,150,10")
-    (tmp_path / "cities" / "index.csv").write_text("\n".join(rows) + "\n")
+            write_image(tmp_path / "cities" / part / f"{one.name}.png", array)
     folder = tmp_path / "scenes" / LANDSAT.name
     folder.mkdir(parents=True)
     for year, image in zip((1990, 2000), DATES, strict=True):
         place = {"crs": "EPSG:32718", "transform": north_up(500_000, 9_000_000, 90)}
         write_raster(folder / f"{year}.tif", image, **place)
-    arguments = ["synthesize-medium", "--cities", tmp_path / "cities", "--scenes", tmp_path / "scenes"]
-    arguments += ["--city-tiles", "3", "--series-tiles", "2", "--still-tiles", "1", "--calm-tiles", "1", "-o"]
-    done = CliRunner().invoke(app, [*map(str, arguments), str(tmp_path / "out")], obj=State())
-    assert done.exit_code == 0, done.output
-    assert "train    7 tiles" in done.output and "pucallpa_landsat 2" in done.output
+    places = ("--cities", tmp_path / "cities", "--scenes", tmp_path / "scenes", "-o", tmp_path / "out")
+    counts = ("--city-tiles", 3, "--series-tiles", 2, "--still-tiles", 1, "--calm-tiles", 1)
+    code, out, error = run_here(capsys, "synthesize-medium", *places, *counts)
+    assert code == 0, error
+    assert "train    7 tiles" in out and "pucallpa_landsat 2" in out
     content = json.loads((tmp_path / "out" / "LevirCCcaptions.json").read_text())
-    places = {"oscd_elsewhere", "oscd_rennes", "oscd_beirut", LANDSAT.name}
-    assert {entry["kind"] for entry in content["images"]} == places
+    assert {entry["kind"] for entry in content["images"]} == {*NAMES, LANDSAT.name}

@@ -10,7 +10,7 @@ import torch
 from levir_cc_fixture import write_image
 
 from rscc.data import sources
-from rscc.data.caches import FeatureCache, build_feature_cache
+from rscc.data.caches import FeatureCache
 from rscc.data.pairs import FLIPS, PairRecord, flip_words, read_pair
 from rscc.data.sources import CaptionText, FeatureCaptionSource, ImageCaptionSource, MaskSource, all_forms
 from rscc.text.vocabulary import Vocabulary
@@ -54,7 +54,7 @@ def mask_source(records, **values) -> MaskSource:
 
 
 @pytest.fixture
-def make_source(records, trunk, tmp_path):
+def make_source(records, build):
     """Makes a source of some pairs; with a share every other pair can be shown backwards."""
 
     def make(kind, *, batch_size=3, count=8, size=32, augment=True, flips=FLIPS, share=None, seed=1):
@@ -66,7 +66,7 @@ def make_source(records, trunk, tmp_path):
             return mask_source(train, size=size, augment=augment, **settings)
         if kind == "images":
             return ImageCaptionSource(train, text_of(train), size=size, augment=augment, **settings)
-        cache = build_feature_cache(trunk, train, tmp_path, size=64, flips=flips, bf16=False)
+        cache = build(train, flips=flips)
         return FeatureCaptionSource(train, text_of(train), cache, **settings)
 
     return make
@@ -184,12 +184,8 @@ def test_sources_that_swap_nothing_are_as_they_were(kind, make_source) -> None:
     assert epoch(half, 1) == epoch(make_source(kind, **SWAPPED, share=0.5), 1)
 
 
-def test_pairs_with_one_view_are_never_turned(records, trunk, tmp_path) -> None:
-    parts = [
-        build_feature_cache(trunk, part, tmp_path, size=64, flips=flips, bf16=False)
-        for part, flips in ((records[:4], FLIPS), (records[4:], FLIPS[:1]))
-    ]
-    cache = FeatureCache.join(parts)
+def test_pairs_with_one_view_are_never_turned(records, build) -> None:
+    cache = FeatureCache.join([build(records[:4]), build(records[4:], flips=FLIPS[:1])])
     source = FeatureCaptionSource(records, text_of(records), cache, batch_size=8, seed=1)
     as_they_are = {cache.read(np.array([i]), np.array([0])).tobytes() for i in range(4, 8)}
     turned = 0
