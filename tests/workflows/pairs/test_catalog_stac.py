@@ -6,6 +6,7 @@ import json
 import socket
 
 import pytest
+from benchmark_fixtures import write_json
 from catalogs import DATA, SIGNED, TIFF, ids, item, lines, pairs_of, read, stac_catalog
 from file_server import serving
 from shapely.geometry import box
@@ -18,9 +19,9 @@ GOOD = item("a", "2015-01-01"), item("b", "2016-01-01")
 
 def stored(path, *documents):
     """Write one document, or an ItemCollection of several."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    document = documents[0] if len(documents) == 1 else {"type": "FeatureCollection", "features": documents}
-    path.write_text(json.dumps(document), encoding="utf-8")
+    write_json(
+        path, documents[0] if len(documents) == 1 else {"type": "FeatureCollection", "features": documents}
+    )
     return path
 
 

@@ -237,24 +237,16 @@ def test_columns_of_parquet_are_those_of_a_spreadsheet(tmp_path):
     assert lines == [f"{path}: {why}"] * 2
 
 
-def test_a_geometry_that_is_none_is_no_sound_parquet(tmp_path):
+def test_a_geometry_that_is_none_and_a_damaged_description_are_no_sound_parquet(tmp_path):
     path = tmp_path / "p.parquet"
     frame([box(8, 47, 9, 48)]).to_parquet(path)
     table = pyarrow.parquet.read_table(path)
-    damaged = table.set_column(table.schema.get_field_index("geometry"), "geometry", pyarrow.array([b"\1\7"]))
-    pyarrow.parquet.write_table(damaged.replace_schema_metadata(table.schema.metadata), path)
-    assert refused(path) == "this is no sound Parquet file; write it again"
-
-
-def test_what_a_table_says_of_itself_may_be_damaged(tmp_path):
-    path = tmp_path / "p.parquet"
-    frame([box(8, 47, 9, 48)]).to_parquet(path)
-    table = pyarrow.parquet.read_table(path)
-    damaged = {
-        name: value.replace(b'"numpy_type"', b'"numpy_typo"') for name, value in table.schema.metadata.items()
-    }
-    pyarrow.parquet.write_table(table.replace_schema_metadata(damaged), path)
-    assert refused(path) == "this is no sound Parquet file; write it again"
+    said, place = table.schema.metadata, table.schema.get_field_index("geometry")
+    other = {name: value.replace(b'"numpy_type"', b'"numpy_typo"') for name, value in said.items()}
+    nowhere = table.set_column(place, "geometry", pyarrow.array([b"\1\7"]))
+    for damaged in (table.replace_schema_metadata(other), nowhere.replace_schema_metadata(said)):
+        pyarrow.parquet.write_table(damaged, path)
+        assert refused(path) == "this is no sound Parquet file; write it again"
 
 
 @pytest.mark.parametrize(

@@ -40,10 +40,13 @@ def on_the_map(report):
     return np.array([xs[0] - ORIGIN[0], ORIGIN[1] - ys[0], xs[1] - ORIGIN[0], ORIGIN[1] - ys[1]])
 
 
+def captioned(shifted, frame):
+    return caption(*shifted, captioner=BrightnessCaptioner(), align=True, frame=frame, min_area=400.0)
+
+
 @pytest.mark.parametrize(("frame", "moved"), [("before", (0, 0)), ("after", SHIFT)])
 def test_outlines_lie_as_the_scene_that_stays_shows_them(shifted, frame, moved):
-    options = {"align": True, "frame": frame, "min_area": 400.0}
-    report = caption(*shifted, captioner=BrightnessCaptioner(), **options)
+    report = captioned(shifted, frame)
     row, col, side = SQUARE
     corner = np.array([col + moved[0], row + moved[1]])
     expected = np.concatenate([corner, corner + side]) * 0.5
@@ -54,8 +57,7 @@ def test_outlines_lie_as_the_scene_that_stays_shows_them(shifted, frame, moved):
 
 
 def test_a_report_is_read_again_in_its_frame(shifted, tmp_path):
-    options = {"align": True, "frame": "after", "min_area": 400.0}
-    report = caption(*shifted, captioner=BrightnessCaptioner(), **options)
+    report = captioned(shifted, "after")
     path = report.save(tmp_path / "r.geojson")
     run = ReportedRun(path, report.run)
     with run.opened(run.scenes(), ServerOptions()) as pair:

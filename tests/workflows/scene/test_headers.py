@@ -15,7 +15,7 @@ from workflows.engines.tasks import Task, run_task
 from workflows.inspection.explain import explain_pair
 from workflows.inspection.inspect import inspect_pair
 from workflows.scene.opening import read_headers
-from workflows.scene.parts import find_part, planned_tiles, split_of
+from workflows.scene.parts import find_part, split_of
 
 
 @pytest.fixture
@@ -42,7 +42,6 @@ TRIPS = {
     "inspect_pair": lambda *scenes: inspect_pair(*scenes, card()),
     "inspect_pair, timed": lambda *scenes: inspect_pair(*scenes, card(), load=BrightnessCaptioner),
     "explain_pair": lambda *scenes: explain_pair(*scenes, BrightnessCaptioner()),
-    "planned_tiles": lambda *scenes: planned_tiles(*scenes, card()),
     "split_of": lambda *scenes: split_of(*scenes, card(), SceneOptions(), 4),
 }
 

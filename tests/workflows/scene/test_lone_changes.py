@@ -53,14 +53,7 @@ def pair(tmp_path, kind):
     return made(tmp_path, HOUSE, PLACES[kind])
 
 
-@pytest.fixture
-def road_pair(tmp_path):
-    return made(tmp_path, HOUSE, PLACES["road"])
-
-
-@pytest.fixture
-def clearing_pair(tmp_path):
-    return made(tmp_path, HOUSE, PLACES["clearing"])
+ROADS, CLEARINGS = (pytest.mark.parametrize("kind", [one], indirect=True) for one in PLACES)
 
 
 TOLD = {
@@ -145,16 +138,18 @@ def test_a_long_road_is_a_change_though_a_house_stands_at_its_end(tmp_path):
     assert (road.outline_of, road.came, set(house.came)) == ("road", ("road",), {"building", "road"})
 
 
-def test_a_road_that_the_fact_heads_doubt_is_none(road_pair, monkeypatch):
+@ROADS
+def test_a_road_that_the_fact_heads_doubt_is_none(pair, monkeypatch):
     for logit, count in ((0.8, 0), (0.9, 1)):  # 0.69 and 0.71
         monkeypatch.setitem(LOGITS, "came road", logit)
-        assert len(alone("road", captioned(road_pair, RoadCaptioner()))) == count
+        assert len(alone("road", captioned(pair, RoadCaptioner()))) == count
 
 
+@ROADS
 @pytest.mark.parametrize(("new", "count"), [(0.09, 0), (0.2, 1)])
-def test_a_road_is_as_sure_as_both_heads_together(road_pair, new, count):
+def test_a_road_is_as_sure_as_both_heads_together(pair, new, count):
     # The fact heads say 0.953.
-    roads = alone("road", captioned(road_pair, RoadCaptioner(logit=logit_of(new))))
+    roads = alone("road", captioned(pair, RoadCaptioner(logit=logit_of(new))))
     assert len(roads) == count
     for road in roads:
         assert road.change_probability == pytest.approx(np.sqrt(new * 0.953), abs=0.08)
@@ -168,8 +163,9 @@ def test_a_road_has_been_there_where_it_was_before(tmp_path):
     assert caption_scene(pair.after, again.after, RoadCaptioner(), SceneOptions()).changes == []
 
 
-def test_a_road_is_explained_and_summed_up(road_pair, tmp_path):
-    report = captioned(road_pair, RoadCaptioner())
+@ROADS
+def test_a_road_is_explained_and_summed_up(pair, tmp_path):
+    report = captioned(pair, RoadCaptioner())
     assert report.changes[1].score == pytest.approx(1 / (1 + np.exp(-3)), abs=1e-3)
     source = report.write(tmp_path / "r.geojson")
     explained = explain_event(read_event(source, 2), RoadCaptioner())
@@ -213,22 +209,25 @@ def test_a_road_beside_a_clearing_is_told_once(tmp_path):
     assert road.area_m2 + clearing.area_m2 == pytest.approx(together, abs=1.0)
 
 
+@CLEARINGS
 @pytest.mark.parametrize(("probability", "count"), [(0.72, 0), (0.95, 1)])
-def test_a_clearing_is_sure_as_a_whole(clearing_pair, probability, count):
+def test_a_clearing_is_sure_as_a_whole(pair, probability, count):
     captioner = ClearingCaptioner(cleared=logit_of(probability))
-    assert len(alone("clearing", captioned(clearing_pair, captioner))) == count
+    assert len(alone("clearing", captioned(pair, captioner))) == count
 
 
-def test_a_model_that_never_learnt_of_trees_finds_no_clearing(clearing_pair):
+@CLEARINGS
+def test_a_model_that_never_learnt_of_trees_finds_no_clearing(pair):
     captioner = ClearingCaptioner()
     unlearnt = ANSWERS.index("gone trees")
     slopes = tuple(0.0 if number == unlearnt else 1.0 for number in range(len(ANSWERS)))
     captioner.facts.rules = FactRules(slopes, tuple(9.0 * (slope == 0) for slope in slopes))
-    assert alone("clearing", captioned(clearing_pair, captioner)) == []
+    assert alone("clearing", captioned(pair, captioner)) == []
 
 
-def test_a_clearing_is_explained_and_summed_up(clearing_pair, tmp_path):
-    report = captioned(clearing_pair, ClearingCaptioner())
+@CLEARINGS
+def test_a_clearing_is_explained_and_summed_up(pair, tmp_path):
+    report = captioned(pair, ClearingCaptioner())
     explained = explain_event(read_event(report.write(tmp_path / "r.geojson"), 2), ClearingCaptioner())
     assert explained.answers is not None
     (gone,) = (answer for answer in explained.answers if (answer.kind, answer.name) == ("gone", "trees"))
