@@ -45,19 +45,13 @@ def test_invented_changes_lie_apart_on_the_common_ground(tmp_path):
 
 
 @pytest.mark.parametrize("surest", [range(0, 60, 3), range(60)])
-def test_no_place_is_both_learnt_from_and_tested_on(surest):
-    entries = [
-        {
-            "filename": f"{n}.png",
-            "levir_cd": {"image": f"tile{n // 10}"},
-            "trust": "pattern" if n in surest else "",
-        }
-        for n in range(60)
-    ]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(finetuning_gain, "FOR_TEST", 15)
-        patch.setattr(finetuning_gain, "FOR_TUNING", 25)
-        test, tuning = finetuning_gain.dealt(entries)
+def test_no_place_is_both_learnt_from_and_tested_on(surest, monkeypatch):
+    entries = [{"filename": f"{n}.png", "levir_cd": {"image": f"tile{n // 10}"}} for n in range(60)]
+    for n, entry in enumerate(entries):
+        entry["trust"] = "pattern" if n in surest else ""
+    monkeypatch.setattr(finetuning_gain, "FOR_TEST", 15)
+    monkeypatch.setattr(finetuning_gain, "FOR_TUNING", 25)
+    test, tuning = finetuning_gain.dealt(entries)
     assert len(test) == 2 and len(tuning) == 3 and not test & tuning
 
 

@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import re
 import threading
 from itertools import count
 
@@ -83,10 +84,8 @@ def clocks(monkeypatch):
     for name in ("outer", "inner", "each", "words"):
         monkeypatch.setattr(Work, name, inspect.getattr_static(Work, name))
     made = stages.Clocks()
-    module = Work.__module__
-    monkeypatch.setitem(__import__("sys").modules, module, importlib.import_module(module))
-    named = [(name, f"{module}:Work.{name}") for name in ("outer", "inner", "each", "words")]
-    made.wrap([*named, ("gone", f"{module}:Work.gone"), ("gone", "no_such_module:Work.gone")])
+    own = [(name, f"{__name__}:Work.{name}") for name in ("outer", "inner", "each", "words", "gone")]
+    made.wrap([*own, ("gone", "no_such_module:Work.gone")])
     return made
 
 
@@ -111,9 +110,8 @@ def test_other_threads_are_told_apart(clocks) -> None:
 
 def test_every_stage_of_the_command_has_its_name(tmp_path, monkeypatch) -> None:
     for _, path in stages.STAGES:
-        module, _, dotted = path.partition(":")
-        owner = getattr(importlib.import_module(module), dotted.partition(".")[0])
-        name = dotted.partition(".")[2]
+        module, owner, name = re.fullmatch(r"(.+):(.+)\.(.+)", path).groups()
+        owner = getattr(importlib.import_module(module), owner)
         # Set to what it is, so that it is set back afterwards.
         monkeypatch.setattr(owner, name, inspect.getattr_static(owner, name))
     made = make_pair(tmp_path, SPOTS, size=(256, 256))

@@ -92,6 +92,13 @@ class FakeCommand:
         return [Path(words[words.index("--output") + 1]).name for words in self.asked]
 
 
+def ran(words: list[str]) -> FakeCommand:
+    """Run the script and return what it asked the command for."""
+    fake = FakeCommand()
+    main(words, fake)
+    return fake
+
+
 @pytest.fixture
 def recipe(tmp_path) -> list[str]:
     """The options of a small recipe beside its data."""
@@ -107,8 +114,7 @@ def recipe(tmp_path) -> list[str]:
 
 
 def test_stages_run_in_order_read_what_earlier_ones_wrote_and_are_recorded(recipe, tmp_path, capsys) -> None:
-    fake = FakeCommand()
-    main(recipe, fake)
+    fake = ran(recipe)
     assert fake.stages() == ["synthesis", "head", "captions", "head"]  # nobody reads "unread"
     runs, data = tmp_path / "out/runs", tmp_path / "data"
     assert fake.asked[1] == [
@@ -136,30 +142,22 @@ def test_stages_run_in_order_read_what_earlier_ones_wrote_and_are_recorded(recip
 
 
 def test_what_is_finished_is_not_repeated_but_where_inputs_weights_or_seed_changed(recipe, tmp_path) -> None:
-    main(recipe, FakeCommand())
-    second = FakeCommand()
-    main(recipe, second)
-    assert second.asked == []
-    main([*recipe, "--from-stage", "captions"], second)
-    assert second.stages() == ["captions"]
+    ran(recipe)
+    assert ran(recipe).asked == []
+    assert ran([*recipe, "--from-stage", "captions"]).stages() == ["captions"]
     (tmp_path / "out/runs/one/captions/model/model.safetensors").write_text("damaged")
-    damaged = FakeCommand()
-    main(recipe, damaged)
-    assert damaged.stages() == ["captions"]
-    main([*recipe, "--seed", "9"], seeded := FakeCommand())
+    assert ran(recipe).stages() == ["captions"]
+    seeded = ran([*recipe, "--seed", "9"])
     assert seeded.stages() == ["synthesis", "head", "captions", "head"]
     assert all(words[words.index("--seed") + 1] == "9" for words in seeded.asked)
     (tmp_path / "data/levir/LevirCCcaptions.json").write_text('{"more": 1}')
-    third = FakeCommand()
-    main([*recipe, "--seed", "9", "--model", "one"], third)
-    assert third.stages() == ["synthesis", "head", "captions"]
+    assert ran([*recipe, "--seed", "9", "--model", "one"]).stages() == ["synthesis", "head", "captions"]
 
 
 def test_a_killed_training_goes_on_and_a_failed_one_stops_the_recipe(recipe, tmp_path) -> None:
     with pytest.raises(SystemExit, match=r"one/head failed; .*head\.log says why"):
         main(recipe, FakeCommand(failing="head"))
-    second = FakeCommand()
-    main(recipe, second)
+    second = ran(recipe)
     assert second.asked[0][-1] == "--resume"
     assert [words[-1] for words in second.asked[1:]] == ["cpu", "cpu"]
 

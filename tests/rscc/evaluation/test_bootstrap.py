@@ -71,8 +71,7 @@ def test_a_share_that_most_draws_leave_undefined_has_no_interval() -> None:
 
 @pytest.fixture(scope="module")
 def plain():
-    with CaptionScorer(java=False) as scorer:
-        return scorer.score(SAID, REFERENCES)
+    return CaptionScorer(java=False).score(SAID, REFERENCES)
 
 
 def test_bleu_of_all_counts_is_the_corpus_score(plain) -> None:
@@ -80,8 +79,7 @@ def test_bleu_of_all_counts_is_the_corpus_score(plain) -> None:
     assert found == pytest.approx([plain.bleu1, plain.bleu2, plain.bleu3, plain.bleu4])
     single = 100 * bleu_of_counts(plain.counts["bleu"])[:, 3]
     assert single == pytest.approx(list(plain.per_pair["bleu4"].values()))
-    with CaptionScorer(java=False) as scorer:
-        scores = scorer.score({"x": "a b c d e f g"}, {"x": ["a b c d"]})
+    scores = CaptionScorer(java=False).score({"x": "a b c d e f g"}, {"x": ["a b c d"]})
     assert 100 * bleu_of_counts(scores.counts["bleu"].sum(0))[0] == pytest.approx(scores.bleu1)
     assert scores.bleu1 == pytest.approx(100 * 4 / 7), "too long a caption has no brevity penalty"
 
@@ -91,11 +89,10 @@ def test_every_draw_scores_like_the_captions_that_it_holds(plain) -> None:
     drawn = bleu_of_counts(resamples.totals(plain.counts["bleu"]))
     for weights, expected in zip(resamples.weights, drawn, strict=True):
         held = [name for name, count in zip(SAID, weights, strict=True) for _ in range(int(count))]
-        with CaptionScorer(java=False) as scorer:
-            scores = scorer.score(
-                {str(i): SAID[name] for i, name in enumerate(held)},
-                {str(i): REFERENCES[name] for i, name in enumerate(held)},
-            )
+        scores = CaptionScorer(java=False).score(
+            {str(i): SAID[name] for i, name in enumerate(held)},
+            {str(i): REFERENCES[name] for i, name in enumerate(held)},
+        )
         assert 100 * expected[3] == pytest.approx(scores.bleu4)
 
 
