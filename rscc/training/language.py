@@ -37,7 +37,7 @@ from rscc.text.reversal import reverse_captions
 from rscc.text.vocabulary import Vocabulary
 from rscc.training.card import card_text, make_card
 from rscc.training.loop import Trainer, load_best
-from rscc.training.objectives import Likelihood
+from rscc.training.objectives import Likelihood, Losses
 from rscc.training.start import Run, open_start, take_start
 
 
@@ -186,9 +186,7 @@ class Language(Likelihood):
         """See :meth:`rscc.training.objectives.Likelihood.loss_terms`."""
         return ("caption",)
 
-    def losses(
-        self, model: ChangeCaptioner, batch: PairBatch, *, place: tuple[int, int]
-    ) -> tuple[dict[str, Tensor], dict[str, float]]:
+    def losses(self, model: ChangeCaptioner, batch: PairBatch, *, place: tuple[int, int]) -> Losses:
         """See :meth:`rscc.training.objectives.Likelihood.losses`; the batch holds tokens only."""
         assert batch.tokens is not None
         decoded = model.decoder(blank_memory(model, len(batch.tokens)), batch.tokens[:, :-1])

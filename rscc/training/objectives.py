@@ -19,6 +19,8 @@ from rscc.text.parsing import extract_segments
 from rscc.text.rewards import CiderD, Reward, usual_nouns
 from rscc.training.no_change import learns_the_flag, no_change_prefixes
 
+Losses = tuple[dict[str, Tensor], dict[str, float]]
+
 
 class Likelihood:
     """The terms of the model itself: captions word by word, change masks, flags, alignments.
@@ -34,9 +36,7 @@ class Likelihood:
         """Return the names of all terms; the config must weight each of them, with 0 to leave one out."""
         return model.loss_terms()
 
-    def losses(
-        self, model: ChangeCaptioner, batch: PairBatch, *, place: tuple[int, int]
-    ) -> tuple[dict[str, Tensor], dict[str, float]]:
+    def losses(self, model: ChangeCaptioner, batch: PairBatch, *, place: tuple[int, int]) -> Losses:
         """Return the unweighted terms whose weight is above 0, and numbers that are only logged.
 
         Args:
@@ -79,9 +79,7 @@ class SelfCritical(Likelihood):
         """See :meth:`Likelihood.loss_terms`."""
         return (*super().loss_terms(model), REWARD)
 
-    def losses(
-        self, model: ChangeCaptioner, batch: PairBatch, *, place: tuple[int, int]
-    ) -> tuple[dict[str, Tensor], dict[str, float]]:
+    def losses(self, model: ChangeCaptioner, batch: PairBatch, *, place: tuple[int, int]) -> Losses:
         """See :meth:`Likelihood.losses`.
 
         Raises:
