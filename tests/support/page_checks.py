@@ -39,6 +39,13 @@ def nameless(page: Any) -> int:
     )
 
 
+def on_screen(page: Any, size: tuple[int, int], x: float, y: float) -> tuple[float, float]:
+    """Return where a place of a map of ``size`` (width, height) lies while all of it is shown."""
+    frame = page.locator("#ground").bounding_box()
+    zoom = min(frame["width"] / size[0], frame["height"] / size[1])
+    return frame["width"] / 2 + (x - size[0] / 2) * zoom, frame["height"] / 2 + (y - size[1] / 2) * zoom
+
+
 class PageTexts:
     """What stands in a page."""
 

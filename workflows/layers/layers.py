@@ -94,10 +94,8 @@ def _gather(rows: Iterable[LedgerRow], summary: Path) -> tuple[str, int]:
         writer.writerow(_SUMMARY)
         for row in rows:
             count += 1
-            shown = _shown(row)
-            digest.update(repr((row.key, row.footprint, *shown.values())).encode())
-            times = {"seconds": row.seconds, "attempts": row.attempts}
-            writer.writerow([_cell(name, {**shown, **times}[name]) for name in _SUMMARY])
+            digest.update(repr((row.key, row.footprint, *_shown(row).values())).encode())
+            writer.writerow([_cell(name, getattr(row, name)) for name in _SUMMARY])
     return digest.hexdigest(), count
 
 

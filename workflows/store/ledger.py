@@ -237,7 +237,7 @@ class Ledger:
     def parts(self, pair: str) -> list[Part]:
         """Return the parts of a pair from its first rows on; none if it is not split."""
         query = "SELECT number, row_start, row_end, done FROM parts WHERE pair = ? ORDER BY number"
-        parts = checked(self.path, (int,) * 4, self.select(query, pair))
+        parts = self.select(query, pair, kinds=(int,) * 4)
         return [Part(number, start, end, bool(done)) for number, start, end, done in parts]
 
     def files(self) -> Files:
@@ -256,7 +256,7 @@ class Ledger:
     def sessions(self) -> list[Session]:
         """Return when coordinators worked, the first first."""
         query = "SELECT host, pid, started, ended FROM sessions ORDER BY number"
-        return [Session(*values) for values in checked(self.path, _SESSION, self.select(query))]
+        return [Session(*values) for values in self.select(query, kinds=_SESSION)]
 
     @contextmanager
     def at_once(self) -> Iterator[None]:
@@ -302,7 +302,7 @@ class Ledger:
 
     def _rows(self, query: str, *values: Any) -> list[LedgerRow]:
         rows = []
-        for row in checked(self.path, _ROW, self.select(query, *values)):
+        for row in self.select(query, *values, kinds=_ROW):
             plain = list(row)
             plain[_WARNINGS] = texts(self.path, plain[_WARNINGS])
             rows.append(LedgerRow(*plain))
@@ -313,9 +313,7 @@ _WARNINGS = _COLUMNS.index("warnings")
 
 
 def _values(row: LedgerRow) -> tuple[Any, ...]:
-    plain = list(astuple(row))
-    plain[_WARNINGS] = as_json(row.warnings)
-    return tuple(plain)
+    return tuple(as_json(value) if isinstance(value, tuple) else value for value in astuple(row))
 
 
 class Files:

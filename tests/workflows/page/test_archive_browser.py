@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 from archive_pages import found, made_archive_page, page_of, pair, usual_rows
 from archive_rows import fill
-from page_checks import CONTRAST, PHONE, nameless
+from page_checks import CONTRAST, PHONE, nameless, on_screen
 from PIL import Image
 from test_page import HOSTILE
 
@@ -33,14 +33,10 @@ def names(page):
 
 def middle(page, made, number):
     """Where a pair lies on the screen while everything is shown."""
-    frame, data = page.locator("#ground").bounding_box(), made.data
+    data = made.data
     ring = data["pairs"][number]["rings"][0]
-    zoom = min(frame["width"] / data["width"], frame["height"] / data["height"])
     x, y = (sum(ring[axis::2]) / len(ring[axis::2]) for axis in (0, 1))
-    return (
-        frame["width"] / 2 + (x - data["width"] / 2) * zoom,
-        frame["height"] / 2 + (y - data["height"] / 2) * zoom,
-    )
+    return on_screen(page, (data["width"], data["height"]), x, y)
 
 
 def test_sums_times_failures_and_links_are_there(opened, made):

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import combinations
 
 import pytest
-from page_checks import CONTRAST, PHONE, nameless
+from page_checks import CONTRAST, PHONE, nameless, on_screen
 from page_reports import made_page, said, squares
 
 pytestmark = [pytest.mark.slow, pytest.mark.chromium]
@@ -62,10 +62,8 @@ SHARES = """() => {
 def test_swipe_shows_one_date_on_each_side_and_keys_show_one_alone(opened, made):
     page = opened(made)
     page.keyboard.press("o")
-    frame = page.locator("#ground").bounding_box()
     # The bright square of the scene after, at columns and rows 60 to 100 of 420 x 300.
-    zoom = min(frame["width"] / 420, frame["height"] / 300)
-    x, y = round(frame["width"] / 2 + (80 - 210) * zoom), round(frame["height"] / 2 + (80 - 150) * zoom)
+    x, y = map(round, on_screen(page, (420, 300), 80, 80))
     assert pixel(page, x, y)[0] < 140, "left of the divider is the date before"
     divider = page.locator("#divider")
     divider.fill("50")
@@ -78,6 +76,7 @@ def test_swipe_shows_one_date_on_each_side_and_keys_show_one_alone(opened, made)
     page.keyboard.press("ArrowLeft")
     assert divider.input_value() == "499", "on the divider, arrows move it"
     assert page.locator("#card").is_hidden()
+    frame = page.locator("#ground").bounding_box()
     page.mouse.move(frame["width"] / 2, frame["height"] / 2)
     page.mouse.down()
     page.mouse.move(frame["width"] / 4, frame["height"] / 2, steps=4)
@@ -158,11 +157,8 @@ def test_a_change_is_flown_to_and_the_address_brings_back_what_was_seen(opened, 
 
 def test_a_change_is_chosen_on_the_map_and_both_dates_of_it_are_shown(opened, made):
     page = opened(made)
-    frame = page.locator("#ground").bounding_box()
-    zoom = min(frame["width"] / 420, frame["height"] / 300)
     left, top = corner(made, 0)
-    x, y = frame["width"] / 2 + (left + 9 - 210) * zoom, frame["height"] / 2 + (top + 9 - 150) * zoom
-    page.mouse.click(x, y)
+    page.mouse.click(*on_screen(page, (420, 300), left + 9, top + 9))
     assert page.locator("#card h2").text_content() == "Change 1"
     drawn = page.locator("#card canvas").evaluate_all(
         "all => all.map((one) => new Set(one.getContext('2d').getImageData(0, 0, 176, 176).data).size)"
