@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from caption_focus import ask, make, outcome, report, scenes
 from fakes import BrightnessCaptioner
-from PIL import Image
+from levir_cc_fixture import write_image
 
 from rscc.structures import Caption
 from workflows.scene import crops as focus
@@ -35,9 +35,7 @@ HOUSES = [(40, 40), (40, 80), (40, 120), (150, 40), (150, 80), (150, 120)]
 def data(tmp_path):
     """One scene of one crop of the validation split."""
     for kind, pixels in zip(("A", "B", "label"), crop(0, HOUSES), strict=True):
-        folder = tmp_path / "images" / "val" / kind
-        folder.mkdir(parents=True)
-        Image.fromarray(pixels).save(folder / "0.png")
+        write_image(tmp_path / "images" / "val" / kind / "0.png", pixels)
     cut = {"image": "one.png", "row": 0, "col": 0}
     images = [{"filename": "0.png", "split": "val", "trust": "pattern", "levir_cd": cut}]
     (tmp_path / "LevirCCcaptions.json").write_text(json.dumps({"images": images}))

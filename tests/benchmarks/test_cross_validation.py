@@ -29,17 +29,13 @@ def data(tmp_path):
     return root
 
 
-def entries_of(folder):
-    return json.loads((folder / "LevirCCcaptions.json").read_text())["images"]
-
-
 def test_folds_share_no_place_and_hold_no_test_pair(data, tmp_path, capsys) -> None:
     main(["folds", "--data", str(data), "--output", str(tmp_path / "cv")])
     folders = [tmp_path / "cv" / name for name in ("fold0", "fold1")]
     assert capsys.readouterr().out.split() == [str(folder) for folder in folders]
     learnt, held = [], []
     for folder in folders:
-        entries = entries_of(folder)
+        entries = json.loads((folder / "LevirCCcaptions.json").read_text())["images"]
         assert {entry["split"] for entry in entries} == {"train", "val"}
         assert not any(entry["filename"].startswith("test") for entry in entries)
         places = [{place_of(e) for e in entries if e["split"] == split} for split in ("train", "val")]

@@ -45,9 +45,7 @@ def test_pairs_with_masks_are_counted_both_ways(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(lone_changes.Captioner, "load", lambda *_, **__: ClearingCaptioner())
     (tmp_path / "index.csv").write_text("file,dataset,width,height,gsd_m\nx.png,seasons,256,256,0.5\n")
     for folder, brightness in (("A", 100), ("B", CLEARING_BRIGHTNESS)):
-        (tmp_path / folder).mkdir()
         write_image(tmp_path / folder / "x.png", np.full((256, 256, 3), brightness, np.uint8))
-    (tmp_path / "label").mkdir()
     write_image(tmp_path / "label" / "x.png", np.zeros((256, 256), np.uint8))
     lone_changes.main(["--masks", str(tmp_path), "--collection", "seasons"])
     clearing, road = cells_of(capsys.readouterr().out)[2:]

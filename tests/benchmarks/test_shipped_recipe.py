@@ -4,7 +4,6 @@ import json
 import tomllib
 
 import pytest
-from benchmark_fixtures import edit_json
 from levir_cc_fixture import CHANGED, UNCHANGED, sentences, write_change_masks, write_levir_cc
 from synthesis_fixture import write_single_date
 from train_shipped import HERE, main
@@ -65,12 +64,11 @@ def recipe(tmp_path):
     """Write generated data and the recipe of rscc-small with stages of one epoch; returns the options."""
     data = tmp_path / "data"
     write_levir_cc(data / "levir_cc", train=16, val=6)
-
-    def add_built(content):
-        for entry in content["images"]:
-            entry["sentences"] += sentences(BUILT) if entry["changeflag"] else []
-
-    edit_json(data / "levir_cc/LevirCCcaptions.json", add_built)
+    captions = data / "levir_cc/LevirCCcaptions.json"
+    content = json.loads(captions.read_text())
+    for entry in content["images"]:
+        entry["sentences"] += sentences(BUILT) if entry["changeflag"] else []
+    captions.write_text(json.dumps(content))
     write_change_masks(data / "change_masks")
     write_single_date(data / "single_date")
     (data / "annotations").mkdir()

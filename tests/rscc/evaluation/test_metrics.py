@@ -83,13 +83,11 @@ def test_without_java_meteor_is_none_and_the_notes_say_why(monkeypatch) -> None:
     assert any("1 of 2 sentences hold an apostrophe" in note for note in scores.notes)
 
 
-@pytest.mark.parametrize(
-    ("jars", "note"),
-    [(("no-such.jar",), SPICE_ABSENT), ((), "SPICE is not computed: it runs Java, as METEOR does")],
-)
-def test_spice_is_neither_fetched_nor_started_without_java_and_the_notes_say_so(
-    jars, note, monkeypatch
-) -> None:
+SPICE_NEEDS_JAVA = "SPICE is not computed: it runs Java, as METEOR does"
+
+
+@pytest.mark.parametrize(("jars", "note"), [(("no-such.jar",), SPICE_ABSENT), ((), SPICE_NEEDS_JAVA)])
+def test_spice_is_neither_fetched_nor_started_without_java(jars, note, monkeypatch) -> None:
     spice = pytest.importorskip("pycocoevalcap.spice.spice")
     monkeypatch.setattr("rscc.evaluation.metrics._SPICE_JARS", jars)
     monkeypatch.setattr(spice, "get_stanford_models", lambda: pytest.fail("tried to download"))
