@@ -47,7 +47,6 @@ from .pair import ScenePair as ScenePair
 from .plain import is_odd as is_odd
 from .plain import plain_only as plain_only
 from .polygons import ChangeRegion as ChangeRegion
-from .polygons import Polygonizer as Polygonizer
 from .polygons import group_regions as group_regions
 from .polygons import polygonize as polygonize
 from .probability import KeptProbability as KeptProbability

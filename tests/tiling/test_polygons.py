@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from shapely.geometry import MultiPolygon, Polygon, box
 
-from tiling import Band, Polygonizer, Window, polygonize, polygons
+from tiling import Band, Window, polygonize, polygons
+from tiling.polygons import Polygonizer
 
 THRESHOLD = 0.5
 NOISE = np.random.default_rng(0).random((30, 25)).astype(np.float32)

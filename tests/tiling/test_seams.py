@@ -9,7 +9,7 @@ from scipy import ndimage
 from shapely import affinity
 from shapely.geometry import box
 
-from tiling import ChangeMosaic, Polygonizer, TileGrid, Window
+from tiling import ChangeMosaic, TileGrid, Window, polygonize
 
 TILE, OVERLAP = 32, 8
 
@@ -28,14 +28,14 @@ def predict(scene, window):
 
 
 def regions_of(scene, grid, threshold=0.55, predict=predict, min_area_px=5):
-    mosaic, polygons = ChangeMosaic(grid), Polygonizer(threshold, min_area_px=min_area_px)
-    valid = np.ones((grid.tile, grid.tile), bool)
-    for tile in grid:
-        for band in mosaic.add(tile, predict(scene, tile.window), valid):
-            polygons.add(band)
-    for band in mosaic.finish():
-        polygons.add(band)
-    return polygons.finish(simplify_px=1.0)
+    mosaic, valid = ChangeMosaic(grid), np.ones((grid.tile, grid.tile), bool)
+
+    def bands():
+        for tile in grid:
+            yield from mosaic.add(tile, predict(scene, tile.window), valid)
+        yield from mosaic.finish()
+
+    return polygonize(bands(), threshold, min_area_px=min_area_px, simplify_px=1.0)
 
 
 def keyed(regions, inside, cols=0, rows=0):
