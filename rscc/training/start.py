@@ -153,10 +153,6 @@ class Start:
         """Whether it is a whole captioner, not a part of one."""
         return not self.folder.card.parts
 
-    def holds(self, name: str) -> bool:
-        """Return whether a parameter of this name is among what the folder is meant to hold."""
-        return self.whole or name.startswith(self.folder.card.parts)
-
     def prepared(self, config: ModelConfig) -> ModelConfig:
         """Return the config of a model that is not prepared anew: with the entities that this one knows.
 
@@ -204,7 +200,8 @@ def take_start(model: ChangeCaptioner, start: Start, *, without: tuple[str, ...]
         if name.endswith("num_batches_tracked") or (without and name.startswith(without)):
             continue
         if name not in stored:
-            if start.holds(name) and not name.startswith(model.training_only):
+            meant = start.whole or name.startswith(start.folder.card.parts)
+            if meant and not name.startswith(model.training_only):
                 raise ModelFolderInvalid(f"{path}: lacks {name}, which this config asks for; {remedy}")
         elif not _fits(value, stored[name], (len(model.vocabulary), len(start.vocabulary))):
             here, there = (tuple(one.shape) for one in (value, stored[name]))

@@ -93,12 +93,9 @@ def test_gradients_are_clipped_to_the_norm_of_the_config(data, tmp_path) -> None
     assert norms == pytest.approx([0.01], rel=1e-3)
 
 
-def test_a_model_without_a_named_part_or_anything_to_train_is_refused() -> None:
-    model = tiny_model()
-    with pytest.raises(ConfigInvalid, match="spelling"):
-        freeze(model, ("backbone", "spelling"))
+def test_a_model_without_anything_to_train_is_refused() -> None:
     with pytest.raises(ConfigInvalid, match="nothing to train"):
-        build_optimizer(model.requires_grad_(False), settings())
+        build_optimizer(tiny_model().requires_grad_(False), settings())
 
 
 def test_the_trunk_has_its_own_rate_and_all_parameters_are_given() -> None:
