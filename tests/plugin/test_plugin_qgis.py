@@ -24,7 +24,7 @@ pytestmark = [
 # Debian's script around it passes an option that it does not know.
 PROCESS = shutil.which("qgis_process.bin") or shutil.which("qgis_process")
 needs_process = pytest.mark.skipif(PROCESS is None, reason="the system has no qgis_process (package qgis)")
-PAUSE = 1.0  # seconds of a batch: what is cancelled at the first progress is at work then
+PAUSE = 0.4  # seconds of a batch: what is cancelled at the first progress is at work then
 SUPPORT = Path(__file__).parents[1] / "support"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import replace
 
@@ -12,7 +11,6 @@ from fakes import BrightnessCaptioner
 from page_checks import PageTexts
 from rfc7946 import load_valid
 from scene_pairs import make_pair
-from shapely.geometry import shape
 
 from rscc.errors import ExtraNotInstalled, ModelNotFound
 from tiling import SceneNotFound
@@ -37,6 +35,8 @@ def report(pair):
 def test_it_finds_what_caption_scene_finds_with_the_same_options(pair, report):
     plain = caption_scene(pair.before, pair.after, BrightnessCaptioner())
     assert len(report.changes) == 2 and report.changes == plain.changes
+    assert repr(report).startswith("<SceneReport: 2 changes were found") and "settings" not in repr(report)
+    assert report._repr_html_() == plain._repr_html_()
     options = {"min_area": 250.0, "group_distance": 0.0}
     few = caption(str(pair.before), str(pair.after), captioner=BrightnessCaptioner(), **options)
     same = caption_scene(pair.before, pair.after, BrightnessCaptioner(), SceneOptions(**options))
@@ -133,12 +133,3 @@ def test_without_matplotlib_a_plot_says_what_to_install(report, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ExtraNotInstalled, match="pip install matplotlib"):
         report.plot()
-
-
-def test_it_is_a_table_and_a_notebook_shows_it(report):
-    frame = report.to_geodataframe()
-    assert list(frame["caption"]) == [one.caption for one in report.changes]
-    features = json.loads(report.encoded())["features"]
-    assert frame.geometry.iloc[0].area == pytest.approx(shape(features[0]["geometry"]).area, rel=1e-3)
-    assert report._repr_html_().startswith("<p>2 changes were found")
-    assert repr(report).startswith("<SceneReport: 2 changes were found") and "settings" not in repr(report)
