@@ -133,11 +133,11 @@ def unpack(packed: Tensor) -> tuple[Tensor, Tensor]:
 class InstructBlipFusion(nn.Module):
     """The shared Q-Former with its query tokens and the projection into the language model's width."""
 
-    def __init__(self, *, qformer: Any, query_tokens: Tensor, language_projection: nn.Module, tokenizer: Any):
+    def __init__(self, *, whole: Any, tokenizer: Any):
         super().__init__()
-        self.qformer = qformer
-        self.query_tokens = nn.Parameter(query_tokens.detach())
-        self.language_projection = language_projection
+        self.qformer = whole.qformer
+        self.query_tokens = nn.Parameter(whole.query_tokens.detach(), requires_grad=False)
+        self.language_projection = whole.language_projection
         self.tokenizer = tokenizer
 
     def forward(self, before: Tensor, after: Tensor, prompts: Sequence[str]) -> Tensor:
@@ -209,13 +209,7 @@ def from_whole(
         (whole.language_model, ("q_proj", "k_proj", "v_proj"), ranks.language),
     ):
         add_adapters(part, targets, rank=rank, scale=ranks.scale)
-    fusion = InstructBlipFusion(
-        qformer=whole.qformer,
-        query_tokens=whole.query_tokens,
-        language_projection=whole.language_projection,
-        tokenizer=qformer_tokenizer,
-    )
-    fusion.query_tokens.requires_grad_(False)
+    fusion = InstructBlipFusion(whole=whole, tokenizer=qformer_tokenizer)
     vision = InstructBlipVision(
         whole.vision_model, InstructBlipRest(fusion, whole.language_model, vocabulary)
     )
