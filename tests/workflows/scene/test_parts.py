@@ -1,19 +1,17 @@
 from __future__ import annotations
 
 import random
-import signal
-import time
+import threading
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import pytest
-from archive_commands import DEADLINE, commands
 from captioned import captioned
 from fakes import BrightnessCaptioner
 from hypothesis import given
 from hypothesis import strategies as st
 from lasting_records import without_times
-from part_worker import do_parts
 from scene_pairs import make_pair
 from slow_captioner import SlowCaptioner
 
@@ -230,40 +228,22 @@ def test_a_part_holds_no_more_for_more_rows(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_two_processes_at_the_same_time_killed_half_way_and_repeated(pair, whole, tmp_path):
-    cache = tmp_path / "cache"
-    options = SceneOptions(tile_cache=cache)
-    parts = [*parts_of(pair, SceneOptions(), 60)]
-    random.Random(2).shuffle(parts)
+def test_two_may_do_one_part_at_the_same_time(pair, whole, tmp_path):
+    """As when a worker is thought lost but is not."""
+    options = SceneOptions(tile_cache=tmp_path / "cache")
+    first, second, *others = parts_of(pair, options, 60)
+    begin = threading.Barrier(2)
 
-    def finished():
-        return len(list(cache.rglob("row_*.zip")))
+    def work(parts):
+        begin.wait(20)
+        do(pair, SlowCaptioner(0.02), options, parts)
 
-    def code(worker):
-        worker.join(DEADLINE)
-        return worker.exitcode
-
-    with commands(tmp_path) as shell:
-
-        def start(seconds, work):
-            return shell.start(do_parts, seconds, pair.before, pair.after, cache, work)
-
-        # One part is done by both at the same time, as when a worker is thought lost but is not.
-        workers = [start(0.05, [parts[0], *parts[1:4]]), start(0.05, [parts[0], *parts[4:]])]
-        for rows, worker in zip((4, 7), workers, strict=True):
-            deadline = time.monotonic() + 100
-            while finished() < rows and worker.is_alive() and time.monotonic() < deadline:
-                time.sleep(0.005)
-            worker.kill()
-            assert code(worker) == -signal.SIGKILL, "it ended before it was killed"
-        assert 7 <= finished() < 21
-        workers = [start(0, [parts[0], *parts[4:]]), start(0, [parts[0], *parts[1:4]])]
-        assert [code(worker) for worker in workers] == [0, 0]
-    assert finished() == 21
+    with ThreadPoolExecutor(2) as workers:
+        list(workers.map(work, [[first, second], [first, *others]]))
     report = joined(pair, Idle(), options)
     same(report, whole)
     report.write(tmp_path / "report.geojson")
-    assert not any(path.is_file() for path in cache.rglob("*"))
+    assert not any(path.is_file() for path in options.tile_cache.rglob("*"))
 
 
 @pytest.mark.slow
