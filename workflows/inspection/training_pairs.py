@@ -113,7 +113,9 @@ def export_pairs(
             tell(progress, "pairs", number, len(reports))
         places = places_of(grounds)
         _split(partial, entries, places, validation_places(places, seed))
-        summary = ExportSummary(folder, _counts(entries), len(set(places)), dict(left_out))
+        counts = Counter((entry["split"], entry["changeflag"]) for entry in entries)
+        splits = {split: (counts[split, 1], counts[split, 0]) for split in (TRAIN, VAL)}
+        summary = ExportSummary(folder, splits, len(set(places)), dict(left_out))
         if not all(map(sum, summary.splits.values())):
             raise NothingToExport(f"{shown(folder)}: not written: {_too_few(summary)}")
         record = {"reports": origins, "seed": seed, **summary.as_dict()}
@@ -219,11 +221,6 @@ def _split(folder: Path, entries: list[dict[str, Any]], places: Sequence[int], v
             for part in PARTS:
                 file = folder / "images" / TRAIN / part / entry["filename"]
                 file.rename(folder / "images" / VAL / part / entry["filename"])
-
-
-def _counts(entries: Sequence[dict[str, Any]]) -> dict[str, tuple[int, int]]:
-    counts = Counter((entry["split"], entry["changeflag"]) for entry in entries)
-    return {split: (counts[split, 1], counts[split, 0]) for split in (TRAIN, VAL)}
 
 
 def _too_few(summary: ExportSummary) -> str:
