@@ -53,6 +53,7 @@ def _declare_before_running(loader: Loader) -> None:
     run = loader.exec_module
 
     def declare_then_run(module: ModuleType) -> None:
+        loader.exec_module = run  # type: ignore[method-assign]  # as if nobody had been in between
 
         folders = list(getattr(module, "__path__", []))
         if folders:
