@@ -54,7 +54,6 @@ def _declare_before_running(loader: Loader) -> None:
 
     def declare_then_run(module: ModuleType) -> None:
         loader.exec_module = run  # type: ignore[method-assign]  # as if nobody had been in between
-
         folders = list(getattr(module, "__path__", []))
         if folders:
             declare_missing_operators(Path(folders[0]))
