@@ -151,12 +151,6 @@ def test_a_name_of_another_form_is_refused_with_the_forms_there_are(name):
         open_segmenter(name)
 
 
-@pytest.mark.parametrize("family", ["sam", "mobile_sam"])
-def test_missing_weights_are_named(tmp_path, family):
-    with pytest.raises(WeightsNotFound, match=r"nothing"):
-        open_segmenter(f"{family}:{tmp_path / 'nothing'}")
-
-
 def test_a_real_segmenter_opens_by_its_name(refine, tmp_path):
     tiny_sam().save_pretrained(tmp_path / "sam")
     segmenter = open_segmenter(f"sam:{tmp_path / 'sam'}")

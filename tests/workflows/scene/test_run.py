@@ -18,9 +18,9 @@ from shapely.geometry import box
 from rscc.captioner import Captioner
 from rscc.errors import DeviceUnavailable
 from rscc.model_folder import LOCALISATIONS
-from tiling import NothingValid, TilingError, to_wgs84, transformer
+from tiling import NothingValid, to_wgs84, transformer
 from workflows import SceneOptions, caption_scene
-from workflows.errors import DateInvalid, OptionInvalid
+from workflows.errors import OptionInvalid
 from workflows.report.record import hash_of
 from workflows.store.identity import SceneIdentities
 
@@ -286,20 +286,13 @@ def test_options_out_of_range_are_refused(name, value):
         SceneOptions(**{name: value})
 
 
-def test_a_wrong_date_is_refused_before_any_work():
-    with pytest.raises(DateInvalid):
-        SceneOptions(date_after="last summer")
-
-
-def test_errors_of_reading_and_of_the_model_come_through(three, tmp_path):
+def test_errors_of_the_model_come_through(three):
     class Failing(BrightnessCaptioner):
         def predict_change(self, before, after):
             raise DeviceUnavailable("the device went away")
 
     with pytest.raises(DeviceUnavailable):
         captioned(three, Failing())
-    with pytest.raises(TilingError, match=r"missing\.tif"):
-        captioned(replace(three, after=tmp_path / "missing.tif"))
 
 
 @pytest.mark.slow
