@@ -138,12 +138,7 @@ _PREPARED = ("entity_names", "entity_width")
 
 @dataclass(frozen=True)
 class Start:
-    """A model whose weights are the start of another.
-
-    Attributes:
-        folder: its folder.
-        vocabulary: its words.
-    """
+    """A model whose weights are the start of another: its folder and its words."""
 
     folder: ModelFolder
     vocabulary: Vocabulary
