@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,7 +56,7 @@ def square(number: int, col: float, row: float, side: float, **values: Any) -> C
     )
 
 
-def squares(count: int, size: tuple[int, int], **values: Any) -> list[Change]:
+def squares(count: int, size: tuple[int, int]) -> list[Change]:
     """Many changes on scenes of ``size`` (height, width), each a little larger than the one before."""
     columns = int((count * size[1] / size[0]) ** 0.5) + 1
     step = size[1] / columns
@@ -65,7 +66,6 @@ def squares(count: int, size: tuple[int, int], **values: Any) -> list[Change]:
             (n % columns + 0.2) * step,
             (n // columns + 0.2) * step,
             step * (0.3 + 0.3 * n / count),
-            **values,
         )
         for n in range(count)
     ]
@@ -87,20 +87,21 @@ def made_report(pair: MadePair, changes: list[Change], **run: Any) -> ChangeRepo
 
 
 def made_page(
-    folder: Path, changes: list[Change], *, size: tuple[int, int] = (300, 420), **values: Any
+    folder: Path,
+    changes: list[Change],
+    *,
+    name: str = "report.geojson",
+    warnings: Sequence[str] = (),
+    as_folder: bool = False,
+    rectangles: Sequence[tuple[int, ...]] = ((60, 60, 40, 40, 240),),
+    **scenes: Any,
 ) -> MadePage:
-    """Write scenes, report and page of some changes; ``values`` are those of :func:`write_page`.
-
-    With ``as_folder`` the page is the folder ``page``.
-    """
-    rectangles = values.pop("rectangles", [(60, 60, 40, 40, 240)])
-    pair = make_pair(folder, rectangles, size=size, nodata_rows=values.pop("nodata_rows", 0))
-    run = {name: values.pop(name) for name in ("warnings",) if name in values}
-    told = made_report(pair, changes, **run)
-    source = told.write(folder / values.pop("name", "report.geojson"))
-    if values.pop("as_folder", False):
-        page = write_page_folder(told, source, folder / "page", **values)
+    """Write scenes, as ``make_pair``, with report and page of some changes: a file, or the folder ``page``."""
+    pair = make_pair(folder, rectangles, **{"size": (300, 420), **scenes})
+    told = made_report(pair, changes, warnings=list(warnings))
+    source, page = told.write(folder / name), folder / "page.html"
+    if as_folder:
+        page = write_page_folder(told, source, folder / "page")
     else:
-        page = folder / "page.html"
-        write_page(told, source, page, **values)
+        write_page(told, source, page)
     return MadePage(pair, told, source, page)

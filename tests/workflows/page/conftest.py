@@ -1,17 +1,36 @@
-"""A real Chromium; nothing is asked of any server."""
+"""Pages, and a real Chromium; nothing is asked of any server."""
 
 from __future__ import annotations
 
 import shutil
 
 import pytest
+from archive_pages import made_archive_page, usual_rows
 from page_checks import DESKTOP
+from page_reports import made_page, squares
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync",
 )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """The page of a report."""
+    return made_page(tmp_path_factory.mktemp("page"), squares(8, (300, 420)))
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory):
+    """The page of an archive."""
+    return made_archive_page(tmp_path_factory.mktemp("archive"), usual_rows())
+
+
+@pytest.fixture(params=["made", "archive"])
+def either(request):
+    return request.getfixturevalue(request.param)
 
 
 @pytest.fixture(scope="module")

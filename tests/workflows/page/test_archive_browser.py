@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 from archive_pages import found, made_archive_page, page_of, pair, usual_rows
 from archive_rows import fill
-from page_checks import CONTRAST, PHONE, nameless, on_screen
+from page_checks import PHONE, on_screen
 from PIL import Image
 from test_page import HOSTILE
 
@@ -170,13 +170,6 @@ LABELS = """() => {
   });
 }"""
 """Keep where each label of longitude begins and ends, by frame."""
-
-
-def test_what_can_be_pressed_has_a_name_and_texts_have_contrast(opened, made):
-    for scheme in ("light", "dark"):
-        page = opened(made, color_scheme=scheme)
-        page.keyboard.press("ArrowRight")
-        assert nameless(page) == 0 and page.evaluate(CONTRAST) == []
 
 
 def test_the_whole_list_is_printed(opened, made):

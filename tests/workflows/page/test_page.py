@@ -10,7 +10,6 @@ import shutil
 from html.parser import HTMLParser
 
 import pytest
-from archive_pages import made_archive_page, usual_rows
 from hypothesis import given
 from hypothesis import strategies as st
 from page_reports import made_page, made_report, square, squares
@@ -61,11 +60,6 @@ class Elements(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    return made_page(tmp_path_factory.mktemp("page"), squares(5, (300, 420)))
-
-
-@pytest.fixture(scope="module")
 def hostile(tmp_path_factory):
     folder = tmp_path_factory.mktemp("hostile")
     changes = [
@@ -73,17 +67,6 @@ def hostile(tmp_path_factory):
         for n, text in enumerate(HOSTILE, start=1)
     ]
     return made_page(folder, changes, name="<img src=x>`${1}`\u202e.geojson", warnings=HOSTILE)
-
-
-@pytest.fixture(scope="module")
-def archive(tmp_path_factory):
-    return made_archive_page(tmp_path_factory.mktemp("archive"), usual_rows())
-
-
-@pytest.fixture(params=["made", "archive"])
-def either(request):
-    """The page of a report, or that of an archive."""
-    return request.getfixturevalue(request.param)
 
 
 def test_the_policy_names_the_one_script_and_the_one_style_by_their_hashes(either):
@@ -152,7 +135,7 @@ def test_any_text_comes_through_as_it_is_shown(text):
 def test_outlines_lie_in_the_picture_where_they_lie_in_the_scene(made):
     content = made.data["report"]
     assert (content["width"], content["height"], content["gsd"]) == (420, 300, 0.5)
-    wanted = squares(5, (300, 420))
+    wanted = squares(8, (300, 420))
     for change, one in zip(content["changes"], wanted, strict=True):
         (ring,) = change["rings"]
         xs, ys = ring[0::2], ring[1::2]
@@ -161,7 +144,7 @@ def test_outlines_lie_in_the_picture_where_they_lie_in_the_scene(made):
         side = max(x for x, _ in corners) - min(x for x, _ in corners)
         assert side == pytest.approx((one.area_m2 / 0.25) ** 0.5, abs=0.3)
         number = change["id"] - 1
-        columns = int((5 * 420 / 300) ** 0.5) + 1
+        columns = int((8 * 420 / 300) ** 0.5) + 1
         assert min(x for x, _ in corners) == pytest.approx((number % columns + 0.2) * 420 / columns, abs=0.2)
         assert min(y for _, y in corners) == pytest.approx((number // columns + 0.2) * 420 / columns, abs=0.2)
 

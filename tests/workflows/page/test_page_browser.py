@@ -15,11 +15,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.chromium]
 MANY = 2_000
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    return made_page(tmp_path_factory.mktemp("page"), squares(8, (300, 420)))
-
-
 def numbers(page):
     """The ids in the list, in its order."""
     return page.locator("#list .facts").evaluate_all(
@@ -345,8 +340,8 @@ def test_two_thousand_changes_are_there_at_once_and_stay_in_bytes(opened, tmp_pa
     assert page.locator("#list button:focus .facts").text_content().startswith("#2000 "), "focus goes along"
 
 
-def test_what_can_be_pressed_has_a_name_and_texts_have_contrast(opened, made):
+def test_what_can_be_pressed_has_a_name_and_texts_have_contrast(opened, either):
     for scheme in ("light", "dark"):
-        page = opened(made, color_scheme=scheme)
+        page = opened(either, color_scheme=scheme)
         page.keyboard.press("ArrowRight")
         assert nameless(page) == 0 and page.evaluate(CONTRAST) == []
