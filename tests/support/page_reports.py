@@ -96,7 +96,7 @@ def made_page(
     rectangles: Sequence[tuple[int, ...]] = ((60, 60, 40, 40, 240),),
     **scenes: Any,
 ) -> MadePage:
-    """Write scenes, as ``make_pair``, with report and page of some changes: a file, or the folder ``page``."""
+    """Write scenes as ``make_pair``, with report and page of changes: a file, or the folder ``page``."""
     pair = make_pair(folder, rectangles, **{"size": (300, 420), **scenes})
     told = made_report(pair, changes, warnings=list(warnings))
     source, page = told.write(folder / name), folder / "page.html"
