@@ -227,7 +227,7 @@ def grid_shares(masks: np.ndarray, grid: tuple[int, int]) -> np.ndarray:
 
     Where H is no multiple of h, neighbouring cells share a row of pixels; columns likewise.
     """
-    return F.adaptive_avg_pool2d(torch.from_numpy(masks).float(), grid).numpy()
+    return F.adaptive_avg_pool2d(torch.from_numpy(masks).double(), grid).float().numpy()
 
 
 def _cell_means(values: np.ndarray, cell: int) -> np.ndarray:
