@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import rasterio
@@ -78,6 +79,13 @@ def load_cells(path: Path, seed: int, count: int) -> list[Cell]:
         return [Cell(*views) for views in kept["cells"]]
 
 
+def raster_options(width: int, height: int) -> dict[str, Any]:
+    """Return what a generated scene of so many pixels is written with."""
+    options = {"driver": "GTiff", "width": width, "height": height, "count": 3, "dtype": "uint8", "crs": CRS}
+    options |= {"transform": Affine(GSD, 0, WEST, 0, -GSD, NORTH), "photometric": "RGB", "tiled": True}
+    return options | {"blockxsize": BLOCK, "blockysize": BLOCK, "compress": "deflate", "predictor": 2}
+
+
 def make_pair(folder: Path, side: int, *, cells: list[Cell], seed: int, changed: float = 0.5) -> LargePair:
     """Write a pair, which needs little more memory than its cells.
 
@@ -95,9 +103,7 @@ def make_pair(folder: Path, side: int, *, cells: list[Cell], seed: int, changed:
     turned = chance.integers(0, 2, (2, across, across)).astype(bool)
     built = chance.random((across, across)) < changed
     pair = pair_at(folder, side)
-    options = {"driver": "GTiff", "width": side, "height": side, "count": 3, "dtype": "uint8", "crs": CRS}
-    options |= {"transform": Affine(GSD, 0, WEST, 0, -GSD, NORTH), "photometric": "RGB", "tiled": True}
-    options |= {"blockxsize": BLOCK, "blockysize": BLOCK, "compress": "deflate", "predictor": 2}
+    options = raster_options(side, side)
     with rasterio.Env(GDAL_CACHEMAX=CACHE, GDAL_NUM_THREADS="ALL_CPUS"):
         for path, is_after in ((pair.before, False), (pair.after, True)):
             with rasterio.open(path, "w", **options) as file:

@@ -20,8 +20,7 @@ from typing import Any
 import numpy as np
 import rasterio
 import shapely
-from affine import Affine
-from large_pair import BLOCK, CRS, GSD, NORTH, STEP, WEST
+from large_pair import GSD, STEP, raster_options
 from shapely.geometry import LineString, Point, box
 from shapely.ops import unary_union
 
@@ -123,12 +122,9 @@ def make_twin(folder: Path, share: float = 1.0, *, seed: int = SEED) -> Twin:
     if twin.before.exists() and twin.after.exists():
         return twin
     folder.mkdir(parents=True, exist_ok=True)
-    options = {"driver": "GTiff", "width": WIDTH, "height": HEIGHT, "count": 3, "dtype": "uint8", "crs": CRS}
-    options |= {"transform": Affine(GSD, 0, WEST, 0, -GSD, NORTH), "photometric": "RGB", "tiled": True}
-    options |= {"blockxsize": BLOCK, "blockysize": BLOCK, "compress": "deflate", "predictor": 2}
     for path, season, after in ((twin.before, BEFORE, False), (twin.after, AFTER, True)):
         image = paint(layout, season, after=after, gsd=GSD, ground_seed=seed, date_seed=seed + 1 + after)
-        with rasterio.open(path, "w", **options) as file:
+        with rasterio.open(path, "w", **raster_options(WIDTH, HEIGHT)) as file:
             file.write(np.moveaxis(image, -1, 0) // STEP * STEP)
     return twin
 

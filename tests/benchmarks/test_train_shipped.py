@@ -241,8 +241,7 @@ def test_nothing_is_trained_while_a_test_image_lies_in_the_training_data(recipe,
 
 
 def test_the_shipped_recipe_looks_through_all_images_that_its_models_learn_from() -> None:
-    recipe = read_recipe(HERE / "shipped.toml")
-    stages = recipe.stages_of(["rscc-base", "rscc-small"])
+    stages = SHIPPED.stages_of(["rscc-base", "rscc-small"])
     read = {value for stage in stages for _, value in stage.values() if value.startswith("data:")}
     images = {value for value in read if not value.endswith(".json.gz")}
-    assert images == set(recipe.leaks["training"]) and recipe.leaks["test"] == "data:levir_cc"
+    assert images == set(SHIPPED.leaks["training"]) and SHIPPED.leaks["test"] == "data:levir_cc"
