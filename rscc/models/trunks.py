@@ -97,7 +97,9 @@ class _TimmTrunk(nn.Module):
             whole = timm.create_model(name, pretrained=False, features_only=True)
             reductions = whole.feature_info.reduction()
             if len(set(reductions)) == 1:
-                self._take_last_layer(name, pretrained=pretrained)
+                settings = {"num_classes": 0, "dynamic_img_size": True, "dynamic_img_pad": True}
+                self.extractor = timm.create_model(name, pretrained=pretrained, **settings)
+                self.channels = (self.extractor.num_features,)
                 return
             if any(stride not in reductions for stride in STRIDES):
                 raise ConfigInvalid(
@@ -111,13 +113,6 @@ class _TimmTrunk(nn.Module):
         except (RuntimeError, AttributeError, ValueError, TypeError) as error:
             raise ConfigInvalid(f"timm has no trunk {name!r} that gives feature maps ({error})") from error
         self.channels = tuple(self.extractor.feature_info.channels())
-
-    def _take_last_layer(self, name: str, *, pretrained: bool) -> None:
-        import timm
-
-        settings = {"num_classes": 0, "dynamic_img_size": True, "dynamic_img_pad": True}
-        self.extractor = timm.create_model(name, pretrained=pretrained, **settings)
-        self.channels = (self.extractor.num_features,)
 
     def forward(self, x: Tensor) -> list[Tensor]:
         if len(self.channels) == 1:
