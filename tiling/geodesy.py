@@ -125,12 +125,11 @@ def to_wgs84(geometry: Polygon | MultiPolygon, crs: Any) -> Polygon | MultiPolyg
         # Not into millions of edges, whatever the coordinates are.
         geometry = shapely.segmentize(geometry, max(LONGEST_EDGE_M / metres, geometry.length / 100_000))
     moved = shapely.transform(geometry, lambda xy: _lonlat(xy, crs))
-    reference = moved.centroid.x
     parts = [part for part in shapely.get_parts(moved) if not part.is_empty]
     west, _, east, _ = moved.bounds
     if west < -180 or east > 180:
         whole = moved if moved.is_valid else shapely.make_valid(moved)
-        turn = math.floor((reference + 180) / 360)
+        turn = math.floor((moved.centroid.x + 180) / 360)
         parts = []
         for shift in (360 * (turn + step) for step in (-1, 0, 1)):
             world = box(-180 + shift, -90, 180 + shift, 90)
