@@ -20,6 +20,8 @@ from rscc.structures import NO_CHANGE_CAPTION
 from rscc.training.start import RunPaths
 from rscc.training.validation import caption_validation
 
+pytestmark = pytest.mark.usefixtures("tiny_registered")
+
 
 def run_config(name: str, *, changed: float = 0.2, cache: bool = False, augment: bool = False) -> Config:
     return Config(
@@ -39,7 +41,7 @@ def train_on(config: Config, root: Path, output: Path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", DATASETS)
-def test_a_model_trains_on_every_data_set(written, tmp_path, tiny_registered, name) -> None:
+def test_a_model_trains_on_every_data_set(written, tmp_path, name) -> None:
     """From the official layout to a model that speaks of test pairs; images are resized, square or not."""
     folder = train_on(run_config(name), written[name], tmp_path)
     assert {"cider", "cider_changed", "flag_accuracy"} <= set(folder.card.scores)
@@ -65,7 +67,7 @@ def test_a_model_trains_on_every_data_set(written, tmp_path, tiny_registered, na
     assert {row.subset for row in report.rows} >= kinds
 
 
-def test_an_unlearnt_flag_silences_nothing(written, tmp_path, tiny_registered) -> None:
+def test_an_unlearnt_flag_silences_nothing(written, tmp_path) -> None:
     """Without the loss of the flag the threshold is 0, whatever the data hold."""
     folder = train_on(run_config("dubai_cc", changed=0), written["dubai_cc"], tmp_path)
     assert folder.card.changed_threshold == 0
@@ -73,15 +75,13 @@ def test_an_unlearnt_flag_silences_nothing(written, tmp_path, tiny_registered) -
 
 
 @pytest.mark.parametrize("augment", [False, True])
-def test_without_augmentation_cached_pairs_are_not_flipped(
-    written, tmp_path, tiny_registered, augment
-) -> None:
+def test_without_augmentation_cached_pairs_are_not_flipped(written, tmp_path, augment) -> None:
     train_on(run_config("spot_the_diff", cache=True, augment=augment), written["spot_the_diff"], tmp_path)
     flips = {np.load(path, mmap_mode="r").shape[1] for path in (tmp_path / "features").glob("*.npy")}
     assert flips == ({1, 4} if augment else {1})
 
 
-def test_entries_without_a_sentence_are_not_trained_on(copied, tmp_path, tiny_registered) -> None:
+def test_entries_without_a_sentence_are_not_trained_on(copied, tmp_path) -> None:
     root = copied("spot_the_diff")
     for split in ("train", "val"):
         edit_json(root / f"{split}.json", lambda content: content[0].update(sentences=["", " "]))

@@ -13,8 +13,6 @@ from rscc.config import TrainConfig
 from rscc.errors import ConfigInvalid, NonFiniteLoss
 from rscc.training.loop import WeightAverage, build_optimizer, freeze, load_best, rate_factor
 
-pytestmark = pytest.mark.usefixtures("tiny_registered")
-
 
 def test_the_total_is_the_weighted_sum_of_equation_16(data, tmp_path) -> None:
     trainer = make_trainer(data, tmp_path, whole_config(settings(epochs=1, bf16=False)))

@@ -25,8 +25,6 @@ from rscc.models.trunks import build_backbone
 from rscc.text.vocabulary import Vocabulary
 from rscc.training.loop import TrainResult, load_best
 
-pytestmark = pytest.mark.usefixtures("tiny_registered")
-
 ONE_EPOCH = whole_config(settings(epochs=1))
 
 

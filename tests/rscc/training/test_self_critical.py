@@ -30,8 +30,6 @@ from rscc.training.objectives import (
     self_critical,
 )
 
-pytestmark = pytest.mark.usefixtures("tiny_registered")
-
 LOSS = {"caption": 0.2, "n2o": 0.0, "v2a": 0.0, "changed": 0.5, "change_mask": 0.0, "reward": 1.0}
 
 

@@ -14,8 +14,6 @@ from rscc.models.shared.captioner import SHARED_TERMS
 from rscc.models.shared.losses import check_loss_weights
 from rscc.training.loop import build_optimizer, freeze
 
-pytestmark = pytest.mark.usefixtures("tiny_registered")
-
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(path.stem for path in CONFIG_FOLDER.glob("*.toml")))

@@ -14,8 +14,6 @@ from rscc.evaluation.metrics import cider
 from rscc.training.no_change import no_change_prefixes, no_change_runs
 from rscc.training.validation import MaskCurve, caption_validation, image_batches, mask_curve, masked_batches
 
-pytestmark = pytest.mark.usefixtures("tiny_registered")
-
 
 def test_the_mask_curve_counts_like_the_definition() -> None:
     rng = np.random.default_rng(0)
