@@ -16,7 +16,7 @@ from workflows.errors import OptionInvalid, ReportInvalid
 from workflows.options import FRAMES, MOST_METRES, SceneOptions, ServerOptions
 from workflows.report.change import Change, attributes_of, fits, id_of
 from workflows.report.geojson import outlines_in, polygons_in
-from workflows.report.reading import ANOTHER, report_content
+from workflows.report.reading import ANOTHER, no_report, report_content
 from workflows.report.record import of_scenes
 from workflows.report.report import ChangeReport
 from workflows.scene.opening import FINEST, Scene, open_at, read_headers
@@ -66,14 +66,14 @@ class ReportedRun:
         given = {name: value for name, value in settings.items() if value is not None}
         wrong = [name for name, value in given.items() if not _SETTINGS[name](value)]
         if wrong:
-            raise ReportInvalid(f"{shown(self.report)}: its setting {wrong[0]} is damaged; {ANOTHER}")
+            raise no_report(self.report, f"its setting {wrong[0]} is damaged")
         try:
             plain: dict[str, Any] = {
                 n: tuple(value) if isinstance(value, list) else value for n, value in given.items()
             }
             return SceneOptions(**plain)
         except OptionInvalid as error:
-            raise ReportInvalid(f"{shown(self.report)}: a setting is damaged ({error}); {ANOTHER}") from error
+            raise no_report(self.report, f"a setting is damaged ({error})") from error
 
     def check_order(self, scenes: Sequence[str]) -> None:
         """Refuse scenes before and after that have each other's names in the report.
@@ -155,7 +155,7 @@ def read_report(path: str | Path) -> ChangeReport:
     record, features = _parts(path)
     unnamed = next((n for n, feature in enumerate(features, start=1) if id_of(feature) is None), None)
     if unnamed is not None:
-        raise ReportInvalid(f"{shown(path)}: its feature {unnamed} has no id; {ANOTHER}")
+        raise no_report(path, f"its feature {unnamed} has no id")
     return ChangeReport([_change(path, feature) for feature in features], record)
 
 
@@ -231,14 +231,10 @@ def _change(path: Path, feature: Mapping[str, Any]) -> Change:
     try:
         values = attributes_of(feature)
     except KeyError as error:
-        raise ReportInvalid(
-            f"{shown(path)}: change {id_of(feature)} lacks attributes that every report has; {ANOTHER}"
-        ) from error
+        raise no_report(path, f"change {id_of(feature)} lacks attributes that every report has") from error
     for name, value in values.items():
         if not fits(name, value):
-            raise ReportInvalid(
-                f"{shown(path)}: the attribute {name} of change {values['id']} is damaged; {ANOTHER}"
-            )
+            raise no_report(path, f"the attribute {name} of change {values['id']} is damaged")
         values[name] = tuple(value) if isinstance(value, list) else value
     return Change(geometry=_geometry(path, feature), **values)
 
@@ -247,10 +243,7 @@ def _geometry(path: Path, feature: Mapping[str, Any]) -> Polygon | MultiPolygon:
     """Return the outlines of a feature, in degrees; valid."""
     outlines = outlines_in(feature.get("geometry"))
     if outlines is None:
-        raise ReportInvalid(
-            f"{shown(path)}: change {id_of(feature)} has no outline in degrees of longitude and latitude; "
-            f"{ANOTHER}"
-        )
+        raise no_report(path, f"change {id_of(feature)} has no outline in degrees of longitude and latitude")
     return outlines
 
 

@@ -29,7 +29,7 @@ from workflows.inspection.precision import verdicts_of
 from workflows.options import ServerOptions
 from workflows.progress import Progress, tell
 from workflows.report.change import WRONG_PLACE, WRONG_WORDS, Change
-from workflows.report.reading import ANOTHER
+from workflows.report.reading import no_report
 from workflows.report.record import run_id
 from workflows.report.report import ChangeReport
 from workflows.scene.crops import CropPlanner, burnt
@@ -165,7 +165,7 @@ def _samples(
     run = ReportedRun(path, report.run)
     tile = report.run["tiling"].get("tile")
     if type(tile) is not int or tile not in _TILES:
-        raise ReportInvalid(f"{shown(path)}: it does not say how large a tile of its model is; {ANOTHER}")
+        raise no_report(path, "it does not say how large a tile of its model is")
     with run.opened(run.scenes(), ServerOptions().for_others()) as pair:
         outlines = outlines_on(pair, report, path)
         tree = shapely.STRtree(outlines)

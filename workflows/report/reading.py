@@ -60,23 +60,22 @@ def report_content(path: Path) -> dict[str, Any]:
             changes = completed(list(layer.features()), record)
             return {"type": "FeatureCollection", "rscc": record, "features": changes}
     _check_size(path)
-    name = shown(path)
     if kind in (".fgb", ".geojsonl"):
-        raise ReportInvalid(f"{name}: a {kind} has no run record; {ANOTHER}")
+        raise no_report(path, f"a {kind} has no run record")
     try:
         with open(path, encoding="utf-8", opener=plain_only) as file:
             text = file.read()
         content = parsed_json(text)
     except OSError as error:
-        raise ReportInvalid(f"{name}: it cannot be read ({error.strerror}); check its permissions") from error
+        what = f"it cannot be read ({error.strerror}); check its permissions"
+        raise ReportInvalid(f"{shown(path)}: {what}") from error
     except json.JSONDecodeError as error:
         cut = text.lstrip().startswith("{") and _at_end(error)
-        what = "it is cut off" if cut else "it is no JSON"
-        raise ReportInvalid(f"{name}: {what}; {ANOTHER}") from error
+        raise no_report(path, "it is cut off" if cut else "it is no JSON") from error
     except ValueError as error:
-        raise ReportInvalid(f"{name}: it is no JSON; {ANOTHER}") from error
+        raise no_report(path, "it is no JSON") from error
     if not isinstance(content, dict):
-        raise ReportInvalid(f"{name}: it is no GeoJSON; {ANOTHER}")
+        raise no_report(path, "it is no GeoJSON")
     if isinstance(features := content.get("features"), list):
         content["features"] = completed(features, content.get("rscc"))
     return content
@@ -84,19 +83,23 @@ def report_content(path: Path) -> dict[str, Any]:
 
 def _check_readable(path: Path) -> None:
     """Raise ReportInvalid for what is no file."""
-    name = shown(path)
     if path.is_dir():
         there = path / "pairs"
         if there.is_dir():
             raise ReportInvalid(
-                f"{name}: it is an archive; give the report of one of its pairs, "
+                f"{shown(path)}: it is an archive; give the report of one of its pairs, "
                 f"{shown(there)}/PAIR/changes.geojson"
             )
-        raise ReportInvalid(f"{name}: it is a folder; {ANOTHER}")
+        raise no_report(path, "it is a folder")
     if not path.exists():
-        raise ReportInvalid(f"{name}: there is no such file; {ANOTHER}")
+        raise no_report(path, "there is no such file")
     if is_odd(path):
-        raise ReportInvalid(f"{name}: it is a pipe, a socket or a device; {ANOTHER}")
+        raise no_report(path, "it is a pipe, a socket or a device")
+
+
+def no_report(path: Path, what: str) -> ReportInvalid:
+    """Return the error that says what a file is, or lacks, that is to be a report, and what to give."""
+    return ReportInvalid(f"{shown(path)}: {what}; {ANOTHER}")
 
 
 def _check_size(path: Path) -> None:
@@ -142,7 +145,7 @@ def _layer(path: Path) -> Iterator[_Geopackage | _Parquet]:
             yield _Parquet(path)
     # Bytes that are no letters are a ValueError.
     except (OSError, ValueError, TypeError, sqlite3.Error, ElementTree.ParseError) as error:
-        raise ReportInvalid(f"{shown(path)}: it cannot be read ({shown(str(error))}); {ANOTHER}") from error
+        raise no_report(path, f"it cannot be read ({shown(str(error))})") from error
 
 
 def _record(layer: _Geopackage | _Parquet) -> Any:
@@ -178,7 +181,7 @@ class _Geopackage:
         self._ask("PRAGMA trusted_schema = OFF")
         # A view could be made of anything.
         if self._ask("SELECT type FROM sqlite_master WHERE name = ?", LAYER) != [("table",)]:
-            raise ReportInvalid(f"{shown(path)}: it has no layer {LAYER}; {ANOTHER}")
+            raise no_report(path, f"it has no layer {LAYER}")
 
     def record(self) -> str | None:
         """Return the text of the run record, which the layer's metadata have under ``rscc``."""
@@ -202,7 +205,7 @@ class _Geopackage:
             LAYER,
         )
         if len(outlines) != 1 or outlines[0][0] not in columns:
-            raise ReportInvalid(f"{shown(self.path)}: its layer {LAYER} has no outlines; {ANOTHER}")
+            raise no_report(self.path, f"its layer {LAYER} has no outlines")
         ((column, crs),) = outlines
         names = ", ".join('"' + name.replace('"', '""') + '"' for name in ("rowid", column, *wanted))
         for number, blob, *values in self._ask(f"SELECT {names} FROM {LAYER} ORDER BY rowid"):
