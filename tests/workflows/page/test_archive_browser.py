@@ -134,18 +134,6 @@ def test_hostile_texts_are_shown_as_they_are(opened, tmp_path):
     assert page.locator("#list li").nth(7).bounding_box()["height"] < 200
 
 
-def test_a_phone_shows_map_and_list(opened, made):
-    page = opened(made, viewport=PHONE, has_touch=True, is_mobile=True)
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    frame = page.locator("#ground").bounding_box()
-    assert frame["width"] == 390 and 300 < frame["height"] < 500
-    page.locator("#list button").first.tap()
-    assert page.locator("#list button[aria-current] .caption").text_content() == "p0"
-    for name in ("a", "button"):
-        box = page.locator(f"#list {name}").first.bounding_box()
-        assert box["height"] >= 44, "large enough for a finger"
-
-
 def test_degrees_on_a_phone_do_not_lie_over_each_other(opened, made):
     page = opened(made, viewport=PHONE, reduced_motion="reduce")
     page.evaluate(LABELS)

@@ -266,11 +266,20 @@ def test_what_is_being_typed_is_kept_at_once(opened, made):
     assert (mark["caption"], mark["note"], mark["reviewer"]) == ("a pond", "see it", "Zoe")
 
 
-def test_a_phone_shows_map_and_list_and_a_finger_moves_the_map(opened, made):
-    page = opened(made, viewport=PHONE, has_touch=True, is_mobile=True)
+def test_a_phone_shows_map_and_list(opened, either):
+    page = opened(either, viewport=PHONE, has_touch=True, is_mobile=True)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     frame = page.locator("#ground").bounding_box()
     assert frame["width"] == 390 and 300 < frame["height"] < 500
+    first = page.locator("#list li").first
+    first.locator("button").tap()
+    assert first.locator("button[aria-current]").count() == 1
+    for one in first.locator("a, button").all():
+        assert one.bounding_box()["height"] >= 44, "large enough for a finger"
+
+
+def test_on_a_phone_a_finger_gives_verdicts_and_moves_the_map(opened, made):
+    page = opened(made, viewport=PHONE, has_touch=True, is_mobile=True)
     page.locator("#list button").first.tap()
     assert page.locator("#card").is_visible()
     for name in ("Confirmed", "Wrong place", "Wrong words", "Next change"):
