@@ -45,7 +45,7 @@ from rscc.markdown import table
 from rscc.text.clauses import is_plural, names_built, read_clauses, vanished_things
 from rscc.text.object_classes import named_objects
 from tiling import ChangeRegion, ScenePair, Window
-from workflows.options import SceneOptions
+from workflows.options import FOCUS_WAYS, SceneOptions
 from workflows.scene import crops as focus
 from workflows.scene.captions import describe_regions
 from workflows.scene.carrier import OpenRun
@@ -326,7 +326,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--split", choices=("val", "train"), default="val")
     parser.add_argument("--models", nargs="+", default=["rscc-base", "rscc-small"])
-    parser.add_argument("--ways", nargs="+", choices=focus.FOCUS_WAYS, default=list(focus.FOCUS_WAYS))
+    parser.add_argument("--ways", nargs="+", choices=FOCUS_WAYS, default=list(FOCUS_WAYS))
     parser.add_argument("--surroundings", nargs="+", type=float, default=[focus.SURROUNDINGS])
     parser.add_argument("--scenes", type=int, default=None, help="take the first so many scenes only")
     parser.add_argument("--seed", type=int, default=1)
