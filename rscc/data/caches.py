@@ -63,10 +63,8 @@ class FeatureCache:
     """
 
     def __init__(self, maps: Iterable[np.ndarray], flips: Sequence[str], change: Iterable[np.ndarray]):
-        self._maps = list(maps)  # of each record (F, 2, C, h, w) float16
-        self._change = list(
-            change
-        )  # of each record (F, H / 4, W / 4) float16; empty where they are not stored
+        # Of each record (F, 2, C, h, w) float16, and (F, H / 4, W / 4) float16 or none at all.
+        self._maps, self._change = list(maps), list(change)
         self.flips = tuple(flips)
 
     @classmethod

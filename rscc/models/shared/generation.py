@@ -147,9 +147,8 @@ def beam_search(
         kept: list[tuple[int, int, float]] = []  # a beginning's row, its next word, their total
         for sample in range(batch):
             for value, position in zip(values[sample].tolist(), flat[sample].tolist(), strict=True):
-                if (
-                    len(kept) == (sample + 1) * beams
-                ):  # what is less likely than all beams, an end too, is no candidate
+                # What is less likely than all beams, an end too, is no candidate.
+                if len(kept) == (sample + 1) * beams:
                     break
                 parent, word = sample * beams + position // vocabulary, position % vocabulary
                 if word == rules.eos:
