@@ -10,6 +10,7 @@ from typing import Any
 from rscc.text.cover_sentences import cover_area
 from rscc.text.facts import BUILT, DIRECTIONS, PLANTS
 from workflows.report.change import Change, is_large
+from workflows.texts import counted
 
 UNNAMED = "unnamed"
 """The direction, in totals, of changes of which it is not known what came or is gone."""
@@ -105,12 +106,12 @@ def archive_summary(scenes: Iterable[SceneSummary], *, failed: int = 0, left: in
 
 
 def _found(total: Total, done: int, changed: int) -> str:
-    pairs = _number(done, "pair")
+    pairs = counted(done, "pair")
     if not done:
         return "No pair is done yet."
     if not total.changes:
         return f"No change was found in {pairs}."
-    found = f"{_number(total.changes, 'change')} {_were(total.changes)} found"
+    found = f"{counted(total.changes, 'change')} {_were(total.changes)} found"
     return f"{found} in {changed:,} of {pairs}, {area_in_words(total.area_m2)} in all."
 
 
@@ -126,7 +127,7 @@ def _of_these(came: Mapping[str, Total], gone: Mapping[str, Total]) -> list[str]
 
 
 def _rest(done: int, failed: int, left: int) -> list[str]:
-    total = _number(done + failed + left, "pair")
+    total = counted(done + failed + left, "pair")
     to_do = f"{'is' if left == 1 else 'are'} not done yet"
     clauses = [f"{count:,} {words}" for count, words in ((failed, "failed"), (left, to_do)) if count]
     return [f"Of {total} in the archive, {_listed(clauses)}."] if clauses else []
@@ -161,7 +162,7 @@ def _sentences(changes: Sequence[Change]) -> list[str]:
         return ["No change was found."]
     named = [change for change in changes if change.came or change.gone]
     size = f"{area_in_words(Total.of(changes).area_m2)}{' in all' if len(changes) > 1 else ''}"
-    found = f"{_number(len(changes), 'change')} {_were(len(changes))} found, {size}{_where(changes)}"
+    found = f"{counted(len(changes), 'change')} {_were(len(changes))} found, {size}{_where(changes)}"
     if not named:
         return [f"{found}."]
     sentences = [f"{found}: {'; '.join(_clauses(named))}."]
@@ -198,14 +199,14 @@ def _thing(name: str, changes: Sequence[Change], attribute: str) -> tuple[str, b
     places = f" in {len(having):,} places" if several else ""
     if name == BUILDING:
         # Where buildings stand in place of others, the number is that of the new ones.
-        counted = [one for one in having if attribute == "came" or BUILDING not in one.came]
+        new = [one for one in having if attribute == "came" or BUILDING not in one.came]
         large = any(is_large(one.area_m2, one.largest_m2, one.median_m2) for one in having)
         noun = "building" if large else "house"
-        if len(counted) < len(having):
+        if len(new) < len(having):
             return f"{noun}s{places}", True
-        count = sum(change.count for change in counted)
-        least = sum(_sure(change) for change in counted)
-        number = _number(count, noun) if least == count else f"{least:,} to {_number(count, noun)}"
+        count = sum(change.count for change in new)
+        least = sum(_sure(change) for change in new)
+        number = counted(count, noun) if least == count else f"{least:,} to {counted(count, noun)}"
         # Each alone: the places are as many.
         return f"{number}{places if count > len(having) else ''}", count > 1
     measured = [change for change in having if _measured(change, name)]
@@ -250,10 +251,6 @@ def _where(changes: Sequence[Change]) -> str:
 def _places(change: Change) -> set[str]:
     """Return the words that hold for where a change lies: ``south-west``, ``south`` and ``west``."""
     return {change.place, *change.place.split("-")} if change.place else set()
-
-
-def _number(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _were(count: int) -> str:
