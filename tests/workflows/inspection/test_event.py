@@ -246,8 +246,7 @@ def test_the_settings_are_those_of_the_report(report):
 
 def test_every_answer_is_shown_with_what_it_takes_to_be_stated(report):
     set_attributes(report, 1, came=["road", "building"], before_cover=["grass"])
-    captioner = FactCaptioner()
-    explained = explain_event(read_event(report, 1), captioner)
+    explained = explain_event(read_event(report, 1), FactCaptioner())
     answers = answers_of(explained)
     assert len(answers) == 15 + 3  # water is not known
     assert answers["came road"].probability == pytest.approx(1 / (1 + np.exp(-3)))

@@ -139,8 +139,7 @@ def pictures(tmp_path):
 
 
 def test_pictures_without_a_place_are_shown_whole(pictures):
-    captioner = BrightnessCaptioner()
-    result = explain_pair(*pictures, captioner)
+    result = explain_pair(*pictures, BrightnessCaptioner())
     assert (result.crop.place, result.crop.bounds, result.crop.changed) == ("the whole picture", None, False)
     assert result.crop.after.shape == (3, 64, 64)
     np.testing.assert_array_equal(result.crop.before, 90)
