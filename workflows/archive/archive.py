@@ -138,18 +138,15 @@ class Archive:
         def lacking(pairs: Sequence[str]) -> list[str]:
             return [pair for pair in pairs if not _is_whole(f"{self.folder.pairs}/{pair}/{REPORT}")]
 
-        parts = self.pool.map(lacking, self._done())
+        query = "SELECT pair FROM pairs WHERE state = 'done' ORDER BY number"
+        done = (pair for (pair,) in self.ledger.select(query, kinds=(str,)))
+        parts = self.pool.map(lacking, batches(done, _LOOKED_FOR))
         missing = [pair for part in parts for pair in part]
         if not overwrite:
             said = self.marked(missing, edited=False)
             missing = [pair for pair in missing if pair not in said]
         self.take_up(missing)
         return len(missing)
-
-    def _done(self) -> Iterator[list[str]]:
-        """Yield the pairs that are done, as many at once as one thread looks for."""
-        query = "SELECT pair FROM pairs WHERE state = 'done' ORDER BY number"
-        return batches((pair for (pair,) in self.ledger.select(query, kinds=(str,))), _LOOKED_FOR)
 
     def _edited(self, since: int) -> tuple[int, set[str]]:
         """Return when the newest report was written, by a run or by somebody, and which somebody edited.

@@ -101,7 +101,7 @@ def merge_shards(
                 "and merge that"
             )
         marks = {} if overwrite else _marked(archive, shards, places)
-        kept = _take_over(archive, shards, ledgers, marks, progress)
+        kept = _take_over(archive, shards, ledgers, places, marks, progress)
         if record is not None:
             write_together({folder.run: [record]})
         try:
@@ -111,7 +111,7 @@ def merge_shards(
             for shard in shards.values():
                 for pair in damaged.pairs:
                     shard.remove(pair)
-            raise _to_redo(damaged.pairs, shards, ledgers) from damaged
+            raise _to_redo(damaged.pairs, shards, places) from damaged
         removed = remove and not kept
         if removed:
             folder.remove_shards()
@@ -197,6 +197,7 @@ def _take_over(
     archive: Archive,
     shards: Shards,
     ledgers: Ledgers,
+    places: Mapping[str, int],
     marks: Mapping[str, Found],
     progress: Progress | None,
 ) -> tuple[str, ...]:
@@ -224,7 +225,7 @@ def _take_over(
             ended += len(rows)
             tell(progress, "shards", ended, total)
     if missing:
-        raise _to_redo(missing, shards, ledgers)
+        raise _to_redo(missing, shards, places)
     for path in archive.folder.pairs.iterdir():
         if path.name not in done and (path / REPORT).exists():
             archive.folder.remove(path.name)
@@ -254,16 +255,12 @@ def _adopted(folder: ArchiveFolder, shard: ArchiveFolder, pair: str) -> bool:
     return False
 
 
-def _to_redo(pairs: list[str], shards: Shards, ledgers: Ledgers) -> ReportsDamaged:
+def _to_redo(pairs: list[str], shards: Shards, places: Mapping[str, int]) -> ReportsDamaged:
     """Return the error that says in which shards pairs are to be done anew."""
-    numbers = [n for n, ledger in ledgers.items() if any(map(partial(_has, ledger), pairs))]
-    first = next(shards[n] for n in numbers if _has(ledgers[n], pairs[0])).pair_folder(pairs[0]) / REPORT
-    remedy = f"run shards {named([str(n) for n in numbers])} again to make it anew, then merge again"
+    numbers = [str(number) for number in sorted({places[pair] for pair in pairs})]
+    first = shards[places[pairs[0]]].pair_folder(pairs[0]) / REPORT
+    remedy = f"run shards {named(numbers)} again to make it anew, then merge again"
     return ReportsDamaged(first, pairs, remedy)
-
-
-def _has(ledger: Ledger, pair: str) -> bool:
-    return bool(ledger.select("SELECT 1 FROM pairs WHERE pair = ?", pair))
 
 
 def named(items: list[str]) -> str:

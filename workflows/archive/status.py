@@ -212,10 +212,10 @@ def _sum(parts: Sequence[Status]) -> Status:
     working = [part for part in parts if part.at_work] or parts
     unfinished = [part for part in parts if part.counts.left]
     lefts = [part.seconds_left for part in unfinished if part.seconds_left is not None]
+    running = (pair for part in parts for pair in part.running)
+    workers = (worker for part in working for worker in part.workers)
     return Status(
-        counts=Counts(
-            *(sum(numbers) for numbers in zip(*(astuple(part.counts) for part in parts), strict=True))
-        ),
+        counts=Counts(*map(sum, zip(*(astuple(part.counts) for part in parts), strict=True))),
         changes=total("changes") or 0,
         area_m2=round(total("area_m2") or 0.0, 2),
         tiles=total("tiles") or 0,
@@ -225,10 +225,6 @@ def _sum(parts: Sequence[Status]) -> Status:
         per_hour=total("per_hour"),
         per_hour_now=total("per_hour_now", working),
         seconds_left=max(lefts, default=None if unfinished else 0),
-        running=tuple(
-            sorted((pair for part in parts for pair in part.running), key=attrgetter("since"))[:SHOWN]
-        ),
-        workers=tuple(
-            sorted((worker for part in working for worker in part.workers), key=attrgetter("pairs"))[::-1]
-        ),
+        running=tuple(sorted(running, key=attrgetter("since"))[:SHOWN]),
+        workers=tuple(sorted(workers, key=attrgetter("pairs"))[::-1]),
     )

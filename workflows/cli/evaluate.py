@@ -10,14 +10,7 @@ import typer
 
 from rscc.config import MOST_BEAMS
 from rscc.errors import extra
-from workflows.cli.options import (
-    Dataset,
-    Debug,
-    DeviceOption,
-    ModelOption,
-    ProgressForm,
-    ProgressOption,
-)
+from workflows.cli.options import Dataset, Debug, DeviceOption, ModelOption, ProgressForm, ProgressOption
 
 if TYPE_CHECKING:
     from rscc.data.pairs import PairRecord

@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rscc.errors import extra
-from workflows.cli.options import (
-    Debug,
-    JsonOption,
-    ProgressForm,
-    ProgressOption,
-    QuietOption,
-    takes_options,
-)
+from workflows.cli.options import Debug, JsonOption, ProgressForm, ProgressOption, QuietOption, takes_options
 from workflows.pairs.options import CatalogOptions
 from workflows.texts import counted, shown_lines
 

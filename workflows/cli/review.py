@@ -106,12 +106,8 @@ def _sampled(
     drawn.write(output, overwrite)
     total = drawn.run["sample"]["changes"]
     text = f"{output}: {len(drawn.changes):,} of {total:,} changes, to be marked"
-    return shown_lines([text]), {
-        "output": str(output),
-        "drawn": len(drawn.changes),
-        "changes": total,
-        "seed": seed,
-    }
+    facts = {"output": str(output), "drawn": len(drawn.changes), "changes": total, "seed": seed}
+    return shown_lines([text]), facts
 
 
 def _exported(

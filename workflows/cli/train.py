@@ -93,11 +93,8 @@ def train(
             settings = finetuning_config(load_config("finetune"), open_start(start))
         else:
             settings = load_config(config or f"{model or Paper.rdd}_{dataset or Dataset.levir_cc}")
-        changes: dict[str, Any] = {
-            key: value
-            for key, value in (("epochs", epochs), ("seed", seed), ("text_encoder", text_encoder))
-            if value is not None
-        }
+        given: dict[str, Any] = {"epochs": epochs, "seed": seed, "text_encoder": text_encoder}
+        changes = {name: value for name, value in given.items() if value is not None}
         if epochs is not None:
             changes["facts_alone"] = False
         settings = replace(
