@@ -6,11 +6,10 @@ import json
 import os
 import signal
 from collections.abc import Iterator
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
-from archive_commands import DEADLINE, Commands, alive, commands, kill, wait_until, workers_of
+from archive_commands import Commands, alive, commands, kill, wait_until, workers_of
 from archive_fakes import RUNS, runs
 from archive_pairs import MadeArchive, contents, make_archive, pairs_with_folder
 
@@ -32,12 +31,6 @@ def made(tmp_path) -> MadeArchive:
     return make_archive(tmp_path, 20, each=1, breakages=("missing", "apart"))
 
 
-def ended(process: BaseProcess, shell: Commands) -> int:
-    process.join(DEADLINE)
-    assert process.exitcode is not None, shell.said()
-    return process.exitcode
-
-
 def states(out: Path) -> dict[str, int]:
     with Ledger.reader(out) as ledger:
         return {state: count for state, count in vars(ledger.counts()).items() if count}
@@ -51,7 +44,7 @@ def test_ctrl_c_once_finishes_what_runs(tmp_path, shell, made):
     wait_until(lambda: pairs_with_folder(out) >= 3, "pairs")
     workers = workers_of(process)
     os.kill(process.pid, signal.SIGINT)
-    assert ended(process, shell) == INTERRUPTED
+    assert shell.ended(process) == INTERRUPTED
     lines = shell.said().splitlines()
     assert lines[1].startswith("Ctrl-C: ") and lines[-1] == "rscc: interrupted" and len(lines) == 3
     assert len(workers) == 2 and not any(map(alive, workers))
@@ -77,31 +70,13 @@ def test_ctrl_c_twice_abandons_what_runs(tmp_path, shell):
     wait_until(lambda: "Ctrl-C: 1 running pair will be finished" in shell.said(), "the first Ctrl-C")
     assert process.is_alive()
     os.kill(process.pid, signal.SIGINT)
-    assert ended(process, shell) == INTERRUPTED
+    assert shell.ended(process) == INTERRUPTED
     assert shell.said().splitlines()[-1] == "rscc: interrupted"
     wait_until(lambda: not any(map(alive, workers)), "the end of the workers")
     assert states(out)["done"] == 5
     held.rename(hanging)
     made.table.write_text(made.table.read_text().replace(held.name, hanging.name))
     assert shell.run("batch", made.table, "--out", out, "--workers", 2) == 0
-    assert states(out) == {"done": 6}
-
-
-def test_a_second_run_on_the_same_archive_is_refused_and_the_first_goes_on(tmp_path, shell):
-    made = make_archive(tmp_path, 6)
-    slow = [made.before(pair).rename(made.before(pair).with_name(f"slow_{pair}.tif")) for pair in made.pairs]
-    text = made.table.read_text()
-    for pair, path in zip(made.pairs, slow, strict=True):
-        text = text.replace(made.before(pair).name, path.name)
-    made.table.write_text(text)
-    out = tmp_path / "out"
-    first = shell.begin("batch", made.table, "--out", out, "--workers", 1)
-    wait_until(lambda: pairs_with_folder(out) >= 1, "a pair")
-    assert shell.run("batch", made.table, "--out", out, "--workers", 1) == 1
-    assert shell.said() == (
-        f"rscc: error: {out}: another run works on this archive; wait for it (rscc status tells how far)\n"
-    )
-    assert ended(first, shell) == 0
     assert states(out) == {"done": 6}
 
 

@@ -6,17 +6,13 @@ import numpy as np
 import pytest
 import shapely
 from archive_rows import change, failed_row, install, ledger_row, report, square_of
-from qgis_check import draw, qgis_is_there
+from qgis_check import QGIS, draw
 
 from workflows.layers.layers import write_layers
 from workflows.report.qgis import COLOURS, FILL_ALPHA, STATES
 from workflows.store.folder import ArchiveFolder
 
-pytestmark = [
-    pytest.mark.qgis,
-    pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning"),  # a picture has no place
-    pytest.mark.skipif(not qgis_is_there(), reason="the system has no QGIS for Python (python3-qgis)"),
-]
+pytestmark = QGIS
 PLACES = (12.0, 12.002, 12.004)
 SEEN = ("building", "road", "trees")
 COLOUR_OF_EACH = [COLOURS[kind] for kind in ("building", "road", "vegetation")]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import random
-import warnings
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -14,8 +13,7 @@ import pytest
 import rasterio
 from archive_rows import change
 from fakes import BrightnessCaptioner
-from qgis_check import draw, look, qgis_is_there, run_script
-from rasterio.errors import NotGeoreferencedWarning
+from qgis_check import QGIS, draw, look, run_script
 from scene_pairs import make_pair
 
 from workflows import ChangeReport, SceneOptions, caption_scene
@@ -23,10 +21,7 @@ from workflows.page.chips import chips_of
 from workflows.report.expressions import LONGEST
 from workflows.report.qgis import COLOURS, FILL_ALPHA, SENTENCES, SUMMARIES
 
-pytestmark = [
-    pytest.mark.qgis,
-    pytest.mark.skipif(not qgis_is_there(), reason="the system has no QGIS for Python (python3-qgis)"),
-]
+pytestmark = QGIS
 TIP = Path(__file__).parents[1] / "support" / "qgis_tip.py"
 CASES = (
     ({"came": ("building", "road"), "gone": ("trees",), "direction": "appeared"}, "building appeared"),
@@ -41,13 +36,6 @@ NASTY = (
     "{{x}}", "</td></table>", "\x00\x01\x1b[31m", "a\nb\r\nc\td", "\u202eabc\u202c", "\u2028\u2029\ufeff",
     "x" * 10_000, "\\p{C}", "''", "\\", "&#91;", "%s %d", "=1+1", "日本語 ünï", "\U0001f3e0",
 )  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def _a_picture_has_no_place():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotGeoreferencedWarning)
-        yield
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import rasterio
 from fakes import BrightnessCaptioner
-from qgis_check import qgis_is_there, run_script
+from qgis_check import QGIS, run_script
 from scene_pairs import make_pair
 
 from workflows import SceneOptions, caption_scene
@@ -17,11 +17,7 @@ from workflows.inspection.project import write_project
 from workflows.options import ServerOptions
 from workflows.report.qgis import FILL_ALPHA, UNKNOWN_COLOUR
 
-pytestmark = [
-    pytest.mark.qgis,
-    pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning"),  # a picture has no place
-    pytest.mark.skipif(not qgis_is_there(), reason="the system has no QGIS for Python (python3-qgis)"),
-]
+pytestmark = QGIS
 OPEN = Path(__file__).parents[1] / "support" / "qgis_open.py"
 
 

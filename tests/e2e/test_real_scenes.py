@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,7 @@ import numpy as np
 import pytest
 import rasterio
 import rasterio.warp
-from qgis_check import draw, qgis_is_there
-from rasterio.errors import NotGeoreferencedWarning
+from qgis_check import A_PICTURE_HAS_NO_PLACE, draw, qgis_is_there
 from rasterio.features import rasterize
 from rfc7946 import load_valid
 from shapely.geometry import box, shape
@@ -53,17 +51,10 @@ def run(request, shared_data, tmp_path_factory, repository):
     """Run ``rscc caption`` on one place."""
     folder = shared_data / "data" / "scenes" / request.param
     output = tmp_path_factory.mktemp(request.param)
-    arguments = [
-        "caption",
-        folder / "before.tif",
-        folder / "after.tif",
-        "-o",
-        output / "r.geojson",
-        "--json",
-        "-q",
-    ]
+    path = output / "r.geojson"
+    words = ["caption", folder / "before.tif", folder / "after.tif", "-o", path, "--json", "-q"]
     done = subprocess.run(
-        [sys.executable, "-c", MEASURED, output / "peak", *arguments],
+        [sys.executable, "-c", MEASURED, output / "peak", *words],
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": str(repository)},
@@ -73,7 +64,6 @@ def run(request, shared_data, tmp_path_factory, repository):
     assert done.returncode == 0, done.stderr
     # Real dates do not always lie on each other; that is said, and nothing else.
     assert all(line.endswith("--align corrects that") for line in done.stderr.splitlines()), done.stderr
-    path = output / "r.geojson"
     return Run(folder, json.loads(done.stdout), load_valid(path), path, int((output / "peak").read_text()))
 
 
@@ -123,10 +113,9 @@ def test_polygons_lie_where_buildings_changed(run):
 
 @pytest.mark.qgis
 @pytest.mark.skipif(not qgis_is_there(), reason="the system has no QGIS for Python (python3-qgis)")
+@pytest.mark.filterwarnings(A_PICTURE_HAS_NO_PLACE)
 def test_qgis_draws_it(run, tmp_path):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotGeoreferencedWarning)
-        layer, image = draw(run.path, tmp_path / "r.png")
+    layer, image = draw(run.path, tmp_path / "r.png")
     assert layer["valid"] and layer["style_loaded"], layer["message"]
     assert layer["features"] == len(run.report["features"])
     assert layer["renderer"] == "categorizedSymbol" and layer["labels"]

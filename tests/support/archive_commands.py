@@ -10,21 +10,31 @@ import importlib
 import multiprocessing
 import os
 import signal
+import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing import forkserver
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 DEADLINE = 300.0
 _LOADED = [
     "archive_fakes",
     "distributed",
+    "geopandas",
+    "rscc.captioner",
     "workflows.archive.run",
+    "workflows.cli.commands",
     "workflows.engines.local",
+    "workflows.report.geopackage",
     "workflows.scene.parts",
 ]
+# Not the one that engines in the process of the tests have.
+_SERVER = forkserver.ForkServer()
+_SERVER.set_forkserver_preload(_LOADED)
 
 
 def rscc(arguments: list[str], log: Path) -> None:
@@ -35,15 +45,36 @@ def rscc(arguments: list[str], log: Path) -> None:
     from archive_fakes import fake_card, load_fake
 
     from workflows.cli.app import main
+    from workflows.engines import dask
 
+    # A scheduler of this machine answers soon or never.
+    dask.ANSWER = 8.0
     main(arguments, captioner_factory=load_fake, card_factory=fake_card)
+
+
+def lead(scenes: list[tuple[str, str]], folder: Path) -> None:
+    """Lead two workers through pairs; what is said goes to ``out.txt`` and ``err.txt``."""
+    _redirect(folder / "out.txt", folder / "err.txt")
+    importlib.reload(forkserver)
+    from archive_fakes import load_fake
+    from engines import drive
+
+    from workflows import SceneOptions
+    from workflows.engines.local import LocalEngine
+    from workflows.engines.tasks import ModelSource, Task
+
+    pairs = [Task(str(n), str(n), "pair", 1, *pair, SceneOptions()) for n, pair in enumerate(scenes)]
+    with LocalEngine(ModelSource("any", "cpu", load_fake), 2) as engine:
+        print("done", len(drive(engine, pairs)), flush=True)
 
 
 def dask_scheduler(port: int, log: Path) -> None:
     """Be the scheduler of a Dask cluster on this machine."""
+    import dask
     from distributed import Scheduler
 
     _redirect(log)
+    dask.config.set({"distributed.scheduler.allowed-failures": 1})
 
     async def serve() -> None:
         async with Scheduler(host="127.0.0.1", port=port, dashboard=False) as scheduler:
@@ -52,28 +83,27 @@ def dask_scheduler(port: int, log: Path) -> None:
     asyncio.run(serve())
 
 
-def dask_worker(address: str, folder: Path, log: Path) -> None:
-    """Be a worker of one thread; ends with its scheduler."""
+def dask_worker(address: str, folder: Path, log: Path, options: dict[str, Any]) -> None:
+    """Be a worker, of one thread unless the options say otherwise; ends with its scheduler."""
     from distributed import Worker
 
     _redirect(log)
+    given = {"nthreads": 1, "memory_limit": 0, "local_directory": str(folder), **options}
 
     async def work() -> None:
-        async with Worker(address, nthreads=1, local_directory=str(folder), dashboard=False) as worker:
+        async with Worker(address, dashboard=False, **given) as worker:
             await worker.finished()
 
     asyncio.run(work())
 
 
-def _redirect(log: Path) -> None:
-    """Let this process, with a group of its own, print to ``log``."""
-    # An engine in the process of the tests may have begun the server, which then takes no Ctrl-C.
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+def _redirect(out: Path, err: Path | None = None) -> None:
+    """Let this process, with a group of its own, print to files; to one without ``err``."""
     # As a shell gives each command: all that it starts can be found and ended.
     os.setpgrp()
-    with log.open("ab") as file:
-        os.dup2(file.fileno(), 1)
-        os.dup2(file.fileno(), 2)
+    for stream, log in ((1, out), (2, err or out)):
+        with log.open("ab") as file:
+            os.dup2(file.fileno(), stream)
 
 
 class Commands:
@@ -81,13 +111,13 @@ class Commands:
 
     def __init__(self, folder: Path) -> None:
         self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload(_LOADED)
         self._started: list[BaseProcess] = []
         self.log = folder / "log.txt"
 
     def start(self, function: Callable[..., None], *arguments: object) -> BaseProcess:
         process = self._context.Process(target=function, args=arguments)
-        process.start()
+        with patch.object(forkserver, "connect_to_new_process", _SERVER.connect_to_new_process):
+            process.start()
         self._started.append(process)
         return process
 
@@ -98,7 +128,10 @@ class Commands:
 
     def run(self, *arguments: object) -> int:
         """Run the command to its end and return its exit code; a signal has a negative one."""
-        process = self.begin(*arguments)
+        return self.ended(self.begin(*arguments))
+
+    def ended(self, process: BaseProcess) -> int:
+        """Wait for the end of a command and return its exit code."""
         process.join(DEADLINE)
         assert process.exitcode is not None, f"not done after {DEADLINE} s: {self.said()}"
         return process.exitcode
@@ -121,6 +154,33 @@ def commands(folder: Path) -> Iterator[Commands]:
         yield started
     finally:
         started.end()
+
+
+class QuickCluster:
+    """A Dask scheduler and some workers without nannies, all processes of their own that start at once."""
+
+    def __init__(self, shell: Commands, folder: Path, workers: int = 0) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self._port = free.getsockname()[1]
+        self.address = f"tcp://127.0.0.1:{self._port}"
+        self._shell, self._folder, self._log = shell, folder, folder / "cluster.txt"
+        self._count = workers
+        self.start()
+
+    def start(self) -> None:
+        """Start all of it, also after it was killed."""
+        self._scheduler = self._shell.start(dask_scheduler, self._port, self._log)
+        self._workers = [self.worker() for _ in range(self._count)]
+
+    def worker(self, **options: object) -> BaseProcess:
+        """Start one more worker; the options are those of Dask's class."""
+        return self._shell.start(dask_worker, self.address, self._folder, self._log, options)
+
+    def kill_scheduler(self) -> None:
+        """Kill the scheduler; the workers that were started with it end, too."""
+        for process in (self._scheduler, *self._workers):
+            kill(process)
 
 
 def kill(process: BaseProcess) -> None:
@@ -155,7 +215,7 @@ def alive(pid: int) -> bool:
         return False
 
 
-def wait_until(true: Callable[[], object], what: str) -> None:
+def wait_until(true: Callable[[], object], what: str = "what is to be") -> None:
     """Return once ``true`` says so; fail where it did not within the deadline."""
     deadline = time.monotonic() + DEADLINE
     while not true():

@@ -5,12 +5,10 @@ the test. The first time it is called in a process it puts itself before the run
 NAME of the scene before (not its folder) holds one of the words:
 
     abort segv oom exit     end the process: by a native abort, by a bad address, by SIGKILL, by an exit code
-    raise flaky unpicklable fail: with an unexpected error, at the first attempt only, with an error that
-                            cannot travel between processes
-    once                    end the process by SIGKILL at the first attempt only
+    raise unpicklable       fail: with an unexpected error, with an error that cannot travel between processes
     hang held spin          never end; the second one holds the interpreter as a native call does, the third
                             one computes
-    bomb                    take 2 GiB of memory, and give them back
+    bomb                    take 1 GiB of memory, and give them back
     slow                    take 0.3 seconds more
     big                     a report of 20 MB
     noisy                   print to both streams
@@ -98,26 +96,8 @@ def _note(before: Path) -> None:
             file.write(before.name + "\n")
 
 
-def _first_time(before: Path) -> bool:
-    """Return whether this is the first attempt: a file beside the scene remembers it."""
-    try:
-        before.with_suffix(".tried").touch(exist_ok=False)
-    except FileExistsError:
-        return False
-    return True
-
-
-def _kill() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
 def _fail(error: Exception) -> None:
     raise error
-
-
-def _hang() -> None:
-    while True:
-        time.sleep(1)
 
 
 def _spin() -> None:
@@ -133,17 +113,15 @@ def _print() -> None:
 _BEHAVIOURS: dict[str, Callable[[Path], object]] = {
     "abort": lambda before: os.abort(),
     "segv": lambda before: ctypes.string_at(0),
-    "oom": lambda before: _kill(),
+    "oom": lambda before: os.kill(os.getpid(), signal.SIGKILL),
     "exit": lambda before: os._exit(3),
     "raise": lambda before: _fail(RuntimeError(f"nothing is known of\n{before.name}")),
-    "flaky": lambda before: _first_time(before) and _fail(RuntimeError("not today")),
     "unpicklable": lambda before: _fail(Unpicklable("this", "that")),
-    "once": lambda before: _first_time(before) and _kill(),
-    "hang": lambda before: _hang(),
+    "hang": lambda before: time.sleep(3600),
     # PyDLL keeps the interpreter's lock during the call.
     "held": lambda before: ctypes.PyDLL(None).sleep(3600),
     "spin": lambda before: _spin(),
-    "bomb": lambda before: bytearray(2 * 2**30),
+    "bomb": lambda before: bytearray(2**30),
     "slow": lambda before: time.sleep(0.3),
     "noisy": lambda before: _print(),
 }

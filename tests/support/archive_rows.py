@@ -93,6 +93,7 @@ def install(folder: ArchiveFolder, row: LedgerRow, found: ChangeReport) -> None:
 
 def fill(path: Path, rows: Mapping[PairRow, ChangeReport | str | None]) -> ArchiveFolder:
     """Make an archive of pairs: a report is done, a text the line of a failure, None is left to do."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     folder = ArchiveFolder(path, durable=False)
     folder.create()
     with Ledger.open(path) as ledger:

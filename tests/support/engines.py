@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
 from pathlib import Path
 
-import psutil
 from lasting_records import without_times
 from scene_pairs import make_pair
 
@@ -53,17 +51,3 @@ def lasting(content: bytes) -> dict:
     """A report but for times."""
     report = json.loads(content)
     return {**report, "rscc": without_times(report["rscc"])}
-
-
-def gone(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
-
-
-def until(condition: Callable[[], bool], seconds: float = LONG) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "not in time"
-        time.sleep(0.02)

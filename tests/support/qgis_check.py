@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import rasterio
 
 SYSTEM_PYTHON = Path("/usr/bin/python3")
@@ -63,3 +64,11 @@ def environment() -> dict[str, str]:
     # The virtual environment's packages must not reach the system's Python.
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "VIRTUAL_ENV"))}
     return {**kept, "QT_QPA_PLATFORM": "offscreen"}
+
+
+A_PICTURE_HAS_NO_PLACE = "ignore::rasterio.errors.NotGeoreferencedWarning"
+QGIS = [
+    pytest.mark.qgis,
+    pytest.mark.filterwarnings(A_PICTURE_HAS_NO_PLACE),
+    pytest.mark.skipif(not qgis_is_there(), reason="the system has no QGIS for Python (python3-qgis)"),
+]

@@ -13,6 +13,7 @@ from archive_pairs import contents, write_table
 from archive_runs import begun, run
 from filelock import FileLock
 from inline_engine import InlineEngine
+from killing import Killed
 
 from workflows import SceneOptions
 from workflows.archive.merge import merge_shards
@@ -98,20 +99,16 @@ def test_a_pair_that_fails_now_has_no_report_until_its_scene_is_right(made, out,
     assert contents(out) == old
 
 
-class KilledHere(BaseException):
-    """As SIGKILL: nothing tidies up after it."""
-
-
 @pytest.mark.slow
 def test_a_report_that_was_replaced_before_a_kill_is_not_taken_for_that_of_the_options_of_before(
     made, out, old, monkeypatch
 ):
     def killed(*arguments: object, **values: object) -> None:
-        raise KilledHere
+        raise Killed
 
     with monkeypatch.context() as patched:
         patched.setattr(Ledger, "done", killed)
-        with pytest.raises(KilledHere):
+        with pytest.raises(Killed):
             run(made, out, InlineEngine(wanted=1), scene=SceneOptions(min_area=100_000.0))
     replaced = {name for name, content in contents(out).items() if content != old.get(name)}
     assert any(name.endswith("changes.geojson") for name in replaced), "the kill came after the replacement"
@@ -214,9 +211,11 @@ def test_a_report_that_is_damaged_again_and_again_ends_the_run(made, out, old, m
 
 
 def test_two_runs_on_one_archive_are_refused(made, out):
-    out.mkdir()
-    with FileLock(out / "archive.lock"), pytest.raises(ArchiveBusy, match="out: another run works on this"):
+    (out / "work" / "new").mkdir(parents=True)
+    words = r"out: another run works on this archive; wait for it \(rscc status tells how far\)$"
+    with FileLock(out / "archive.lock"), pytest.raises(ArchiveBusy, match=words) as error:
         run(made, out)
+    assert error.value.exit_code == 1 and (out / "work" / "new").is_dir(), "the other's work is left alone"
     assert run(made, out, InlineEngine()).done == 7
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from archive_pairs import make_archive
+from archive_rows import report
 from inline_engine import InlineEngine
 
 from workflows import SceneOptions
@@ -21,13 +21,7 @@ from workflows.pairs.table import read_pairs
 from workflows.report.qgis import qgis_style
 from workflows.store.folder import ArchiveFolder
 
-RUN = {
-    "inputs": {role: {"path": f"{role}.tif", "date": None} for role in ("before", "after")},
-    "model": {"name": "m", "version": "1", "weights_sha256": "0"},
-    "tiling": {"gsd": 0.5},
-    "versions": {"rscc": "0"},
-}
-REPORT = json.dumps({"type": "FeatureCollection", "features": [], "rscc": RUN}).encode()
+REPORT = report().encoded()
 
 
 def found(task: Task, **values) -> Outcome:
@@ -319,13 +313,3 @@ def test_nothing_is_split_where_workers_do_not_see_the_archive(tmp_path):
     assert [(task.pair, task.split_above) for task in engine.tasks] == [
         ("p0", 50), ("p0", None), ("p1", None), ("p2", None),
     ]  # fmt: skip
-
-
-def test_real_tasks_end_as_they_should(tmp_path):
-    made = make_archive(tmp_path, 8, each=1, breakages=("missing", "damaged", "apart"))
-    states = Run(tmp_path, 8)(InlineEngine())
-    assert {pair for pair, state, *_ in states if state == "done"} == set(made.sound)
-    assert {pair: error for pair, state, _, _, error in states if state == "failed"} == {
-        pair: {"missing": "SceneNotFound", "damaged": "SceneDamaged", "apart": "NoOverlap"}[how]
-        for pair, how in made.broken.items()
-    }

@@ -19,13 +19,7 @@ from ledger_pairs import pair_of
 from workflows.archive.archive import Archive
 from workflows.archive.merge import merge_shards
 from workflows.archive.plan import shard_of
-from workflows.errors import (
-    ArchiveBusy,
-    ArchiveMissing,
-    ReportsDamaged,
-    ShardsDiffer,
-    ShardsUnfinished,
-)
+from workflows.errors import ArchiveBusy, ArchiveMissing, ReportsDamaged, ShardsDiffer, ShardsUnfinished
 from workflows.layers.layers import write_layers
 from workflows.pairs.rows import PairRow
 from workflows.store.folder import ArchiveFolder

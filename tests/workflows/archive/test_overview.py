@@ -121,9 +121,7 @@ def test_an_archive_without_any_place_or_pair_has_an_overview(tmp_path):
 
 def test_shards_are_one_archive(tmp_path):
     for number in (1, 2):
-        path = tmp_path / "out" / "shards" / f"{number}-of-2"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        fill(path, {pair(number): found(pair(number), number)})
+        fill(tmp_path / "out" / "shards" / f"{number}-of-2", {pair(number): found(pair(number), number)})
     told = archive_overview(tmp_path / "out", tmp_path / "page.html")
     assert told["summary"]["changes"] == 3
     assert [one["report"] for one in told["pairs"]] == [

@@ -87,7 +87,6 @@ def test_a_sample_fits_the_published_schema(made, out, old, tmp_path, count):
 def test_shards_are_one_archive(tmp_path):
     for number, count in ((1, 2), (2, 3)):
         path = tmp_path / "out" / "shards" / f"{number}-of-2"
-        path.parent.mkdir(parents=True, exist_ok=True)
         fill(path, {row(f"p{number}"): found(f"p{number}", count)})
     assert len(captions(draw_sample(tmp_path / "out", 9))) == 5
 

@@ -238,19 +238,8 @@ def test_training_takes_the_config_of_model_and_data_set(
         return SimpleNamespace(path=paths.output / "model")
 
     monkeypatch.setattr(runs, "train_model", train_model)
-    code, out, err = rscc_command(
-        "train",
-        "--data",
-        tmp_path,
-        "-o",
-        tmp_path / "run",
-        "--epochs",
-        "3",
-        "--seed",
-        "5",
-        "--overwrite",
-        *options,
-    )
+    words = ("--data", tmp_path, "-o", tmp_path / "run", "--epochs", 3, "--seed", 5, "--overwrite", *options)
+    code, out, err = rscc_command("train", *words)
     assert (code, err) == (0, "")
     ((settings, paths, others),) = calls
     assert (settings.model.paper, settings.data.name) == (paper, dataset)
@@ -314,7 +303,7 @@ from fakes import BrightnessCaptioner
 from workflows.cli.app import main
 class Slow(BrightnessCaptioner):
     def predict_change(self, before, after):
-        os.write(1, b'working\\n'); time.sleep(5)  # at once: two threads say it
+        os.write(1, b'working\\n'); time.sleep(2)  # at once: two threads say it
         raise SystemExit('went on')
 def load(model, device):
     if model == 'imports':

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import sys
 from collections.abc import Callable
@@ -18,8 +17,7 @@ from inline_engine import InlineEngine
 
 from rscc.model_folder import ModelCard
 from workflows.cli import batch as cli_batch
-from workflows.cli.batch import batch, read_shard
-from workflows.cli.caption import caption
+from workflows.cli.batch import read_shard
 from workflows.errors import OptionInvalid
 from workflows.inspection.cost import CORE_SECONDS
 
@@ -92,18 +90,6 @@ def test_a_program_hears_how_far_the_archive_is(made, out, command, asked):
     assert {"pairs", "layers"} <= set(stages)
     assert stages["pairs"]["done"] == stages["pairs"]["total"] == 8
     assert told[-1] == {"event": "done", **json.loads(said)} and told[-1]["archive"] == str(out)
-
-
-def test_the_options_of_the_pairs_are_those_of_caption():
-    alone = {"before", "after", "output", "tile_cache", "date_before", "date_after"}
-    alone |= {"html", "html_size", "html_folder", "probability"}
-    other = {"output", "overwrite", "isolate"}
-    shared = inspect.signature(caption).parameters
-    ours = inspect.signature(batch).parameters
-    assert shared.keys() - ours.keys() == alone - {"output"}
-    assert (ours["isolate"].default, shared["isolate"].default) == (True, False)
-    for name in shared.keys() - alone - other:
-        assert (ours[name].annotation, ours[name].default) == (shared[name].annotation, shared[name].default)
 
 
 @pytest.mark.slow

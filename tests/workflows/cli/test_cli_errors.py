@@ -9,13 +9,13 @@ import sys
 
 import numpy as np
 import pytest
+from command_here import exit_code, run_here
 from fakes import BrightnessCaptioner
 from PIL import Image
 from scene_pairs import make_pair, north_up, write_raster
 
 from rscc import config
 from rscc.errors import ExtraNotInstalled, ModelNotFound, extra
-from workflows.cli.app import main
 
 UTM = north_up(500_000.0, 5_600_000.0, 0.5)
 
@@ -65,15 +65,9 @@ REFUSED = {
         (["before.tif", "after.tif", "--frame", "after"], 2, ["frame", "--align"]),
         (["before.tif", "after.tif", "--bands", "1,2,9"], 2, ["9"]),
         (["before.tif", "after.tif", "--bands", "1,2"], 2, ["--bands", "3,2,1"]),
-        (["before.tif", "after.tif", "--bands", "1,,2"], 2, ["--bands", "3,2,1", "B04"]),
         (["before.tif", "after.tif", "--bands", "0,1,2"], 2, ["bands", "from 1"]),
         (["before.tif", "after.tif", "--scale", "5"], 2, ["--scale", "0,3000", "reflectance"]),
-        (["before.tif", "after.tif", "--scale", "9,1"], 2, ["--scale", "0,3000"]),
-        (["before.tif", "after.tif", "--scale", "0,inf"], 2, ["--scale", "0,3000"]),
-        (["before.tif", "after.tif", "--scale", "radiance"], 2, ["--scale", "reflectance"]),
         (["before.tif", "after.tif", "--memory", "2"], 2, ["--memory", "2GB"]),
-        (["before.tif", "after.tif", "--memory", "0MB"], 2, ["--memory", "2GB"]),
-        (["before.tif", "after.tif", "--memory", "-1GB"], 2, ["--memory", "2GB"]),
         (["before.tif", "after.tif", "--group-distance", "-1"], 2, ["group-distance"]),
         (["before.tif", "after.tif", "--bbox", "1,2,3"], 2, ["--bbox", "west,south,east,north"]),
         (["before.tif", "after.tif", "--bbox", "100,10,101,11"], 2, []),
@@ -202,17 +196,13 @@ def test_the_output_is_checked_before_the_model_is_loaded_and_the_work_starts(sc
         raise AssertionError("the model was loaded")
 
     for arguments in (["before.tif", "after.tif", "-o", "existing.geojson"], ["before.tif", "missing.tif"]):
-        with pytest.raises(SystemExit) as ended:
-            main(["caption", *arguments], captioner_factory=never)
-        assert ended.value.code == 2
+        assert exit_code("caption", *arguments, captioner_factory=never) == 2
     assert "existing.geojson" in capfd.readouterr().err
 
 
 def test_an_unknown_model(scenes, capfd):
-    with pytest.raises(SystemExit) as ended:
-        main(["caption", "before.tif", "after.tif", "--model", "no-such-model"])
-    assert ended.value.code == ModelNotFound.exit_code == 2
-    err = capfd.readouterr().err
+    code, _, err = run_here(capfd, "caption", "before.tif", "after.tif", "--model", "no-such-model")
+    assert code == ModelNotFound.exit_code == 2
     assert err.startswith("rscc: error: no-such-model") and err.count("\n") == 1
 
 

@@ -27,13 +27,9 @@ def test_events_of_a_run_are_alone_on_stderr(pair, rscc_command, tmp_path):
     code, out, err = rscc_command(*words)
     told = events(err)
     assert code == 0
-    stages = [
-        (event["stage"], event["done"], event["total"]) for event in told if event["event"] == "progress"
-    ]
-    assert {stage for stage, *_ in stages} == {"tiles", "captions"}
-    for stage in ("tiles", "captions"):
-        last = [(done, total) for name, done, total in stages if name == stage][-1]
-        assert last[0] == last[1] > 0
+    last = {event["stage"]: event for event in told if event["event"] == "progress"}
+    assert last.keys() == {"tiles", "captions"}
+    assert all(event["done"] == event["total"] > 0 for event in last.values())
     assert told[-1] == {"event": "done", **json.loads(out)}
     assert told[-1]["output"] == str(target) and told[-1]["changes"] == 2
 

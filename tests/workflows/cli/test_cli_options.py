@@ -58,6 +58,8 @@ def test_texts_become_sizes_with_units_bands_and_scales(read, text, value):
     assert read(text) == value
 
 
+BANDS = r"--bands .*: give three band numbers or names such as 3,2,1 or B04,B03,B02"
+SCALE = r"--scale .*: give the lowest and the highest value to show, such as 0,3000, or the word reflectance"
 MEMORY = r"--memory .*: give a size with its unit, such as 2GB"
 
 
@@ -65,8 +67,8 @@ MEMORY = r"--memory .*: give a size with its unit, such as 2GB"
     ("read", "line", "texts"),
     [
         (read_memory, MEMORY, "|2|GB|2 XB|0GB|0.0000001kb|-2GB|2GBB|nan GB|1e3MB"),
-        (read_bands, "--bands", "1,2|1,2,3,4|red,,blue|"),
-        (read_scale, "--scale", "0|3000,0|1,1|nan,1|0,inf|0,1,2|Reflectance values|"),
+        (read_bands, BANDS, "1,2|1,2,3,4|1,2,,3|red,,blue|"),
+        (read_scale, SCALE, "0|3000,0|1,1|nan,1|0,inf|0,1,2|radiance|Reflectance values|"),
     ],
 )
 def test_other_texts_are_refused(read, line, texts):

@@ -12,21 +12,10 @@ import threading
 import time
 
 import pytest
-from command_here import run_here
 from filelock import FileLock
 
 from workflows.pairs.rows import PairRow
 from workflows.store.ledger import Ledger
-
-
-@pytest.fixture
-def command(capfd):
-    """Run the command in this process; returns (exit code, stdout, stderr)."""
-
-    def run(*arguments):
-        return run_here(capfd, "status", *arguments)
-
-    return run
 
 
 def made(folder, count=10, done=4, failed=2):
@@ -46,9 +35,9 @@ def made(folder, count=10, done=4, failed=2):
     return ledger
 
 
-def test_a_stopped_archive(tmp_path, command):
+def test_a_stopped_archive(tmp_path, rscc_command):
     made(tmp_path).close()
-    code, out, err = command(tmp_path)
+    code, out, err = rscc_command("status", tmp_path)
     assert (code, err) == (0, "")
     lines = dict(line.split(maxsplit=1) for line in out.splitlines())
     assert lines["archive"] == str(tmp_path)
@@ -60,18 +49,18 @@ def test_a_stopped_archive(tmp_path, command):
     assert lines["reasons"] == f"rscc status {tmp_path} --failed"
 
 
-def test_an_archive_in_which_no_run_did_a_pair_has_no_speed(tmp_path, command):
+def test_an_archive_in_which_no_run_did_a_pair_has_no_speed(tmp_path, rscc_command):
     made(tmp_path / "shard").close()
     with Ledger.reader(tmp_path / "shard") as shard, Ledger.open(tmp_path) as ledger:
         ledger.replace(row for row in shard.rows() if row.state == "done")
-    code, out, _ = command(tmp_path)
+    code, out, _ = rscc_command("status", tmp_path)
     assert code == 0 and "pairs    4 of 4 finished" in out and "speed" not in out
 
 
-def test_an_archive_at_work(tmp_path, command):
+def test_an_archive_at_work(tmp_path, rscc_command):
     with FileLock(tmp_path / "archive.lock"), made(tmp_path) as ledger:
         ledger.start("p6", 2)
-        code, out, err = command(tmp_path)
+        code, out, err = rscc_command("status", tmp_path)
         assert f"(process {os.getpid()})" in out
         assert "1 running" in out
         assert re.search(r"at work  p6 \(\d+ s, attempt 2\)", out)  # the second may turn meanwhile
@@ -79,48 +68,48 @@ def test_an_archive_at_work(tmp_path, command):
     assert (code, err) == (0, "")
 
 
-def test_an_archive_whose_run_looks_at_the_scenes(tmp_path, command):
+def test_an_archive_whose_run_looks_at_the_scenes(tmp_path, rscc_command):
     with FileLock(tmp_path / "archive.lock"):
         Ledger.open(tmp_path).close()
-        assert "at work, looking at the scenes" in command(tmp_path)[1]
+        assert "at work, looking at the scenes" in rscc_command("status", tmp_path)[1]
 
 
-def test_an_archive_after_a_crash(tmp_path, command):
+def test_an_archive_after_a_crash(tmp_path, rscc_command):
     crashed = made(tmp_path)
     crashed.start("p6", 1)
     crashed._connection.close()
     (tmp_path / "archive.lock").touch()
-    _, out, _ = command(tmp_path)
+    _, out, _ = rscc_command("status", tmp_path)
     assert "2 failed, 1 interrupted, 3 to do" in out
     assert "nobody works on it now" in out
     assert "at work" not in out
 
 
-def test_a_finished_archive(tmp_path, command):
+def test_a_finished_archive(tmp_path, rscc_command):
     made(tmp_path, count=4, failed=0).close()
-    _, out, _ = command(tmp_path)
+    _, out, _ = rscc_command("status", tmp_path)
     assert "4 of 4 finished (100.0 %): 4 done\n" in out
     assert "run      finished" in out
     assert "reasons" not in out
 
 
-def test_reasons(tmp_path, command):
+def test_reasons(tmp_path, rscc_command):
     made(tmp_path).close()
-    code, out, _ = command(tmp_path, "--failed")
+    code, out, _ = rscc_command("status", tmp_path, "--failed")
     assert code == 0
     assert out.splitlines() == [
         "   2 pairs  refused: FILE: there is no such file [SceneNotFound]",
         "            p4, p5",
     ]
-    found = json.loads(command(tmp_path, "--failed", "--json")[1])
+    found = json.loads(rscc_command("status", tmp_path, "--failed", "--json")[1])
     assert [reason["count"] for reason in found["reasons"]] == [2]
     made(tmp_path / "sound", failed=0).close()
-    assert command(tmp_path / "sound", "--failed")[1] == "no pair failed\n"
+    assert rscc_command("status", tmp_path / "sound", "--failed")[1] == "no pair failed\n"
 
 
-def test_json_has_all_there_is_to_know(tmp_path, command):
+def test_json_has_all_there_is_to_know(tmp_path, rscc_command):
     made(tmp_path).close()
-    found = json.loads(command(tmp_path, "--json")[1])
+    found = json.loads(rscc_command("status", tmp_path, "--json")[1])
     assert found["counts"] == {
         "pending": 4, "running": 0, "done": 4, "failed": 2, "dropped": 0, "left": 4, "total": 10,
     }  # fmt: skip
@@ -128,34 +117,34 @@ def test_json_has_all_there_is_to_know(tmp_path, command):
     assert "reasons" not in found
 
 
-def test_shards(tmp_path, command):
+def test_shards(tmp_path, rscc_command):
     made(tmp_path / "shards" / "1-of-3").close()
     made(tmp_path / "shards" / "3-of-3", count=6).close()
-    code, out, _ = command(tmp_path)
+    code, out, _ = rscc_command("status", tmp_path)
     assert code == 0
     assert "12 of 16 finished" in out
     assert "shard    1-of-3: 6 of 10 finished, stopped" in out
     assert "shard    3-of-3: 6 of 6 finished, finished" in out
     assert "shards   not begun: 2-of-3" in out
-    found = json.loads(command(tmp_path, "--json")[1])
+    found = json.loads(rscc_command("status", tmp_path, "--json")[1])
     assert found["shards"]["1-of-3"]["counts"]["left"] == 4
 
 
-def test_a_folder_without_an_archive_is_an_error(tmp_path, command):
-    code, out, err = command(tmp_path)
+def test_a_folder_without_an_archive_is_an_error(tmp_path, rscc_command):
+    code, out, err = rscc_command("status", tmp_path)
     assert (code, out) == (2, "")
     assert err.startswith(f"rscc: error: {tmp_path}: this is no archive of rscc batch")
     assert len(err.splitlines()) == 1
 
 
-def test_a_foreign_ledger_is_an_error(tmp_path, command):
+def test_a_foreign_ledger_is_an_error(tmp_path, rscc_command):
     (tmp_path / "ledger.sqlite").write_text("no ledger")
-    code, _, err = command(tmp_path)
+    code, _, err = rscc_command("status", tmp_path)
     assert code == 2
     assert "this is no ledger of rscc batch" in err
 
 
-def test_watching_goes_on_until_all_is_done(tmp_path, command):
+def test_watching_goes_on_until_all_is_done(tmp_path, rscc_command):
     ledger = made(tmp_path, count=7, done=4, failed=2)
     lock = FileLock(tmp_path / "archive.lock", thread_local=False)
     lock.acquire()
@@ -170,7 +159,7 @@ def test_watching_goes_on_until_all_is_done(tmp_path, command):
     ledger.close()
     thread = threading.Thread(target=finish)
     thread.start()
-    code, out, _ = command(tmp_path, "--watch", "--every", "0.1", "--json")
+    code, out, _ = rscc_command("status", tmp_path, "--watch", "--every", "0.1", "--json")
     thread.join()
     looks = [json.loads(line) for line in out.splitlines()]
     assert code == 0

@@ -10,8 +10,9 @@ import sys
 
 import pytest
 import typer
+from command_here import run_here
 
-from workflows.cli.app import State, main
+from workflows.cli.app import State
 from workflows.cli.commands import EXAMPLES, app
 
 COMMANDS = typer.main.get_command(app).commands
@@ -21,10 +22,8 @@ NAMES = {function: name for name, function in zip(COMMANDS, EXAMPLES, strict=Tru
 @pytest.mark.parametrize("function", EXAMPLES, ids=NAMES.get)
 def test_every_help_ends_with_an_example_that_the_command_takes(function, capsys):
     name, example = NAMES[function], EXAMPLES[function]
-    with pytest.raises(SystemExit) as ended:
-        main([name, "--help"])
-    out, err = capsys.readouterr()
-    assert ended.value.code in (None, 0) and err == ""
+    code, out, err = run_here(capsys, name, "--help")
+    assert (code, err) == (0, "")
     assert " ".join(out.split()).endswith(f"Example: {example}")
     program, called, *words = shlex.split(example)
     assert (program, called) == ("rscc", name)
@@ -53,10 +52,8 @@ def complete(monkeypatch, capsys):
     def ask(shell: str, typed: str) -> list[str]:
         for name, value in completed(shell, typed).items():
             monkeypatch.setenv(name, value)
-        with pytest.raises(SystemExit) as ended:
-            main([])
-        out, err = capsys.readouterr()
-        assert (ended.value.code, err) == (0, "")
+        code, out, err = run_here(capsys)
+        assert (code, err) == (0, "")
         return out.splitlines()
 
     return ask

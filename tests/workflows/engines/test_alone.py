@@ -6,12 +6,12 @@ import json
 
 import pytest
 from archive_fakes import load_fake
+from command_here import exit_code
 from inline_engine import InlineEngine
 from lasting_records import without_times
 from scene_pairs import make_pair
 
 from workflows import caption_scene
-from workflows.cli.app import main
 from workflows.engines import alone
 from workflows.engines.limits import Limits
 from workflows.engines.tasks import ModelSource, Outcome
@@ -36,11 +36,10 @@ def test_an_isolated_scene_is_read_in_another_process_and_its_report_is_the_same
     before, after = scenes(tmp_path)
     expected = caption_scene(before, after, load_fake("any", "cpu"), SceneOptions()).to_geojson()
     report, tiles = tmp_path / "report.geojson", tmp_path / "tiles"
-    with monkeypatch.context() as patch, pytest.raises(SystemExit) as ended:
+    with monkeypatch.context() as patch:
         patch.setattr("rasterio.open", lambda *_, **__: pytest.fail("read here"))
-        words = ["caption", before, after, "-o", str(report), "--isolate", "--tile-cache", str(tiles)]
-        main(words, captioner_factory=load_fake)
-    assert ended.value.code == 0
+        words = ("caption", before, after, "-o", report, "--isolate", "--tile-cache", tiles)
+        assert exit_code(*words, captioner_factory=load_fake) == 0
     assert plain(json.loads(report.read_bytes())) == json.loads(json.dumps(plain(expected)))
     assert report.with_suffix(".qml").exists() and tiles.is_dir() and not list(tiles.rglob("row_*.zip"))
 

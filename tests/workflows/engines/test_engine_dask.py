@@ -1,21 +1,22 @@
 from __future__ import annotations
 
 import socket
-import time
 from concurrent.futures import CancelledError
 
 import dask
 import pytest
+from archive_commands import QuickCluster, commands, kill, wait_until
 from archive_fakes import load_fake, runs
-from dask_processes import OURS, Cluster, kill_tree
+from dask_processes import OURS, Cluster
 from distributed import Client, LocalCluster
 from distributed.client import FutureCancelledError
-from engines import LONG, drive, until
+from engines import drive
 
 from workflows.engines import dask as engine_dask
 from workflows.engines.dask import DaskEngine
 from workflows.engines.tasks import ModelSource
 from workflows.errors import SchedulerLost, VersionsDiffer, WorkersUnable
+from workflows.scene import run
 
 SOURCE = ModelSource("any", "cpu", load_fake)
 # Dask says so where the disk is busy, and closes what it has open when it is collected.
@@ -26,11 +27,16 @@ pytestmark = [
 
 
 @pytest.fixture
-def cluster(tmp_path):
+def folder(tmp_path):
     folder = tmp_path / "cluster"
     folder.mkdir()
-    with Cluster(folder) as cluster:
-        yield cluster
+    return folder
+
+
+@pytest.fixture
+def cluster(folder):
+    with commands(folder) as shell:
+        yield QuickCluster(shell, folder)
 
 
 @pytest.mark.parametrize("said", [FutureCancelledError("key", "scheduler-connection-lost"), CancelledError()])
@@ -50,21 +56,21 @@ def test_a_task_that_was_cancelled_tells_that_the_scheduler_is_gone(tasks, said)
 
 @pytest.mark.slow
 def test_a_cluster_that_is_there_does_the_tasks_and_stays(cluster, tasks, tmp_path):
-    address = cluster.scheduler()
-    cluster.worker("--name", "one")
-    cluster.worker("--name", "two", threads=2)
-    with DaskEngine(SOURCE, address) as engine:
+    cluster.worker(name="one")
+    cluster.worker(name="two", nthreads=2)
+    with DaskEngine(SOURCE, cluster.address) as engine:
         assert engine.wanted() >= engine_dask.LEAST
         *others, last = tasks(*["slow"] * 8, "raise", "abort")
         found = drive(engine, others)
-        # Alone: the tasks beside one that takes its worker down are lost with it.
-        found |= drive(engine, [last])
         assert engine.shared_folder(tmp_path)
+        # Alone: the tasks beside one that takes its workers down are lost with them.
+        found |= drive(engine, [last])
         assert sorted(path.name for path in tmp_path.glob(".*")) == []
     states = [outcome.state for outcome in found.values()]
     assert (states.count("done"), found["raise-8"].state, found["abort-9"].state) == (8, "failed", "crashed")
     assert {one.worker for one in found.values()} <= {"dask-one", "dask-two"}
-    with DaskEngine(SOURCE, address) as engine:
+    cluster.worker()
+    with DaskEngine(SOURCE, cluster.address) as engine:
         (again,) = drive(engine, tasks("plain")).values()
     assert again.state == "done"
 
@@ -72,18 +78,15 @@ def test_a_cluster_that_is_there_does_the_tasks_and_stays(cluster, tasks, tmp_pa
 @pytest.mark.slow
 def test_tasks_of_a_lost_worker_are_done_by_another(cluster, tasks, tmp_path):
     (tmp_path / "runs.log").touch()
-    address = cluster.scheduler()
-    lost = cluster.worker("--no-nanny")
-    with DaskEngine(SOURCE, address) as engine:
+    lost = cluster.worker()
+    with DaskEngine(SOURCE, cluster.address) as engine:
         for task in tasks("slow", "slow", "slow"):
             engine.submit(task)
-        until(lambda: len(runs(tmp_path)) >= 1)
-        kill_tree(lost.pid)
-        cluster.worker("--no-nanny")
+        wait_until(lambda: len(runs(tmp_path)) >= 1)
+        kill(lost)
+        cluster.worker()
         found = []
-        deadline = time.monotonic() + LONG
-        while len(found) < 3 and time.monotonic() < deadline:
-            found += engine.wait(2)
+        wait_until(lambda: found.extend(engine.wait(2)) or len(found) == 3)
     assert [one.state for one in found] == ["done"] * 3
 
 
@@ -91,34 +94,32 @@ def test_tasks_of_a_lost_worker_are_done_by_another(cluster, tasks, tmp_path):
 @pytest.mark.parametrize("threads", [1, 4], ids=["none comes back", "too many pairs in a row"])
 def test_a_model_that_takes_its_workers_down_ends_a_run(cluster, tasks, monkeypatch, threads):
     monkeypatch.setattr(engine_dask, "NOBODY", 2.0)
-    address = cluster.scheduler()
     source = ModelSource("dies", "cpu", load_fake)
     # A worker may be lost before it was given more than one task, so that two workers may die of other tasks.
-    workers = [cluster.worker("--no-nanny", threads=threads)]
+    workers = [cluster.worker(nthreads=threads)]
     with (
         pytest.raises(WorkersUnable, match="before they finish anything"),
-        DaskEngine(source, address) as engine,
+        DaskEngine(source, cluster.address) as engine,
     ):
         for task in tasks(*["plain"] * 12):
             engine.submit(task)
 
         def something_is_done() -> bool:
-            if workers[-1].poll() is not None and len(workers) < 4:
-                workers.append(cluster.worker("--no-nanny", threads=threads))
+            if not workers[-1].is_alive() and len(workers) < 4:
+                workers.append(cluster.worker(nthreads=threads))
             return any(outcome.state == "done" for outcome in engine.wait(1))
 
-        until(something_is_done)
+        wait_until(something_is_done)
 
 
 @pytest.mark.slow
 def test_a_lost_scheduler_is_said_and_nothing_hangs(cluster, tasks, tmp_path):
     (tmp_path / "runs.log").touch()
-    address = cluster.scheduler()
-    cluster.worker("--no-nanny")
-    with pytest.raises(SchedulerLost, match="went away"), DaskEngine(SOURCE, address) as engine:
+    cluster.worker()
+    with pytest.raises(SchedulerLost, match="went away"), DaskEngine(SOURCE, cluster.address) as engine:
         engine.submit(tasks("hang")[0])
-        until(lambda: runs(tmp_path))
-        kill_tree(cluster.processes[0].pid)
+        wait_until(lambda: runs(tmp_path))
+        cluster.kill_scheduler()
         while True:
             engine.wait(1)
 
@@ -135,25 +136,31 @@ def test_a_scheduler_that_is_not_there_is_said(monkeypatch):
 
 @pytest.mark.slow
 def test_only_workers_with_a_gpu_get_tasks_when_asked(cluster, tasks):
-    address = cluster.scheduler()
-    cluster.worker("--no-nanny", "--name", "plain", threads=2)
-    cluster.worker("--no-nanny", "--name", "gpu", "--resources", "GPU=1", threads=2)
-    with DaskEngine(SOURCE, address, gpu_workers=True) as engine:
+    cluster.worker(name="plain", nthreads=2)
+    cluster.worker(name="gpu", nthreads=2, resources={"GPU": 1})
+    with DaskEngine(SOURCE, cluster.address, gpu_workers=True) as engine:
         engine._led.wait_for_workers(2, timeout=120)
         found = drive(engine, tasks(*["slow"] * 4))
     assert {one.worker for one in found.values()} == {"dask-gpu"}
 
 
+@pytest.fixture
+def others(folder):
+    """What another installation started."""
+    with Cluster(folder) as cluster:
+        yield cluster
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("lacking", ["scheduler", "worker", "other"])
-def test_another_version_of_rscc_is_refused(cluster, tasks, tmp_path, lacking):
-    address = cluster.scheduler(() if lacking == "scheduler" else OURS)
+def test_another_version_of_rscc_is_refused(others, tasks, tmp_path, lacking):
+    address = others.scheduler(() if lacking == "scheduler" else OURS)
     other = tmp_path / "other_version.py"
     other.write_text("import rscc\nrscc.__version__ = '99'\n")
     if lacking == "worker":
-        cluster.worker("--no-nanny", paths=())
+        others.worker("--no-nanny", paths=())
     else:
-        cluster.worker("--no-nanny", *(["--preload", str(other)] if lacking == "other" else []))
+        others.worker("--no-nanny", *(["--preload", str(other)] if lacking == "other" else []))
     with Client(address, set_as_default=False) as client:
         client.wait_for_workers(1, timeout=120)
     with (
@@ -164,19 +171,19 @@ def test_another_version_of_rscc_is_refused(cluster, tasks, tmp_path, lacking):
 
 
 @pytest.mark.slow
-def test_a_cluster_that_grows_with_its_work_is_let_grow(tasks):
+def test_a_cluster_that_grows_with_its_work_is_let_grow(tasks, monkeypatch):
+    # Workers in this process start at once; the model of the tests puts itself before the run of a pair.
+    monkeypatch.setattr(run, "caption_scene", run.caption_scene)
     with (
         dask.config.set({"distributed.adaptive.interval": "100ms", "distributed.adaptive.wait-count": 2}),
-        LocalCluster(
-            n_workers=0, threads_per_worker=1, dashboard_address="127.0.0.1:0", memory_limit=0
-        ) as cluster,
+        LocalCluster(n_workers=0, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
     ):
         cluster.adapt(minimum=0, maximum=2, target_duration="100ms")
         with DaskEngine(SOURCE, cluster.scheduler_address) as engine:
             assert not cluster.workers
             found = drive(engine, tasks(*["slow"] * 8))
             assert len({one.worker for one in found.values()}) == 2
-            until(lambda: not cluster.workers)
+            wait_until(lambda: not cluster.workers)
             assert drive(engine, tasks("plain"))["plain-0"].state == "done"
     assert {one.state for one in found.values()} == {"done"}
 
@@ -187,17 +194,17 @@ def test_without_workers_nothing_is_shared_and_it_is_said_that_there_are_none(
 ):
     monkeypatch.setattr(engine_dask, "WORKERS", 0.3)
     monkeypatch.setattr(engine_dask, "NOBODY", 0.5)
-    with DaskEngine(SOURCE, cluster.scheduler()) as engine:
+    with DaskEngine(SOURCE, cluster.address) as engine:
         assert not engine.shared_folder(tmp_path)
         engine.submit(tasks("plain")[0])
-        until(lambda: engine.wait(0.2) == [] and "has no workers" in caplog.text)
+        wait_until(lambda: engine.wait(0.2) == [] and "has no workers" in caplog.text)
         assert len(engine.withdraw()) == 1
 
 
 @pytest.mark.slow
 def test_workers_without_the_resource_are_none_for_tasks_that_ask_for_it(cluster, tasks, monkeypatch, caplog):
     monkeypatch.setattr(engine_dask, "NOBODY", 0.5)
-    with DaskEngine(SOURCE, cluster.scheduler(), gpu_workers=True) as engine:
-        cluster.worker("--no-nanny")
+    with DaskEngine(SOURCE, cluster.address, gpu_workers=True) as engine:
+        cluster.worker()
         engine.submit(tasks("plain")[0])
-        until(lambda: engine.wait(0.2) == [] and "has no workers with the resource GPU" in caplog.text)
+        wait_until(lambda: engine.wait(0.2) == [] and "has no workers with the resource GPU" in caplog.text)

@@ -3,8 +3,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from contextlib import suppress
 from multiprocessing.process import BaseProcess
@@ -12,9 +10,10 @@ from pathlib import Path
 
 import psutil
 import pytest
+from archive_commands import alive, commands, kill, lead, wait_until
 from archive_fakes import Unpicklable, load_fake, runs
 from dask_processes import family, kill_tree
-from engines import LONG, drive, gone, until
+from engines import LONG, drive
 
 from rscc.errors import DeviceUnavailable
 from workflows.engines import processes
@@ -54,9 +53,9 @@ def load_here_once(model, device):
 
 
 def load_or_be_killed(model, device):
-    """Is killed on cuda:1, when cuda:0 has long been at work."""
+    """Is killed on cuda:1, once cuda:0 is at work in the folder that is the model's name."""
     if device == "cuda:1":
-        time.sleep(2)
+        wait_until(lambda: runs(Path(model)))
         os.kill(os.getpid(), signal.SIGKILL)
     return load_fake(model, device)
 
@@ -69,7 +68,7 @@ def two_gpus(monkeypatch):
 def warm(engine, tasks):
     """Do tasks until all workers are there; return the outcomes and the other tasks."""
     found = drive(engine, tasks[: len(engine._places)])
-    until(lambda: engine.wait(0.1) == [] and all(place.worked for place in engine._places))
+    wait_until(lambda: engine.wait(0.1) == [] and all(place.worked for place in engine._places))
     return found, tasks[len(engine._places) :]
 
 
@@ -87,14 +86,14 @@ def test_two_workers_share_the_tasks_and_end_with_the_engine(tasks, tmp_path):
     assert {outcome.state for outcome in found.values()} == {"done"}
     assert {outcome.worker for outcome in found.values()} == {"local-1", "local-2"}
     assert all(json.loads(outcome.result.report)["features"] for outcome in found.values())
-    assert all(gone(pid) for pid in workers)
+    assert not any(map(alive, workers))
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux tells and limits both")
 def test_a_pair_that_takes_too_much_is_one_failed_pair(tasks):
     """Without the limits the first is done, and the second never ends."""
-    with LocalEngine(SOURCE, 1, limits=Limits(memory=2**30, cpu_seconds=3)) as engine:
+    with LocalEngine(SOURCE, 1, limits=Limits(memory=2**29, cpu_seconds=3)) as engine:
         found = drive(engine, tasks("plain", "bomb", "plain", "spin", "plain"))
     states = {pair.partition("-")[0]: outcome.state for pair, outcome in found.items()}
     assert states == {"plain": "done", "bomb": "failed", "spin": "crashed"}
@@ -141,7 +140,7 @@ def test_a_worker_that_is_killed_in_a_task_crashes_it_and_is_replaced(tasks, tmp
         (first,) = pids(engine)
         os.kill(first, signal.SIGKILL)
         outcome = engine.wait(LONG)
-        assert [one.state for one in outcome] == ["crashed"] and gone(first)
+        assert [one.state for one in outcome] == ["crashed"] and not alive(first)
         assert {one.state for one in drive(engine, others).values()} == {"done"}
 
 
@@ -152,7 +151,7 @@ def test_a_worker_that_is_killed_at_rest_is_replaced_without_loss(tasks):
         drive(engine, [first])
         (pid,) = pids(engine)
         os.kill(pid, signal.SIGKILL)
-        until(lambda: gone(pid))
+        wait_until(lambda: not alive(pid))
         found = drive(engine, others)
     assert {one.state for one in found.values()} <= {"done", "crashed"}
     assert sum(one.state == "crashed" for one in found.values()) <= 1
@@ -202,8 +201,11 @@ def test_a_worker_that_cannot_start_again_is_given_up_while_others_work(tasks, t
 
 
 @pytest.mark.slow
-def test_a_worker_that_is_killed_while_it_loads_ends_no_run_in_which_others_work(tasks, two_gpus, caplog):
-    source, rest, found = ModelSource("any", "cuda", load_or_be_killed), tasks(*["slow"] * 200), {}
+def test_a_worker_that_is_killed_while_it_loads_ends_no_run_in_which_others_work(
+    tasks, two_gpus, tmp_path, caplog
+):
+    (tmp_path / "runs.log").touch()
+    source, rest, found = ModelSource(str(tmp_path), "cuda", load_or_be_killed), tasks(*["slow"] * 60), {}
     with LocalEngine(source, 2) as engine:
         while engine.wanted() > 2:
             found |= drive(engine, [rest.pop(0) for _ in range(5)])
@@ -249,88 +251,53 @@ def test_abandoning_ends_a_hanging_worker_at_once(tasks, tmp_path):
             engine.wait(0.05)
         (pid,) = pids(engine)
         raise KeyboardInterrupt
-    assert gone(pid)
-
-
-COORDINATOR = """
-import json, os, sys, time
-from archive_fakes import load_fake
-from workflows import SceneOptions
-from workflows.engines.local import LocalEngine
-from workflows.engines.tasks import ModelSource, Task
-
-if __name__ == "__main__":
-    with LocalEngine(ModelSource("any", "cpu", load_fake), 2) as engine:
-        for number, (before, after) in enumerate(json.loads(sys.argv[1])):
-            engine.submit(Task(str(number), str(number), "pair", 1, before, after, SceneOptions()))
-        deadline, done = time.monotonic() + 60, 0
-        while done < 2 and time.monotonic() < deadline:
-            done += len(engine.wait(0.1))
-        print("done", done, flush=True)
-"""
+    assert not alive(pid)
 
 
 @pytest.fixture
-def coordinator(tmp_path, repository):
-    """Start a process that leads two workers; killed at the end with all that it started."""
-    started = []
+def coordinator(tmp_path):
+    """Start a process that leads two workers."""
+    (tmp_path / "runs.log").touch()
+    with commands(tmp_path) as shell:
+        yield lambda tasks: shell.start(lead, [(task.before, task.after) for task in tasks], tmp_path)
 
-    def start(tasks):
-        script = tmp_path / "coordinator.py"
-        script.write_text(COORDINATOR)
-        (tmp_path / "runs.log").touch()
-        path = os.pathsep.join([str(repository), str(repository / "tests" / "support")])
-        process = subprocess.Popen(
-            [sys.executable, str(script), json.dumps([(task.before, task.after) for task in tasks])],
-            env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
-            start_new_session=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        started.append(process)
-        return process
 
-    yield start
-    for process in started:
-        for one in family(process.pid):
-            one.kill()
-        process.communicate()
+def said(process, tmp_path):
+    process.join(LONG)
+    return [(tmp_path / name).read_text().splitlines() for name in ("out.txt", "err.txt")]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("word", ["hang", "held"])
 def test_no_worker_outlives_a_coordinator_that_is_killed(tasks, coordinator, tmp_path, word):
     process = coordinator(tasks(word, word))
-    until(lambda: len(runs(tmp_path)) == 2)
+    wait_until(lambda: len(runs(tmp_path)) == 2)
     left = [one.pid for one in family(process.pid)]
     assert len(left) >= 3
-    process.kill()
-    process.wait(timeout=120)
+    kill(process)
     try:
-        until(lambda: all(gone(pid) for pid in left))
+        wait_until(lambda: not any(map(alive, left)))
     finally:
         for pid in left:
             kill_tree(pid)
 
 
 @pytest.mark.slow
-def test_ctrl_c_at_the_terminal_leaves_the_workers_at_work(tasks, coordinator):
+def test_ctrl_c_at_the_terminal_leaves_the_workers_at_work(tasks, coordinator, tmp_path):
     """The whole foreground group gets the signal, at any moment; the coordinator's own part is not tested."""
     process = coordinator(tasks("slow", "slow"))
-    while process.poll() is None:
+    while process.is_alive():
         for child in family(process.pid)[1:]:
             with suppress(psutil.NoSuchProcess):
                 child.send_signal(signal.SIGINT)
         time.sleep(0.01)
-    out, err = process.communicate(timeout=120)
-    assert (out.splitlines(), err) == (["done 2"], "")
+    assert said(process, tmp_path) == [["done 2"], []]
 
 
 @pytest.mark.slow
-def test_the_output_is_the_commands_own(tasks, coordinator):
-    out, err = coordinator(tasks("noisy", "noisy")).communicate(timeout=120)
-    assert (out.splitlines(), err.count("a line on stdout")) == (["done 2"], 2)
+def test_the_output_is_the_commands_own(tasks, coordinator, tmp_path):
+    out, err = said(coordinator(tasks("noisy", "noisy")), tmp_path)
+    assert (out, err.count("a line on stdout")) == (["done 2"], 2)
 
 
 @pytest.mark.slow

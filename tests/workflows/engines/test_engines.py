@@ -7,9 +7,10 @@ from pathlib import Path
 
 import dask
 import pytest
+from archive_commands import wait_until
 from archive_fakes import BIG, load_fake, runs
 from distributed import LocalCluster
-from engines import drive, until
+from engines import drive
 
 from rscc.errors import ModelNotFound
 from workflows.engines.dask import DaskEngine
@@ -103,12 +104,12 @@ def test_tasks_that_nobody_began_are_taken_back(start, tasks, tmp_path):
         for task in made[:WORKERS]:
             engine.submit(task)
         outcomes = []
-        until(lambda: outcomes.extend(engine.wait(0.05)) or len(runs(tmp_path)) >= 1)
+        wait_until(lambda: outcomes.extend(engine.wait(0.05)) or len(runs(tmp_path)) >= 1)
         for task in made[WORKERS:]:
             engine.submit(task)
         withdrawn = engine.withdraw()
         rest = [task for task in made if task not in withdrawn]
-        until(lambda: outcomes.extend(engine.wait(0.5)) or len(outcomes) == len(rest))
+        wait_until(lambda: outcomes.extend(engine.wait(0.5)) or len(outcomes) == len(rest))
         assert engine.wait(0.5) == []
     assert withdrawn
     assert sorted(one.task.pair for one in outcomes) == sorted(task.pair for task in rest)

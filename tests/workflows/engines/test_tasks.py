@@ -7,7 +7,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from archive_fakes import Unpicklable, load_fake, runs
+from archive_fakes import Unpicklable, load_fake
 from engines import lasting
 from fakes import BrightnessCaptioner
 from scene_pairs import make_pair
@@ -137,11 +137,3 @@ def test_by_default_the_model_is_loaded_as_every_command_does(monkeypatch):
     source = ModelSource("a model of mine", "cuda:7")
     assert source.captioner() == ("a model of mine", "cuda:7")
     source.forget()
-
-
-def test_the_fake_counts_runs_and_fails_by_name(tmp_path):
-    (tmp_path / "runs.log").touch()
-    bad = make_pair(tmp_path, [], names=("flaky_before.tif", "after.tif"), size=(80, 80))
-    captioner = ModelSource("any", "cpu", load_fake).captioner()
-    assert [run_task(task(bad), captioner, "w").state for _ in range(2)] == ["failed", "done"]
-    assert runs(tmp_path) == ["flaky_before.tif"] * 2
