@@ -127,9 +127,7 @@ def evaluate_records(
     scored = _with_references(records)
     train = [record for record in train if record.captions]
     baselines = baseline_captions(scored, train, features) if options.baselines else {}
-    kinds = kinds_named(scored)
-    if options.kinds and not kinds:
-        kinds = kinds_read(scored)
+    kinds = kinds_named(scored) or (kinds_read(scored) if options.kinds else {})
     objects, notes = dataset in OVERHEAD, []
     if objects:
         try:
