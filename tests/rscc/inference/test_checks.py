@@ -29,12 +29,9 @@ PAIR = random_arrays(2, 32, 32)
 )
 def test_what_is_no_batch_of_pairs_is_refused(before, after, came, tmp_path) -> None:
     captioner = Captioner.load(saved(tmp_path / "model", facts=tiny_facts()).path, device="cpu")
-    for ask in (
-        *(captioner.search, captioner.survey, captioner.predict_change),
-        *(captioner.caption, captioner.describe),
-    ):
+    for way in ("search", "survey", "predict_change", "caption", "describe"):
         with pytest.raises(ValueError, match=rf"uint8 arrays \(B, 3, H, W\) of one shape.*; got .*{came}"):
-            ask(before, after)
+            getattr(captioner, way)(before, after)
 
 
 @pytest.fixture

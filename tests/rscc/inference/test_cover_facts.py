@@ -15,16 +15,18 @@ def grid(*parts):
     return np.concatenate([values, np.zeros(100 - len(values))]).astype(np.int8).reshape(SIZE)
 
 
-def facts_of(burnt=None, valid=None, region=None, ground_m2=1e6, **decisions):
+def first_rows(count):
+    return np.arange(100).reshape(SIZE) < 10 * count
+
+
+BARE = grid((100, -1))
+ALL, NONE = first_rows(10), first_rows(0)
+
+
+def facts_of(burnt=NONE, valid=ALL, region=ALL, **decisions):
     tally = CoverTally()
-    everywhere = np.ones(SIZE, bool)
-    tally.add(
-        everywhere if region is None else region,
-        everywhere if valid is None else valid,
-        {name.replace("_", " "): dates for name, dates in decisions.items()},
-        np.zeros(SIZE, bool) if burnt is None else burnt,
-    )
-    return tally.facts(area_m2=10_000, ground_m2=ground_m2, place=("north",))
+    tally.add(region, valid, {name.replace("_", " "): dates for name, dates in decisions.items()}, burnt)
+    return tally.facts(area_m2=10_000, ground_m2=1e6, place=("north",))
 
 
 def test_the_area_is_that_of_the_pixels_that_changed():
@@ -50,22 +52,16 @@ def test_a_quarter_of_the_pixels_must_go_one_way(lost, grown, said):
 
 
 def test_pixels_without_data_count_for_the_change_but_not_as_changed():
-    valid = np.zeros(SIZE, bool)
-    valid[:3] = True
-    facts = facts_of(valid=valid, vegetation=(grid((100, 1)), grid((100, -1))))
-    assert facts.area_m2 == pytest.approx(3000)
-    valid[2] = False
-    assert facts_of(valid=valid, vegetation=(grid((100, 1)), grid((100, -1)))).direction is None
+    lost = (grid((100, 1)), BARE)
+    assert facts_of(valid=first_rows(3), vegetation=lost).area_m2 == pytest.approx(3000)
+    assert facts_of(valid=first_rows(2), vegetation=lost).direction is None
 
 
 def test_only_the_region_is_asked():
-    region = np.zeros(SIZE, bool)
-    region[:5] = True
-    facts = facts_of(region=region, vegetation=(grid((100, 1)), grid((50, 1), (50, -1))))
-    assert facts.direction is None
+    lost_below = (grid((100, 1)), grid((50, 1), (50, -1)))
+    assert facts_of(region=first_rows(5), vegetation=lost_below).direction is None
 
 
-BARE = grid((100, -1))
 FLOOD = (BARE, grid((40, 1), (60, -1)))
 
 
@@ -88,12 +84,9 @@ def test_water_comes_before_plants_and_tells_what_it_covers_or_leaves(water, veg
 
 def test_most_of_the_lost_plants_must_look_burnt():
     lost = (grid((60, 1)), grid((60, -1)))
-    burnt = np.zeros(SIZE, bool)
-    burnt[:3] = True
-    facts = facts_of(burnt, vegetation=lost)
+    facts = facts_of(first_rows(3), vegetation=lost)
     assert dict(facts.came) == {"burnt ground": 0.5} and list(facts.gone) == ["vegetation"]
-    burnt[2] = False
-    assert dict(facts_of(burnt, vegetation=lost).came) == {}
+    assert dict(facts_of(first_rows(2), vegetation=lost).came) == {}
 
 
 def test_dense_vegetation_is_stated_where_vegetation_stayed():
@@ -103,9 +96,9 @@ def test_dense_vegetation_is_stated_where_vegetation_stayed():
 
 
 def test_colours_tell_that_green_is_gone_and_never_that_it_grew():
-    green, other = grid((60, 1), (40, -1)), grid((100, -1))
-    assert list(facts_of(green_cover=(green, other)).gone) == ["green cover"]
-    assert facts_of(green_cover=(other, green)).direction is None
+    green = grid((60, 1), (40, -1))
+    assert list(facts_of(green_cover=(green, BARE)).gone) == ["green cover"]
+    assert facts_of(green_cover=(BARE, green)).direction is None
 
 
 @pytest.mark.parametrize(("open_before", "open_after", "said"), [(2, 2, False), (3, 3, True), (0, 6, True)])
@@ -119,8 +112,7 @@ def test_the_area_is_a_least_one_where_undecided_pixels_may_have_changed_alike(o
 def test_parts_of_a_change_add_up_and_no_ground_gives_no_share():
     tally = CoverTally()
     for _ in range(3):
-        decisions = {"vegetation": (grid((50, 1)), grid((50, -1)))}
-        tally.add(np.ones(SIZE, bool), np.ones(SIZE, bool), decisions, np.zeros(SIZE, bool))
+        tally.add(ALL, ALL, {"vegetation": (grid((50, 1)), grid((50, -1)))}, NONE)
     facts = tally.facts(area_m2=30_000, ground_m2=None, place=())
     assert (tally.pixels, facts.area_m2, facts.share) == (300, pytest.approx(15_000), None)
     assert CoverTally().facts(area_m2=1.0, ground_m2=None, place=()).direction is None
