@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 from workflows.errors import OptionInvalid
@@ -58,6 +58,12 @@ class Options:
         """Return what a field has besides its value."""
         facts: Option = cls.__dataclass_fields__[name].metadata["option"]  # type: ignore[attr-defined]
         return facts
+
+    @classmethod
+    def again(cls, name: str, help: str = "") -> Any:
+        """Return a dataclass field like that of this list, None by default, perhaps with another help."""
+        facts = cls.option(name)
+        return field(default=None, metadata={"option": replace(facts, help=help or facts.help)})
 
     @classmethod
     def flag(cls, name: str) -> str:

@@ -63,12 +63,6 @@ MOST_BYTES = 2**60
 # Of pixel values, whatever the type.
 MOST_VALUE = 1e12
 
-# Any longitude and latitude; whether they make a box is known where it is used.
-IN_DEGREES: dict[str, Any] = {
-    "allowed": "west, south, east, north in degrees",
-    "is_allowed": lambda box: all(abs(value) <= 360 for value in box),
-}
-
 
 @dataclass(frozen=True)
 class ServerOptions(Options):
@@ -169,7 +163,9 @@ class SceneOptions(ServerOptions):
         "Only this box, in degrees of longitude and latitude.",
         flag="--bbox",
         metavar="W,S,E,N",
-        **IN_DEGREES,
+        allowed="west, south, east, north in degrees",
+        # Whether they make a box is known where it is used.
+        is_allowed=lambda box: all(abs(value) <= 360 for value in box),
     )
     gsd: float | None = option(
         None,
@@ -332,12 +328,8 @@ class ExplainOptions(SceneOptions):
         pixel: column and row of the image before, from 0, that the crop is centred on.
     """
 
-    bounds: tuple[float, float, float, float] | None = option(
-        None,
-        "Take the largest change in this box, in degrees.",
-        flag="--bbox",
-        metavar="W,S,E,N",
-        **IN_DEGREES,
+    bounds: tuple[float, float, float, float] | None = SceneOptions.again(
+        "bounds", "Take the largest change in this box, in degrees."
     )
     at: tuple[float, float] | None = option(
         None,

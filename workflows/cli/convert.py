@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -28,8 +28,7 @@ STDOUT = "-"
 
 
 def _anew(name: str, meaning: str) -> Any:
-    help = f"Make the changes anew: {meaning}; default: as in the report."
-    return field(default=None, metadata={"option": replace(SceneOptions.option(name), help=help)})
+    return SceneOptions.again(name, f"Make the changes anew: {meaning}; default: as in the report.")
 
 
 @dataclass(frozen=True)
@@ -114,7 +113,7 @@ def convert(
 
         read = remade(read, Path(report), settings, probability)
         show_warnings(read.run["remade"]["warnings"], progress)
-    shown = target.shown
+    shown = target.database.shown if target.database else str(target.path)
     given = None if before is None or after is None else (before, after)
     if target.database is not None:
         target.database.write(read.changes, read.run, overwrite=overwrite)
@@ -154,10 +153,6 @@ class _Target:
     database: Database | None = None
     page: Literal["file", "folder"] | None = None
 
-    @property
-    def shown(self) -> str:
-        return self.database.shown if self.database else str(self.path)
-
 
 def _settings(options: ConvertOptions, probability: Path | None) -> dict[str, float | None]:
     """Return the settings that make the changes anew; none where none was given."""
@@ -185,7 +180,12 @@ def _target(output: str | None, html_folder: Path | None, options: ServerOptions
     if output == STDOUT:
         return _Target()
     if is_database(output):
-        return _Target(database=_database(output, options))
+        with extra("postgis"):
+            from workflows.report.postgis import Database
+        database = Database.of(output)
+        if options.offline:
+            raise OptionInvalid(f"{database.shown}: --offline opens no address; leave it out")
+        return _Target(database=database)
     path = Path(output)
     return _Target(path, page="file" if path.suffix.lower() == SUFFIX else None)
 
@@ -206,15 +206,3 @@ def _check(target: _Target, report: str, overwrite: bool, size: int) -> None:
         from workflows.report.report import check_report
 
         check_report(target.path, overwrite, (report,))
-
-
-def _database(address: str, options: ServerOptions) -> Database:
-    """Return what an address names, if it may be opened."""
-    from workflows.errors import OptionInvalid
-
-    with extra("postgis"):
-        from workflows.report.postgis import Database
-    database = Database.of(address)
-    if options.offline:
-        raise OptionInvalid(f"{database.shown}: --offline opens no address; leave it out")
-    return database

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from workflows.dates import parse_date
 from workflows.errors import OptionInvalid
-from workflows.options import IN_DEGREES, SceneOptions, ServerOptions, option
+from workflows.options import SceneOptions, ServerOptions, option
 
 if TYPE_CHECKING:
     from regex import Pattern
@@ -65,9 +65,7 @@ class CatalogOptions(ServerOptions):
     collections: tuple[str, ...] = option(
         (), "STAC: only of this; repeatable.", flag="--collection", metavar="NAME"
     )
-    bounds: tuple[float, float, float, float] | None = option(
-        None, SceneOptions.option("bounds").help, flag="--bbox", metavar="W,S,E,N", **IN_DEGREES
-    )
+    bounds: tuple[float, float, float, float] | None = SceneOptions.again("bounds")
 
     def __post_init__(self) -> None:
         if self.pair not in PAIR_RULES:
