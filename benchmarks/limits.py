@@ -10,7 +10,6 @@ the share of each stage of such a run. ``docs/performance.md`` says what each co
 
 from __future__ import annotations
 
-import argparse
 import json
 import platform
 import subprocess
@@ -38,7 +37,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
-from turns import Pair, from_shell, in_turns, medians, write_json
+from turns import Pair, from_shell, in_turns, medians, pair_parser, write_json
 
 from rscc.captioner import Captioner
 from rscc.freed_memory import keep_freed_memory
@@ -316,11 +315,7 @@ def stages_table(found: dict[str, Any]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("before", type=Path)
-    parser.add_argument("after", type=Path)
+    parser = pair_parser(__doc__)
     parser.add_argument("--models", nargs="+", default=list(MODELS))
     parser.add_argument("--rounds", type=int, default=3, help="of the pair; their median counts")
     parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:1")

@@ -10,7 +10,6 @@ Needs playwright (extra ``dev``) and Chromium.
 
 from __future__ import annotations
 
-import argparse
 import math
 import shutil
 import statistics
@@ -21,6 +20,7 @@ from pathlib import Path
 import shapely
 from playwright.sync_api import Browser, sync_playwright
 from shapely.geometry import box
+from turns import pair_parser
 
 from rscc.text.facts import DIRECTIONS
 from tiling import ScenePair, on_map, transformer
@@ -84,11 +84,7 @@ def opened(browser: Browser, page: Path) -> tuple[float, float]:
 
 def main() -> None:
     """Make the page, open it, print the medians."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("before", type=Path)
-    parser.add_argument("after", type=Path)
+    parser = pair_parser(__doc__)
     parser.add_argument("--changes", type=int, default=2000)
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()

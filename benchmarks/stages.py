@@ -10,7 +10,6 @@ longer there is told as ``missing``.
 
 from __future__ import annotations
 
-import argparse
 import functools
 import importlib
 import inspect
@@ -23,7 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from turns import Pair, in_process
+from turns import Pair, in_process, pair_parser
 
 
 def _reading(reader: Any, *_: Any) -> str:
@@ -164,11 +163,7 @@ def timed_run(
 
 def main() -> None:
     """Run the command and print where its time went."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("before", type=Path)
-    parser.add_argument("after", type=Path)
+    parser = pair_parser(__doc__)
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--option", action="append", default=[], help="further word for rscc caption")
     asked = parser.parse_args()

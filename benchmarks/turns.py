@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import io
 import json
@@ -18,6 +19,16 @@ from typing import Any
 import rasterio
 
 HERE = Path(__file__).resolve().parents[1]
+
+
+def pair_parser(description: str | None) -> argparse.ArgumentParser:
+    """Return the parser of a script about two scenes, ``before`` and ``after``."""
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("before", type=Path)
+    parser.add_argument("after", type=Path)
+    return parser
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,12 @@ default, "decoder" is ``--no-ground``, and "decoder, every outline" has no group
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import time
 from itertools import pairwise
 from pathlib import Path
+
+from turns import pair_parser
 
 from rscc import Captioner
 from rscc.markdown import table
@@ -51,11 +52,7 @@ def timed(
 
 def main() -> None:
     """Time all ways in turns, one more round than asked for first, and print the table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("before", type=Path)
-    parser.add_argument("after", type=Path)
+    parser = pair_parser(__doc__)
     parser.add_argument("--model", default="rscc-base")
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
