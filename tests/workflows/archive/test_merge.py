@@ -107,14 +107,6 @@ def test_shards_make_what_one_run_makes(folder, whole):
     assert found.area_m2 == pytest.approx(found.changes * 100.25)
 
 
-def test_one_run_goes_on_from_merged_shards_and_repeats_nothing(folder, whole):
-    work_all(folder)
-    merge_shards(folder.path)
-    with Ledger.open(folder.path) as ledger:
-        planned = ledger.plan([(row, "key") for row in PAIRS], retry_failed=False)
-    assert planned.left == 0 and planned.done == 11
-
-
 def test_the_files_are_shared_with_the_shards(folder):
     shard = work(folder, (1, 1))
     merge_shards(folder.path)

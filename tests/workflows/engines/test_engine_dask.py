@@ -16,7 +16,6 @@ from workflows.engines import dask as engine_dask
 from workflows.engines.dask import DaskEngine
 from workflows.engines.tasks import ModelSource
 from workflows.errors import SchedulerLost, VersionsDiffer, WorkersUnable
-from workflows.scene import run
 
 SOURCE = ModelSource("any", "cpu", load_fake)
 # Dask says so where the disk is busy, and closes what it has open when it is collected.
@@ -171,12 +170,12 @@ def test_another_version_of_rscc_is_refused(others, tasks, tmp_path, lacking):
 
 
 @pytest.mark.slow
-def test_a_cluster_that_grows_with_its_work_is_let_grow(tasks, monkeypatch):
-    # Workers in this process start at once; the model of the tests puts itself before the run of a pair.
-    monkeypatch.setattr(run, "caption_scene", run.caption_scene)
+def test_a_cluster_that_grows_with_its_work_is_let_grow(tasks):
     with (
         dask.config.set({"distributed.adaptive.interval": "100ms", "distributed.adaptive.wait-count": 2}),
-        LocalCluster(n_workers=0, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
+        LocalCluster(
+            n_workers=0, threads_per_worker=1, dashboard_address="127.0.0.1:0", memory_limit=0
+        ) as cluster,
     ):
         cluster.adapt(minimum=0, maximum=2, target_duration="100ms")
         with DaskEngine(SOURCE, cluster.scheduler_address) as engine:

@@ -247,8 +247,7 @@ def test_abandoning_ends_a_hanging_worker_at_once(tasks, tmp_path):
     (tmp_path / "runs.log").touch()
     with pytest.raises(KeyboardInterrupt), LocalEngine(SOURCE, 1) as engine:
         engine.submit(tasks("hang")[0])
-        while not runs(tmp_path):
-            engine.wait(0.05)
+        wait_until(lambda: engine.wait(0.05) or runs(tmp_path))
         (pid,) = pids(engine)
         raise KeyboardInterrupt
     assert not alive(pid)
