@@ -27,9 +27,7 @@ settings.load_profile("rscc")
 REPOSITORY = Path(__file__).resolve().parents[1]
 SHARED_DATA = REPOSITORY.parent / "shared"
 # Helpers that start workers, schedulers or whole commands: the tests that use one take turns.
-PROCESS_HELPERS = re.compile(
-    r"^from (archive_commands|dask_processes) import|slow_captioner|fake_rscc", re.M
-)
+PROCESS_HELPERS = re.compile(r"^from (archive_commands|dask_processes) import|slow_captioner|fake_rscc", re.M)
 TAKE_TURNS = "processes"
 NO_SHARED_DATA = f"no shared data: the folder '{SHARED_DATA.name}' is not beside the repository"
 
