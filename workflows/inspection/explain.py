@@ -136,8 +136,9 @@ def read_pair(before: str | Path, after: str | Path, options: ExplainOptions) ->
     for path in (before, after):
         with open_scene(path, options.access) as file:
             # A picture does not say where on the ground it lies.
-            if file.driver not in PICTURE_DRIVERS or not file.transform.is_identity:
-                return read_headers(before, after, options)
+            is_picture = file.driver in PICTURE_DRIVERS and file.transform.is_identity
+        if not is_picture:
+            return read_headers(before, after, options)
     return before, after
 
 

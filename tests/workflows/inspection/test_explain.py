@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import zipfile
 from dataclasses import replace
 
 import numpy as np
@@ -185,6 +186,18 @@ def test_pictures_that_cannot_be_compared_are_refused(pictures, pair, tmp_path):
     with pytest.raises(TilingError):
         read_pair(pictures[0], pair.after, ExplainOptions())
     read_pair(*pictures, ExplainOptions())
+
+
+def test_what_lies_beside_a_scene_counts_also_where_the_other_is_in_an_archive(pair, tmp_path):
+    archive = tmp_path / "before.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        file.write(pair.before, pair.before.name)
+    with rasterio.Env(GDAL_TIFF_INTERNAL_MASK=False), rasterio.open(pair.after, "r+") as file:
+        file.write_mask(np.full(file.shape, 255, np.uint8))
+    assert [scene.masked_by for scene in read_pair(archive, pair.after, ExplainOptions())] == [
+        "nothing",
+        "mask",
+    ]
 
 
 def test_the_plain_values_hold_what_the_picture_shows(pair):
