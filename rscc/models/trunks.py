@@ -12,6 +12,9 @@ from torch import Tensor, nn
 from rscc.errors import ConfigInvalid, WeightsNotFound, extra
 from rscc.models.shared import inverted, residual
 from rscc.models.shared.backbone import STRIDES, Backbone
+from rscc.models.shared.published import read_tensors
+
+_WEIGHTS = "backbone weights, safetensors or a torch file of tensors alone"
 
 
 def _split_at_strides(modules: list[nn.Module]) -> tuple[list[nn.Sequential], tuple[int, ...]]:
@@ -54,7 +57,7 @@ def _resnet50(weights: Path | None) -> Backbone:
     """ResNet-50 to its third stage in the layout of the Keras weights; its input is centred, not divided."""
     trunk = residual.residual_layers()
     if weights is not None:
-        result = trunk.load_state_dict(_read_state(weights), strict=False)
+        result = trunk.load_state_dict(read_tensors(weights, _WEIGHTS), strict=False)
         missing = [name for name in result.missing_keys if not name.endswith("num_batches_tracked")]
         if missing or result.unexpected_keys:
             raise WeightsNotFound(
@@ -70,7 +73,7 @@ def _efficientnet_lite0(weights: Path | None) -> Backbone:
     """EfficientNet-Lite0 to stride 16, inputs in -1..1."""
     stages = nn.ModuleList(inverted.inverted_stages())
     if weights is not None:
-        stages.load_state_dict(_first_of(stages, _read_state(weights), weights), strict=False)
+        stages.load_state_dict(_first_of(stages, read_tensors(weights, _WEIGHTS), weights), strict=False)
     return Backbone(stages, channels=inverted.CHANNELS, mean=(127.5,) * 3, std=(127.5,) * 3)
 
 
@@ -138,17 +141,6 @@ class _TimmBackbone(Backbone):
     def forward(self, images: Tensor) -> list[Tensor]:
         x = (images.float() - self.mean) / self.std
         return self.stages[0](x.contiguous(memory_format=torch.channels_last))
-
-
-def _read_state(path: Path) -> dict[str, Tensor]:
-    """Read weights without ever unpickling code: safetensors, or a tensors-only torch file."""
-    if not path.is_file():
-        raise WeightsNotFound(f"{path}: no such file of backbone weights")
-    if path.suffix == ".safetensors":
-        from safetensors.torch import load_file
-
-        return {name: value.float() for name, value in load_file(path).items()}
-    return torch.load(path, map_location="cpu", weights_only=True)
 
 
 BACKBONES: dict[str, Callable[[Path | None], Backbone]] = {

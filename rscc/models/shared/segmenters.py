@@ -22,6 +22,7 @@ from torch.nn import functional as F
 
 from rscc.errors import ConfigInvalid, WeightsNotFound, extra, first_line
 from rscc.models.shared.blocks import enlarge_maps
+from rscc.models.shared.published import read_tensors
 
 _MEAN = (123.675, 116.28, 103.53)
 _STD = (58.395, 57.12, 57.375)
@@ -192,7 +193,7 @@ def load_segmenter(kind: str) -> SamSegmenter:
 
 
 def _load_mobile_sam(path: Path, config: Any, model: Any) -> SamSegmenter:
-    state = _read_tensors(path)
+    state = read_tensors(path, "MobileSAM's checkpoint (mobile_sam.pt)")
     # The encoder of the paper's SAM is not used; it is made as small as it can be.
     sam = model(config(vision_config={"num_hidden_layers": 0, "hidden_size": 8, "num_attention_heads": 1}))
     encoder = MobileSamEncoder()
@@ -209,22 +210,6 @@ def _load_mobile_sam(path: Path, config: Any, model: Any) -> SamSegmenter:
             )
         part.load_state_dict(renamed, strict=False)
     return SamSegmenter(sam=sam, encoder=encoder, size=1024)
-
-
-def _read_tensors(path: Path) -> dict[str, Tensor]:
-    from safetensors.torch import load_file
-
-    if not path.is_file():
-        raise WeightsNotFound(f"{path}: no such file; give MobileSAM's checkpoint (mobile_sam.pt)")
-    try:
-        if path.suffix == ".safetensors":
-            return load_file(path)
-        state = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # whatever files of others bring the libraries to say
-        raise WeightsNotFound(f"{path}: holds more or other than tensors ({first_line(error)})") from error
-    if not isinstance(state, dict) or not all(isinstance(value, Tensor) for value in state.values()):
-        raise WeightsNotFound(f"{path}: holds other than a table of tensors")
-    return state
 
 
 def _encoder_state(state: dict[str, Tensor]) -> dict[str, Tensor]:

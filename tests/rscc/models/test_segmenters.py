@@ -12,6 +12,7 @@ from tiny_sam import tiny_sam
 from rscc.errors import ConfigInvalid, WeightsNotFound
 from rscc.models.shared.extraction import extract_change
 from rscc.models.shared.segmenters import MobileSamEncoder, SamSegmenter, load_segmenter
+from rscc.models.trunks import build_backbone
 
 
 @pytest.fixture(scope="module")
@@ -241,8 +242,16 @@ def test_a_folder_whose_weights_are_not_there_is_said(damage, tmp_path) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"\xff" * 64, b"PK\x03\x04", b"\x80\x02."])
 @pytest.mark.parametrize("name", ["x.pt", "x.safetensors"])
-def test_a_file_without_weights_is_said(name, content, tmp_path) -> None:
-    (tmp_path / name).write_bytes(content)
-    with pytest.raises(WeightsNotFound, match=name) as caught:
-        load_segmenter(f"mobile_sam:{tmp_path / name}")
-    assert "\n" not in str(caught.value)
+@pytest.mark.parametrize(
+    ("load", "wanted"),
+    [
+        (lambda path: load_segmenter(f"mobile_sam:{path}"), "mobile_sam.pt"),
+        (lambda path: build_backbone("resnet50", weights=path), "backbone weights"),
+    ],
+)
+def test_a_file_without_weights_is_said(load, wanted, name, content, tmp_path) -> None:
+    for path in (tmp_path / name, tmp_path / "none.pt"):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(WeightsNotFound, match=rf"{path.name}.*{wanted}") as caught:
+            load(path)
+        assert "\n" not in str(caught.value) and "weights_only" not in str(caught.value)
