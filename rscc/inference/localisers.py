@@ -13,6 +13,7 @@ Both are silenced where P(changed) is below the model's threshold: most tiles of
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -35,7 +36,7 @@ SMOOTHING = 4
 
 
 @dataclass(frozen=True)
-class Localiser:
+class Localiser(ABC):
     """Finds changed pixels of encoded pairs.
 
     Attributes:
@@ -50,9 +51,9 @@ class Localiser:
     flag: FlagCalibration | None = None
     needs_head: ClassVar[bool] = False
 
+    @abstractmethod
     def maps(self, model: ChangeCaptioner, features: DifferenceFeatures, size: tuple[int, int]) -> Tensor:
         """Return maps (B, H, W) float32 in 0..1 of the given size."""
-        raise NotImplementedError
 
     def _silenced(self, features: DifferenceFeatures) -> Tensor:
         """P(changed) of each pair, (B,) float32, 0 where it is below the threshold."""

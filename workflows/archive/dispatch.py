@@ -15,6 +15,7 @@ from workflows.engines.tasks import Kind, Outcome, Task
 from workflows.errors import ScenesUnreachable
 from workflows.options import SceneOptions
 from workflows.progress import Progress, tell
+from workflows.texts import counted
 
 if TYPE_CHECKING:
     from workflows.archive.archive import Archive
@@ -120,7 +121,7 @@ class Dispatch:
         if self._notice is not None:
             count = len({task.pair for task in self._outstanding.values()})
             self._notice(
-                f"Ctrl-C: {count} running pair{'' if count == 1 else 's'} will be finished; Ctrl-C again "
+                f"Ctrl-C: {counted(count, 'running pair')} will be finished; Ctrl-C again "
                 "abandons them. The same command goes on from there"
             )
 

@@ -18,6 +18,7 @@ from tiling.polygons import ChangeRegion
 from workflows.progress import cores, device_of
 from workflows.scene.events import Event, Events, places_of
 from workflows.scene.memory import MemoryPlan, alike, tiles_at_once
+from workflows.texts import counted
 
 if TYPE_CHECKING:
     from rscc.model_folder import ModelCard
@@ -63,7 +64,7 @@ def stated_rate(card: ModelCard) -> Rate | None:
         return None
     count = cores()
     tile, caption = (seconds / count for seconds in stated)
-    words = f"{count} server core{'' if count == 1 else 's'} with bf16, without a GPU"
+    words = f"{counted(count, 'server core')} with bf16, without a GPU"
     return Rate(tile, caption, "stated", words)
 
 
@@ -91,7 +92,7 @@ def measured_rate(run: SceneRun) -> Rate:
     describe = partial(run.describe, Events([Event((place,)) for place in places], [], {}, []))
     describe()
     device = device_of(captioner, "this machine")
-    words = f"{len(tiles)} tile{'' if len(tiles) == 1 else 's'} of these scenes on {device}"
+    words = f"{counted(len(tiles), 'tile')} of these scenes on {device}"
     return Rate(tile, _seconds(describe) / len(places), "measured", words)
 
 

@@ -35,6 +35,7 @@ from workflows.report.record import model_record
 from workflows.scene.crops import centred
 from workflows.scene.opening import Scene, read_headers
 from workflows.scene.run import SceneRun
+from workflows.texts import counted
 
 if TYPE_CHECKING:
     from rscc.captioner import Captioner
@@ -276,7 +277,7 @@ def _read_picture(path: str | Path, bands: list[int], access: Access) -> np.ndar
     with open_scene(path, access) as file, safe_environment():
         if file.count < max(bands):
             raise TooFewBands(
-                f"{name}: it has {file.count} band{'' if file.count == 1 else 's'}, not a band {max(bands)}; "
+                f"{name}: it has {counted(file.count, 'band')}, not a band {max(bands)}; "
                 "give a picture in red, green and blue"
             )
         if any(dtype != "uint8" for dtype in file.dtypes):

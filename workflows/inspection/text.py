@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from workflows.progress import duration
-from workflows.texts import shown_lines
+from workflows.texts import counted, shown_lines
 
 
 def shift_words(registration: Mapping[str, Any]) -> str:
@@ -112,7 +112,7 @@ def _bands(scene: Mapping[str, Any]) -> str:
     bands = scene["band_list"]
     names = [band["name"] or band["color"] or "no name" for band in bands]
     listed = "" if set(names) == {"no name"} else f" ({', '.join(names[:16])}{', ...' * (len(names) > 16)})"
-    text = f"{len(bands)} band{'' if len(bands) == 1 else 's'}{listed}"
+    text = f"{counted(len(bands), 'band')}{listed}"
     if scene["shown"] is None:
         return text
     by = _SHOWN_BY.get(scene["shown_by"], scene["shown_by"])
@@ -146,7 +146,7 @@ def _grid(facts: Mapping[str, Any]) -> list[str]:
     text = f"{tiling['width']:,} x {tiling['height']:,} pixels of {tiling['gsd']:.3g} m in {tiling['crs']}"
     if (focus["width"], focus["height"]) != (tiling["width"], tiling["height"]):
         text += f"; asked for are {focus['width']:,} x {focus['height']:,} of them"
-    tiles = f"{tiling['tiles']:,} tile{'' if tiling['tiles'] == 1 else 's'} of {tiling['tile']} pixels"
+    tiles = f"{counted(tiling['tiles'], 'tile')} of {tiling['tile']} pixels"
     ways = {
         role: _way(facts["resampling"][role], facts[role]["crs"], tiling["crs"])
         for role in ("before", "after")
