@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import sys
 import time
+from pathlib import Path
 
 from fakes import BrightnessCaptioner
 
+from workflows import SceneOptions
 from workflows.cli.app import main
+from workflows.scene.parts import find_part
 
 
 class SlowCaptioner(BrightnessCaptioner):
@@ -31,6 +34,13 @@ class SlowCaptioner(BrightnessCaptioner):
     def caption(self, *arguments, **options):
         time.sleep(self.seconds)
         return super().caption(*arguments, **options)
+
+
+def do_parts(seconds: float, before: Path, after: Path, cache: Path, parts: list[tuple[int, int]]) -> None:
+    """Do parts of a pair, each from a row to another, one after the other."""
+    captioner, options = SlowCaptioner(seconds), SceneOptions(tile_cache=cache)
+    for rows in parts:
+        find_part(before, after, captioner, options, rows)
 
 
 if __name__ == "__main__":

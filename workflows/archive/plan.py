@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workflows.errors import NotAnArchive, ShardsDiffer
+from workflows.errors import NotAnArchive, OptionInvalid, ShardsDiffer
 from workflows.options import SceneOptions
 from workflows.pairs.rows import PairRow
 from workflows.progress import Progress, tell
@@ -90,6 +90,7 @@ def archive_of(folder: str | Path, shard: Shard | None = None) -> ArchiveFolder:
     """Return the archive in ``folder``, or that of a shard within it; nothing is made.
 
     Raises:
+        OptionInvalid: no such shard can be.
         NotAnArchive: something else is in the folder.
         ShardsDiffer: shards are in it and the whole is to be worked on, or the other way round.
         OutputNotWritable: the system refused to tell.
@@ -106,6 +107,8 @@ def archive_of(folder: str | Path, shard: Shard | None = None) -> ArchiveFolder:
             )
         return whole
     number, count = shard
+    if not 1 <= number <= count:
+        raise OptionInvalid(f"shard is {number}/{count}; it must be a number from 1 / how many there are")
     if counts - {count}:
         raise ShardsDiffer(
             f"{whole.shards}: shards of {min(counts - {count})} lie there; take as many, or remove them"

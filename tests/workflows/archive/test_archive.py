@@ -18,7 +18,7 @@ from killing import Killed
 from workflows import SceneOptions
 from workflows.archive.merge import merge_shards
 from workflows.archive.plan import shard_of
-from workflows.errors import ArchiveBusy, NotAnArchive, ReportsDamaged, ShardsDiffer
+from workflows.errors import ArchiveBusy, NotAnArchive, OptionInvalid, ReportsDamaged, ShardsDiffer
 from workflows.store.folder import ArchiveFolder
 from workflows.store.ledger import Ledger
 
@@ -265,6 +265,13 @@ def test_other_pairs_do_not_move_a_pair_to_another_shard():
     ]
     counts = [sum(shard_of(f"pair-{number}", 8) == shard for number in range(8000)) for shard in range(1, 9)]
     assert sum(counts) == 8000 and min(counts) > 900
+
+
+@pytest.mark.parametrize("shard", [(0, 3), (4, 3), (-1, 0)])
+def test_a_shard_that_cannot_be_is_refused(made, out, shard):
+    with pytest.raises(OptionInvalid, match="shard"):
+        run(made, out, shard=shard)
+    assert not out.exists()
 
 
 def test_the_run_record_is_that_of_the_reports_that_are_there(made, out):

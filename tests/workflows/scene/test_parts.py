@@ -1,19 +1,19 @@
 from __future__ import annotations
 
 import random
-import threading
+import signal
 import tracemalloc
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import pytest
+from archive_commands import DEADLINE, commands, kill, wait_until
 from captioned import captioned
 from fakes import BrightnessCaptioner
 from hypothesis import given
 from hypothesis import strategies as st
 from lasting_records import without_times
 from scene_pairs import make_pair
-from slow_captioner import SlowCaptioner
+from slow_captioner import SlowCaptioner, do_parts
 
 from rscc.captioner import Captioner
 from tiling import NothingValid, TileGrid, Window
@@ -228,18 +228,31 @@ def test_a_part_holds_no_more_for_more_rows(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_two_may_do_one_part_at_the_same_time(pair, whole, tmp_path):
-    """As when a worker is thought lost but is not."""
+def test_two_processes_at_the_same_time_killed_half_way_and_repeated(pair, whole, tmp_path):
     options = SceneOptions(tile_cache=tmp_path / "cache")
-    first, second, *others = parts_of(pair, options, 60)
-    begin = threading.Barrier(2)
+    first, *others = parts_of(pair, options, 60)
+    # One part is done by both at the same time, as when a worker is thought lost but is not.
+    works = [[first, *others[:3]], [first, *others[3:]]]
 
-    def work(parts):
-        begin.wait(20)
-        do(pair, SlowCaptioner(0.02), options, parts)
+    def finished():
+        return len(list(options.tile_cache.rglob("row_*.zip")))
 
-    with ThreadPoolExecutor(2) as workers:
-        list(workers.map(work, [[first, second], [first, *others]]))
+    with commands(tmp_path) as shell:
+
+        def start(seconds, parts):
+            return shell.start(do_parts, seconds, pair.before, pair.after, options.tile_cache, parts)
+
+        workers = [start(0.05, parts) for parts in works]
+        for rows, worker in zip((4, 7), workers, strict=True):
+            wait_until(lambda: finished() >= rows or not worker.is_alive(), "rows")  # noqa: B023
+            kill(worker)
+            assert worker.exitcode == -signal.SIGKILL, "it ended before it was killed"
+        assert 7 <= finished() < 21
+        workers = [start(0, parts) for parts in reversed(works)]
+        for worker in workers:
+            worker.join(DEADLINE)
+        assert [worker.exitcode for worker in workers] == [0, 0]
+    assert finished() == 21
     report = joined(pair, Idle(), options)
     same(report, whole)
     report.write(tmp_path / "report.geojson")
