@@ -1,7 +1,6 @@
 """A run that was stopped and resumed is the run that was not."""
 
 import json
-import pickle
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +19,7 @@ from training_runs import (
     whole_config,
 )
 
-from rscc.errors import ConfigInvalid
+from rscc.errors import ConfigInvalid, WeightsNotFound
 from rscc.models.trunks import build_backbone
 from rscc.text.vocabulary import Vocabulary
 from rscc.training.loop import TrainResult, load_best
@@ -171,7 +170,7 @@ def test_a_checkpoint_never_runs_code(data, tmp_path) -> None:
     with pytest.raises(ConfigInvalid, match=r"checkpoint\.pt: .* \(UnpicklingError\)"):
         make_trainer(data, tmp_path, config).run(resume=True)
     torch.save(Exploit(tmp_path / "ran"), tmp_path / "weights.pth")
-    with pytest.raises(pickle.UnpicklingError):
+    with pytest.raises(WeightsNotFound, match=r"weights\.pth: .* \(UnpicklingError\)"):
         build_backbone("resnet50", weights=tmp_path / "weights.pth")
     assert not (tmp_path / "ran").exists()
 
