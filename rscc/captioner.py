@@ -322,7 +322,9 @@ class Captioner:
             near = None
             if roads is not None:
                 near = picture_roads(roads[number].cpu().numpy(), self.card.gsd * change.shape[-1])
-            captions.append(self.facts.picture_caption(logits[number], closer[number], mask, certain, near))
+            captions.append(
+                self.facts.picture_caption(logits[number], closer[number], mask, certain, near, self.card.gsd)
+            )
         return captions
 
     def _say(

@@ -17,12 +17,12 @@ from scipy import ndimage
 
 from rscc.files import parsed_json
 from rscc.inference.fact_heads import ANSWERS, FactHeads, FactRules
-from rscc.inference.objects import parted
+from rscc.inference.objects import object_sizes
 from rscc.inference.roads import RoadEvidence, RoadHead
 from rscc.stored_weights import built_for, stored_elements
 from rscc.structures import Caption
 from rscc.text.cover_sentences import cover_sentences
-from rscc.text.facts import ChangeFacts
+from rscc.text.facts import ChangeFacts, is_large
 from rscc.text.phrasing import Phrasing
 from rscc.text.sentences import doubtful, map_sentences, picture_sentences
 
@@ -60,6 +60,7 @@ class FactModel:
         mask: np.ndarray,
         probability: float,
         roads: RoadEvidence | None = None,
+        gsd: float = 0.5,
     ) -> GroundedCaption:
         """Return the caption of a pair that changed with ``probability``.
 
@@ -67,12 +68,18 @@ class FactModel:
             logits, closer: (len(ANSWERS),), see :func:`stated_logits`.
             mask: (H, W) bool, the changed pixels.
             roads: that are found in the picture; None where the model finds none by itself.
+            gsd: metres per pixel of the mask.
         """
         absent = () if roads is None else roads.absent
-        outlines, count = counted(mask)
+        outlines, sizes = counted(mask)
+        count = len(sizes)
         facts = self.rules.facts(stated_logits(logits, closer), known=True, absent=absent)
         built = "building" in facts.came or "building" in facts.gone
-        facts = replace(facts, count=max(1, count) if built else None, place=picture_place(outlines))
+        if built:
+            areas = sizes * gsd**2
+            large = count > 0 and is_large(*map(float, (areas.sum(), areas.max(), np.median(areas))))
+            facts = replace(facts, count=max(1, count), large=large)
+        facts = replace(facts, place=picture_place(outlines))
         prefer = None
         if self.phrasing is not None:
             expected = self.phrasing.expected(measurements(logits, outlines, count))
@@ -177,13 +184,13 @@ def _caption(sentences: list[str], facts: ChangeFacts, changed: float) -> Ground
     )
 
 
-def counted(mask: np.ndarray) -> tuple[np.ndarray, int]:
-    """Return the outlines of a mask (H, W) that are large enough to count, and how many objects they are."""
+def counted(mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the outlines of a mask (H, W) that are large enough to count, and the pixels of each object."""
     labels, _ = ndimage.label(mask)
     large = np.bincount(labels.ravel()) >= SMALLEST
     large[0] = False
     outlines: np.ndarray = large[labels]
-    return outlines, parted(outlines)[1]
+    return outlines, object_sizes(outlines)
 
 
 def picture_place(mask: np.ndarray) -> tuple[str, ...]:

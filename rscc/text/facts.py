@@ -16,8 +16,22 @@ SOMETHING = "something changed"
 BUILT = ("building", "road", "parking lot")
 """Object classes that are built; the others grow, are cleared, or flow."""
 
+LARGE_BUILDING, MOST_OF_IT = 450.0, 2 / 3
+"""Square metres from which a building is no house; share of a change by which one such building decides."""
+
 PLANTS = ("vegetation", "dense vegetation", "green cover")
 """What measured land cover says of plants; where several changed, the first is stated."""
+
+
+def is_large(area_m2: float, largest_m2: float | None, median_m2: float | None) -> bool:
+    """Return whether buildings of a change are no houses: the median one is large, or one is most of it.
+
+    Args:
+        area_m2, largest_m2, median_m2: the attributes of a change; objects of None were not measured.
+    """
+    if median_m2 is None or largest_m2 is None:
+        return False
+    return median_m2 >= LARGE_BUILDING or largest_m2 >= max(LARGE_BUILDING, MOST_OF_IT * area_m2)
 
 
 @dataclass(frozen=True)

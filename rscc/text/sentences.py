@@ -128,10 +128,13 @@ def grammar_words() -> frozenset[str]:
     words: set[str] = set()
     for came, gone, count in product(some, some, (1, 2, 5, 12)):
         for before, beside, place in zip(cycle(covers), cycle(things), places, strict=False):
-            facts = ChangeFacts(came, gone, before, beside, count, place=tuple(filter(None, place)))
-            if facts.direction is not None:
-                options = (option for slots in _shapes(facts) for slot in slots for option in slot)
-                words.update(word for option in options for word in option.split())
+            for large in (False, True):
+                facts = ChangeFacts(
+                    came, gone, before, beside, count, place=tuple(filter(None, place)), large=large
+                )
+                if facts.direction is not None:
+                    options = (option for slots in _shapes(facts) for slot in slots for option in slot)
+                    words.update(word for option in options for word in option.split())
     return frozenset(words)
 
 
@@ -149,7 +152,7 @@ def _shapes(facts: ChangeFacts) -> Iterator[list[list[str]]]:
         yield [gone, ["and"], came, *around]
         if len(facts.gone) == 1:  # where a list follows, "and" might belong to either clause
             yield [came, *around, ["and"], gone]
-        taken = _listed([_taken(name, _count(facts, gone=True)) for name in _ordered(facts.gone)])
+        taken = _listed([_taken(facts, name) for name in _ordered(facts.gone)])
         yield [came, *around, [f"to replace {taken}", f"in place of {taken}"]]
         subjects = _subjects(facts, gone=False)
         replacing = [f"{words} {'replace' if plural else 'replaces'} {taken}" for words, plural in subjects]
@@ -193,7 +196,7 @@ def _subjects(facts: ChangeFacts, *, gone: bool) -> list[tuple[str, bool]]:
         return []
     count = _count(facts, gone=gone)
     subjects: list[tuple[str, bool]] = []
-    for options in product(*(_options(name, count, gone=gone) for name in names)):
+    for options in product(*(_options(facts, name, count, gone=gone) for name in names)):
         for order in (options, options[::-1]) if len(options) > 1 else (options,):
             subjects.append((_listed(order), len(order) > 1 or _plural(order[0])))
         if names == ["building", "road"] and not gone:
@@ -211,12 +214,14 @@ def _count(facts: ChangeFacts, *, gone: bool) -> int | None:
     return None if gone and "building" in facts.came else facts.count
 
 
-def _options(name: str, count: int | None, *, gone: bool) -> tuple[str, ...]:
+def _options(facts: ChangeFacts, name: str, count: int | None, *, gone: bool) -> tuple[str, ...]:
     if name == "building":
         if count is None:
-            return ("buildings", "houses")
+            return ("buildings",) if facts.large else ("buildings", "houses")
         kind = number_class(count)
-        nouns = ("house", "building") if kind == "one" else ("houses", "buildings", "villas")
+        nouns = ["building", "large building"] if facts.large else ["house", "building"]
+        if kind != "one":
+            nouns = [f"{noun}s" for noun in (nouns if facts.large else [*nouns, "villa"])]
         return tuple(f"{word} {noun}" for noun in nouns for word in _PICTURE_NUMBERS[kind])
     if name == "trees":
         return ("trees", "the trees", "some trees") if gone else ("trees", "some trees")
@@ -225,9 +230,11 @@ def _options(name: str, count: int | None, *, gone: bool) -> tuple[str, ...]:
     return (f"a {_NOUNS.get(name, name)}", f"{_NOUNS.get(name, name)}s")
 
 
-def _taken(name: str, count: int | None) -> str:
+def _taken(facts: ChangeFacts, name: str) -> str:
+    count = _count(facts, gone=True)
     if name == "building" and count is not None:
-        return "the house" if count == 1 else _options(name, count, gone=True)[0]
+        one = "the building" if facts.large else "the house"
+        return one if count == 1 else _options(facts, name, count, gone=True)[0]
     return "the buildings" if name == "building" else f"the {_NOUNS.get(name, name)}"
 
 

@@ -141,7 +141,8 @@ def fit_facts(
         )
         if after.mean() >= before.mean():
             return start
-    measured = np.stack([measurements(logits[i], *counted(seen.masks[i])) for i in np.flatnonzero(changed)])
+    found = ((logits[i], *counted(seen.masks[i])) for i in np.flatnonzero(changed))
+    measured = np.stack([measurements(told, outlines, len(sizes)) for told, outlines, sizes in found])
     said = [records[i].captions for i in np.flatnonzero(changed)]
     if start is None or start.phrasing is None:
         phrasing = fit_phrasing(measured, said, grammar_words())

@@ -17,8 +17,6 @@ SCHEMA_VERSION = "1.3"
 
 The first number rises when one goes away or means something else, the second when one is new.
 """
-LARGE_BUILDING, MOST_OF_IT = 450.0, 2 / 3
-"""Square metres from which a building is no house; share of a change by which one such building decides."""
 VERDICTS = CONFIRMED, WRONG_PLACE, WRONG_WORDS = ("confirmed", "wrong place", "wrong words")
 """What a person says of a change."""
 LISTS = ("alternatives", "came", "gone", "before_cover")
@@ -137,17 +135,6 @@ def attributes_of(feature: Mapping[str, Any]) -> dict[str, Any]:
     """
     own = {**_DEFAULTS, **feature["properties"], "id": id_of(feature)}
     return {name: own[name] for name in PROPERTIES}
-
-
-def is_large(area_m2: float, largest_m2: float | None, median_m2: float | None) -> bool:
-    """Return whether buildings of a change are no houses: the median one is large, or one is most of it.
-
-    Args:
-        area_m2, largest_m2, median_m2: the attributes of a change; objects of None were not measured.
-    """
-    if median_m2 is None or largest_m2 is None:
-        return False
-    return median_m2 >= LARGE_BUILDING or largest_m2 >= max(LARGE_BUILDING, MOST_OF_IT * area_m2)
 
 
 def _plain(value: Any, digits: int) -> Any:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from rscc.text.cover_sentences import cover_area
-from rscc.text.facts import BUILT, DIRECTIONS, PLANTS
-from workflows.report.change import Change, is_large
+from rscc.text.facts import BUILT, DIRECTIONS, PLANTS, is_large
+from workflows.report.change import Change
 from workflows.texts import counted
 
 UNNAMED = "unnamed"

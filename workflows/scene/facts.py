@@ -19,9 +19,9 @@ from scipy import ndimage
 from scipy.special import logsumexp
 from shapely.geometry import MultiPolygon
 
+from rscc.text.facts import is_large
 from tiling import TileGrid, Window
 from workflows.progress import tell
-from workflows.report.change import is_large
 from workflows.scene.captions import Neighbours
 from workflows.scene.carrier import OpenRun
 from workflows.scene.crops import SURROUNDINGS

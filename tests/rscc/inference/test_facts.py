@@ -55,6 +55,19 @@ def test_buildings_are_counted_and_nothing_else() -> None:
         assert told(logits_of(name), 4).facts.count == number
 
 
+@pytest.mark.parametrize(
+    ("side", "gsd", "large"),
+    [(42, 0.5, False), (43, 0.5, True), (43, 0.4, False), (54, 0.4, True)],  # 441, 462, 296 and 467 m2
+)
+def test_large_buildings_are_no_houses(side, gsd, large) -> None:
+    mask = np.zeros((64, 64), bool)
+    mask[:side, :side] = True
+    caption = tiny_facts().picture_caption(LOGITS, LOGITS, mask, 1.0, gsd=gsd)
+    assert caption.facts.large is large
+    said = " ".join((caption.text, *caption.alternatives))
+    assert ("house" in said) is not large and ("large building" in said) is large
+
+
 def test_a_change_that_is_known_needs_less_to_be_of_buildings() -> None:
     logits, less = (logits_of(came_building=value, gone_building=-5.0) for value in (-2.0, -4.0))
     assert told(logits, 2).text.startswith("two houses are built")
@@ -88,11 +101,11 @@ def test_outlines_are_counted_from_a_least_size() -> None:
     mask[10:16, 0:10] = True
     mask[20:26, 0:10] = True
     mask[26, 10] = True  # touches by a corner only
-    outlines, count = counted(mask)
-    assert count == 2 and outlines.sum() == 2 * 60
+    outlines, sizes = counted(mask)
+    assert sizes.tolist() == [60, 60] and outlines.sum() == 2 * 60
     assert not outlines[0].any() and not outlines[26].any()
     empty, none = counted(np.zeros((8, 8), bool))
-    assert none == 0 and not empty.any()
+    assert len(none) == 0 and not empty.any()
 
 
 def drawn(*rectangles: tuple[int, int, int, int]) -> np.ndarray:

@@ -67,6 +67,6 @@ def test_turning_a_mask_changes_no_count() -> None:
 
 
 def test_pictures_count_objects_and_leave_out_outlines_that_are_too_small() -> None:
-    outlines, count = counted(mask_of(HOUSE, BRIDGE, NEXT, (70, 100, 5, 5)))
-    assert count == 2
+    outlines, sizes = counted(mask_of(HOUSE, BRIDGE, NEXT, (70, 100, 5, 5)))
+    assert len(sizes) == 2 and sizes.sum() == outlines.sum()
     assert np.array_equal(outlines, mask_of(HOUSE, BRIDGE, NEXT))

@@ -28,17 +28,17 @@ PICTURE = [
 ]
 
 # A grammar of all that may be said, apart from the one that is tested.
-ONE = r"a (?:former )?(?:house|building|road|parking lot|pond|swimming pool)"
+ONE = r"a (?:former )?(?:house|building|large building|road|parking lot|pond|swimming pool)"
 MASS = r"(?:former )?(?:grass|bare ground|open ground|farmland)"
 DIGITS = r"about [1-9]\d*[05]"
 WORDS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 RANGE = rf"(?:{'|'.join(WORDS[:-1])}|up) (?:or|to) (?:{'|'.join(WORDS[1:])})"
 SEVERAL = (
     rf"(?:{RANGE}|two|three|four|five|six|seven|eight|nine|some|several|many|{DIGITS}) "
-    r"(?:houses|buildings|villas)"
+    r"(?:houses|buildings|large buildings|villas)"
 )
 BARE = r"(?:former )?(?:houses|buildings|trees)|roads|parking lots|ponds|swimming pools|(?:the|some) trees"
-COUNTABLE = "house|buildings|road|parking lot|pond|swimming pool"
+COUNTABLE = "house|building|buildings|road|parking lot|pond|swimming pool"
 THE = rf"(?:{SEVERAL}|the (?:{COUNTABLE}|trees|grass|bare ground|open ground|farmland))"
 SINGULAR = rf"(?:{ONE}|{MASS}|a road with (?:{ONE}|{SEVERAL}|houses|buildings))"
 PLURAL = rf"(?:{SEVERAL}|{BARE})"

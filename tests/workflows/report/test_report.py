@@ -6,7 +6,6 @@ from rfc7946 import load_valid
 from shapely.geometry import MultiPolygon, box
 
 from workflows import ChangeReport
-from workflows.report.change import is_large
 
 
 def changed(geometry, number=1, **values):
@@ -113,18 +112,3 @@ def test_a_notebook_shows_summary_and_largest_changes_with_nothing_of_a_caption_
     assert shown.startswith("<p>23 changes were found")
     assert shown.count("<tr>") == 21 and "and 3 smaller" in shown
     assert shown.index("<td>23</td>") < shown.index("<td>22</td>")
-
-
-@pytest.mark.parametrize(
-    ("area", "largest", "median", "large"),
-    [
-        (1350.0, 460.0, 450.0, True),
-        (1340.0, 460.0, 449.9, False),
-        (675.0, 450.0, 225.0, True),  # a hall and a shed
-        (676.0, 450.0, 225.0, False),
-        (449.0, 449.0, 449.0, False),
-        (900.0, None, None, False),
-    ],
-)
-def test_buildings_are_no_houses_where_the_median_or_most_of_it_is_large(area, largest, median, large):
-    assert is_large(area, largest, median) is large
