@@ -26,7 +26,8 @@ class Stage:
         command: of ``rscc``: ``train``, or one that writes a folder in LEVIR-CC's layout.
         config: shipped config or file; None where the command takes none.
         seed: of the stage.
-        options: further options by name, places still as ``data:``, ``weights:`` and ``stage:``.
+        options: further options by name, places still as ``data:``, ``weights:``,
+            ``beside:`` (the recipe) and ``stage:``.
     """
 
     model: str
@@ -158,6 +159,8 @@ class Places:
             return self.data / name
         if kind == "weights":
             return self.find_weights(recipe.weights[name])
+        if kind == "beside":
+            return recipe.folder / name
         if kind == "stage":
             return self.result(recipe.source(stage, name))
         return value

@@ -36,6 +36,7 @@ class PairRecord:
             pair must not be swapped where captions are used.
         place: what pairs of the same ground have in common, such as the tile that they were cut from; empty
             when it is not known.
+        window: left, top and side in pixels of the square that the pair is of the stored images; None: all.
     """
 
     id: str
@@ -50,6 +51,7 @@ class PairRecord:
     resize_after: bool = False
     reversed_captions: tuple[str, ...] = ()
     place: str = ""
+    window: tuple[int, int, int] | None = None
 
 
 def truly_changed(record: PairRecord) -> bool:
@@ -157,7 +159,7 @@ def read_pair(record: PairRecord) -> PairSample:
     """Read the files of a record.
 
     Raises:
-        DatasetLayoutInvalid: a file is missing, or the sizes of images and mask differ.
+        DatasetLayoutInvalid: a file is missing, sizes of images and mask differ, or the window leaves them.
     """
     before, after = read_rgb(record.before), read_rgb(record.after)
     if record.resize_after:
@@ -165,6 +167,15 @@ def read_pair(record: PairRecord) -> PairSample:
     mask = read_mask(record.mask) if record.mask is not None else None
     if before.shape != after.shape or (mask is not None and mask.shape != before.shape[1:]):
         raise DatasetLayoutInvalid(f"{record.before}: the images or the mask of this pair differ in size")
+    if record.window is not None:
+        left, top, side = record.window
+        rows, columns = slice(top, top + side), slice(left, left + side)
+        before, after = before[:, rows, columns], after[:, rows, columns]
+        mask = mask[rows, columns] if mask is not None else None
+        if before.shape[1:] != (side, side):
+            raise DatasetLayoutInvalid(
+                f"{record.before}: is smaller than the square at {left}, {top} of {side} px"
+            )
     return PairSample(record.id, before, after, mask, record.captions, record.changed)
 
 

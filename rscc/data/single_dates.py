@@ -41,11 +41,20 @@ def read_index(root: Path) -> list[dict[str, str]]:
     index = root / "index.csv"
     if not index.is_file():
         raise DatasetLayoutInvalid(f"{root}: no index.csv there; give the folder that holds it")
+    return read_rows(index)
+
+
+def read_rows(table: Path) -> list[dict[str, str]]:
+    """Return the rows of a table in CSV by their columns.
+
+    Raises:
+        DatasetLayoutInvalid: it is no table.
+    """
     try:
-        with index.open(newline="", encoding="utf-8-sig") as file:
+        with table.open(newline="", encoding="utf-8-sig") as file:
             return [{key: value or "" for key, value in row.items() if key} for row in csv.DictReader(file)]
-    except (ValueError, csv.Error) as error:
-        raise DatasetLayoutInvalid(f"{index}: cannot be read as a table in UTF-8 ({error})") from error
+    except (OSError, ValueError, csv.Error) as error:
+        raise DatasetLayoutInvalid(f"{table}: cannot be read as a table in UTF-8 ({error})") from error
 
 
 def metres(text: str) -> float:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from rscc.config import Config
 from rscc.data.benchmarks.change_masks import ChangeMasks
 from rscc.data.benchmarks.registry import DATASETS
+from rscc.data.labels import read_labelled
 from rscc.data.pairs import PairRecord
 from rscc.data.single_dates import read_roads
 from rscc.data.sources import (
@@ -104,8 +105,8 @@ def check_paths(config: Config, paths: RunPaths) -> None:
     """Refuse, before anything is learnt, what a run with images would not read or could not.
 
     Raises:
-        ConfigInvalid: a corpus, masks or roads are given that this config does not learn.
-        DatasetLayoutInvalid: the folder of roads has another layout, or no roads.
+        ConfigInvalid: a corpus, masks, roads or labels are given that this config does not learn.
+        DatasetLayoutInvalid: the folder of roads has another layout, or no roads; or the table of labels.
     """
     masks_only = learns_masks_only(config)
     if paths.corpus is not None:
@@ -115,13 +116,18 @@ def check_paths(config: Config, paths: RunPaths) -> None:
             f"{paths.masks[0]}: further masks are learnt where loss.change_mask alone has a weight; "
             "leave --masks out, or take a config such as change_head"
         )
-    if paths.roads is not None:
-        if masks_only or not config.train.facts:
+    for folder, what in ((paths.roads, "roads"), (paths.labelled, "labelled")):
+        if folder is not None and (masks_only or not config.train.facts):
             raise ConfigInvalid(
-                f"{paths.roads}: roads are learnt by a model that tells facts, which this config "
-                "does not make; leave --roads out"
+                f"{folder}: --{what} is learnt by a model that tells facts, which this config "
+                f"does not make; leave --{what} out"
             )
+    if paths.labels is not None and paths.labelled is None:
+        raise ConfigInvalid(f"{paths.labels}: give the folder of its images with --labelled")
+    if paths.roads is not None:
         read_roads(paths.roads)
+    if paths.labelled is not None:
+        read_labelled(paths.labelled, paths.labels)
 
 
 def training_parts(

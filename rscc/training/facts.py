@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import copy
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,7 @@ import torch.nn.functional as F
 from scipy.special import expit
 from torch import Tensor
 
+from rscc.data.labels import LabelledPair
 from rscc.data.pairs import PairRecord, truly_changed
 from rscc.evaluation.bootstrap import Resamples, percentile_interval
 from rscc.inference.fact_heads import (
@@ -87,6 +88,7 @@ def fit_facts(
     bf16: bool = True,
     seed: int = 1,
     start: FactModel | None = None,
+    labelled: Sequence[LabelledPair] = (),
     report: Callable[[str], None] = lambda line: None,
 ) -> FactModel | None:
     """Learn facts from captioned pairs; the model stays as it is.
@@ -98,6 +100,7 @@ def fit_facts(
         threshold: change probability from which a pixel is changed.
         start: what a start on the same trunk knows, and learns on from; it stays as it was unless that makes
             fewer errors at places that neither heads nor calibration learnt from.
+        labelled: further pairs, of other places, from which the heads alone learn.
 
     Returns:
         The start where there are too few changed pairs to learn from, or all are of one place.
@@ -114,25 +117,26 @@ def fit_facts(
             f"facts: {int(changed.sum())} changed pairs; {fewest} at several places are needed to learn them"
         )
         return start
-    labels = torch.from_numpy(fact_labels(records))
+    labels = fact_labels(records)
+    taught = torch.from_numpy(np.concatenate([labels, labelled_facts(labelled)]))
+    everything, further = np.arange(len(records)), np.arange(len(records), len(taught))
     if start is None:
         heads, fit = _whitened(model, records, size=size, bf16=bf16, seed=seed), _fit
     else:
         heads, fit = start.heads, _fit_on
-    seen = _look(model, heads, records, size, threshold, bf16)
-    report(f"facts: {len(records)} pairs seen")
-    everything = np.arange(len(records))
+    seen = _look(model, heads, [*records, *(pair.record for pair in labelled)], size, threshold, bf16)
+    report(f"facts: {len(taught)} pairs seen")
     logits, stated = np.zeros((2, *labels.shape), np.float32)
     for fold in sorted(set(folds.tolist())):
-        held = np.flatnonzero(folds == fold)
-        fitted = fit(heads, seen, labels, np.flatnonzero(folds != fold), seed)
+        held, others = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
+        fitted = fit(heads, seen, taught, np.concatenate([others, further]), seed)
         logits[held], stated[held] = _answers(fitted, seen, held)
         report(f"facts: fold {fold + 1} of {FOLDS} answered")
     if start is None:
-        rules = calibrated_rules(stated, labels.numpy(), changed)
+        rules = calibrated_rules(stated, labels, changed)
     else:
-        rules = adapted_rules(start.rules, stated, labels.numpy(), changed)
-        before = errors(start.rules, _answers(start.heads, seen, everything)[1], labels.numpy())[changed]
+        rules = adapted_rules(start.rules, stated, labels, changed)
+        before = errors(start.rules, _answers(start.heads, seen, everything)[1], labels)[changed]
         after = _errors_apart(start, stated, labels, changed, folds)[changed]
         gain = percentile_interval(Resamples(len(before)).means(before - after)) or (0.0, 0.0)
         report(
@@ -149,7 +153,7 @@ def fit_facts(
     else:
         phrasing = adapt_phrasing(start.phrasing, measured, said)
     roads = None if start is None else start.roads
-    return FactModel(fit(heads, seen, labels, everything, seed), rules, phrasing, roads)
+    return FactModel(fit(heads, seen, taught, np.arange(len(taught)), seed), rules, phrasing, roads)
 
 
 def errors(rules: FactRules, logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -174,12 +178,24 @@ def fact_labels(records: Sequence[PairRecord]) -> np.ndarray:
             continue
         statements = [read_statement(caption) for caption in record.captions]
         came, gone = (agreed([getattr(one, way) for one in statements], least) for way in ("came", "gone"))
-        row[:] = [
-            *(name in came for name in CHANGING),
-            *(name in gone for name in CHANGING),
-            *(name in named for name in AROUND),
-        ]
+        row[:] = _answers_true(came, gone, named)
     return labels
+
+
+def labelled_facts(pairs: Sequence[LabelledPair]) -> np.ndarray:
+    """Return (N, len(ANSWERS)) float32 in {0, 1}: what is true of labelled pairs."""
+    labels = np.zeros((len(pairs), len(ANSWERS)), np.float32)
+    for row, pair in zip(labels, pairs, strict=True):
+        row[:] = _answers_true(pair.came, pair.gone, pair.named)
+    return labels
+
+
+def _answers_true(came: Collection[str], gone: Collection[str], named: Collection[str]) -> list[bool]:
+    return [
+        *(name in came for name in CHANGING),
+        *(name in gone for name in CHANGING),
+        *(name in named for name in AROUND),
+    ]
 
 
 def calibrated_rules(logits: np.ndarray, labels: np.ndarray, changed: np.ndarray) -> FactRules:
@@ -209,18 +225,17 @@ def calibrated_rules(logits: np.ndarray, labels: np.ndarray, changed: np.ndarray
 
 
 def _errors_apart(
-    start: FactModel, logits: np.ndarray, labels: Tensor, changed: np.ndarray, folds: np.ndarray
+    start: FactModel, logits: np.ndarray, labels: np.ndarray, changed: np.ndarray, folds: np.ndarray
 ) -> np.ndarray:
     """Return the errors of each pair where the calibration, too, is of the other folds.
 
     Of few answers it fits those that it is made of: judged by these it would seem better than it is.
     """
-    known = labels.numpy()
-    wrong = np.zeros(len(known))
+    wrong = np.zeros(len(labels))
     for fold in set(folds.tolist()):
         held, others = folds == fold, folds != fold
-        rules = adapted_rules(start.rules, logits[others], known[others], changed[others])
-        wrong[held] = errors(rules, logits[held], known[held])
+        rules = adapted_rules(start.rules, logits[others], labels[others], changed[others])
+        wrong[held] = errors(rules, logits[held], labels[held])
     return wrong
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rscc.config import Config
+from rscc.data.labels import read_labelled
 from rscc.data.pairs import PairRecord, truly_changed
 from rscc.errors import ExtraNotInstalled, WeightsNotFound
 from rscc.evaluation.run import OVERHEAD
@@ -129,8 +130,9 @@ def finish(
         except (ExtraNotInstalled, WeightsNotFound) as error:
             kept = "keep the facts of the start" if facts else "tell no facts"
             _log.warning("the model will %s: %s", kept, error)
-    if paths.roads is not None and facts is None:
-        _log.warning("the roads of %s are not learnt: the model tells no facts", paths.roads)
+    for folder in (paths.roads, paths.labelled):
+        if folder is not None and facts is None:
+            _log.warning("%s is not learnt from: the model tells no facts", folder)
     return save_model_folder(
         paths.output / "model",
         model,
@@ -152,13 +154,24 @@ def facts_and_roads(
 ) -> FactModel | None:
     """Learn what a model tells facts by, and roads where the run is given some; all see what its card says.
 
+    Pairs with labels, where the run is given some, are learnt from too.
+
     Arguments, values and errors are else those of :func:`~rscc.training.facts.fit_facts`.
     """
-    settings, roads = run.config.train, run.paths.roads
+    settings, paths = run.config.train, run.paths
     how: dict[str, Any] = {"size": card.tile_size, "seed": settings.seed, "report": run.report}
-    facts = fit_facts(model, records, threshold=card.threshold, bf16=settings.bf16, start=start, **how)
-    if facts is not None and roads is not None:
-        facts = replace(facts, roads=fit_roads(model, roads, gsd=card.gsd, **how))
+    labelled = () if paths.labelled is None else read_labelled(paths.labelled, paths.labels)
+    facts = fit_facts(
+        model,
+        records,
+        threshold=card.threshold,
+        bf16=settings.bf16,
+        start=start,
+        labelled=labelled,
+        **how,
+    )
+    if facts is not None and paths.roads is not None:
+        facts = replace(facts, roads=fit_roads(model, paths.roads, gsd=card.gsd, **how))
     return facts
 
 

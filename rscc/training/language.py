@@ -253,10 +253,10 @@ def train_language(run: Run, train: Sequence[PairRecord], *, resume: bool) -> Mo
     config, paths = run.config, run.paths
     if paths.corpus is None:
         raise ConfigInvalid("train.objective 'language' learns a corpus of captions; give one with --corpus")
-    if paths.trunk or paths.masks or paths.backbone_weights or paths.also or paths.roads:
+    if paths.trunk or paths.masks or paths.backbone_weights or paths.also or paths.roads or paths.labelled:
         raise ConfigInvalid(
-            "train.objective 'language' sees no images; leave trunk, masks, roads, weights "
-            "and further folders out"
+            "train.objective 'language' sees no images; leave trunk, masks, roads, labels, "
+            "weights and further folders out"
         )
     corpus = read_corpus(paths.corpus)
     backwards = [reverse_captions(sentences) for sentences in corpus.train] if config.data.reversed else []

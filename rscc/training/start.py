@@ -39,6 +39,8 @@ class RunPaths:
         also: further folders in the layout of ``data.name``, whose train split joins the training pairs.
         roads: folder of single dates with road masks, see :func:`rscc.training.roads.fit_roads`; None: a
             model that tells facts keeps the roads of its start, if it has any.
+        labelled, labels: folder of further pairs, and the table of what they show, to learn facts from; see
+            :func:`rscc.data.labels.read_labelled`.
     """
 
     data: Path
@@ -51,6 +53,8 @@ class RunPaths:
     corpus: Path | None = None
     also: tuple[Path, ...] = ()
     roads: Path | None = None
+    labelled: Path | None = None
+    labels: Path | None = None
 
 
 Report = Callable[[str], None]

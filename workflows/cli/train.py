@@ -48,6 +48,15 @@ def train(
         Path | None,
         typer.Option(metavar="FOLDER", help="Images with road masks: no road is stated that is not found."),
     ] = None,
+    labelled: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="Further pairs, and a table of what they show, to learn facts from."
+        ),
+    ] = None,
+    labels: Annotated[
+        Path | None, typer.Option(help="That table; default: labels.csv in the folder of --labelled.")
+    ] = None,
     trunk: Annotated[
         str | None, typer.Option(help="Model whose trunk and change head are the start.")
     ] = None,
@@ -115,6 +124,8 @@ def train(
                 corpus=corpus,
                 also=tuple(also or ()),
                 roads=roads,
+                labelled=labelled,
+                labels=labels,
             ),
             name=name or output.resolve().name,
             command=shlex.join(["rscc", *sys.argv[1:]]),

@@ -9,6 +9,7 @@ from PIL import Image
 from tiny_models import tiny_model
 
 from rscc.captioner import Captioner
+from rscc.data.labels import LabelledPair
 from rscc.data.pairs import PairRecord, read_pair
 from rscc.inference.fact_heads import ANSWERS, SURE, FactRules
 from rscc.inference.facts import FactModel, GroundedCaption
@@ -87,6 +88,24 @@ def test_heads_learn_what_is_there_to_see(fitted) -> None:
 
 def test_progress_is_reported(fitted) -> None:
     assert fitted[1] == ["facts: 96 pairs seen", *(f"facts: fold {fold} of 3 answered" for fold in (1, 2, 3))]
+
+
+def test_heads_learn_from_labels_too_but_nothing_is_measured_on_them(fitted, records) -> None:
+    ways = {CAME: "gone", GONE: "came"}  # the wrong way round, which shows at once
+    building, nothing = frozenset({"building"}), frozenset()
+    wrong = []
+    for one in records:
+        way = ways.get(one.captions, "")
+        told = {name: building if name == way else nothing for name in ("came", "gone")}
+        wrong.append(LabelledPair(one, **told, named=building if way else nothing))
+    said: list[str] = []
+    rules = learn_anew(records, labelled=wrong, report=said.append).rules
+    assert said[0] == "facts: 192 pairs seen"
+    assert rules.scores["around building"]["pairs"] == 64, "of the captions alone"
+    assert rules.slopes[ANSWERS.index("came building")] < fitted[0].rules.slopes[0]
+    assert "came building" not in rules.scores or (
+        rules.scores["came building"]["auc"] < fitted[0].rules.scores["came building"]["auc"] - 0.2
+    )
 
 
 def test_what_was_learnt_captions_pairs(fitted, records, tmp_path, tiny_registered) -> None:

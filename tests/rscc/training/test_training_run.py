@@ -200,17 +200,21 @@ def test_a_mask_run_without_masks_is_refused(tmp_path) -> None:
         trained(config, replace(paths, masks=(masks,)))
 
 
-def test_masks_and_roads_that_would_not_be_learnt_are_refused(data, tmp_path) -> None:
+def test_masks_roads_and_labels_that_would_not_be_learnt_are_refused(data, tmp_path) -> None:
     words = whole_config(settings())
     heads = replace(words, loss=MASK_LOSS)
     silent = replace(words, train=replace(words.train, facts=False))
     paths = RunPaths(data=data, output=tmp_path / "run")
     masks, roads = replace(paths, masks=(tmp_path / "masks",)), replace(paths, roads=tmp_path / "roads")
+    labelled, alone = replace(paths, labelled=tmp_path / "seen"), replace(paths, labels=tmp_path / "x.csv")
     for config, given, error, match in (
         (words, masks, ConfigInvalid, "masks: further masks are .*leave --masks out"),
-        (heads, roads, ConfigInvalid, "roads: roads are learnt .*leave --roads out"),
+        (heads, roads, ConfigInvalid, "roads: --roads is learnt .*leave --roads out"),
         (silent, roads, ConfigInvalid, "leave --roads out"),
         (words, roads, DatasetLayoutInvalid, r"roads: no index\.csv there"),
+        (silent, labelled, ConfigInvalid, "seen: --labelled is learnt .*leave --labelled out"),
+        (words, labelled, DatasetLayoutInvalid, r"labels\.csv: is not there"),
+        (words, alone, ConfigInvalid, r"x\.csv: give the folder of its images with --labelled"),
     ):
         with pytest.raises(error, match=match):
             trained(config, given)

@@ -1,0 +1,82 @@
+"""Tables of what pairs show: read with their squares, refused with the line that is wrong."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from rscc.data.labels import read_labelled
+from rscc.data.pairs import read_pair
+from rscc.errors import DatasetLayoutInvalid
+
+HEADER = "file,left,top,side,came,gone,named\n"
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    for date, value in (("A", 10), ("B", 200)):
+        (tmp_path / date).mkdir()
+        pixels = np.zeros((40, 60, 3), np.uint8)
+        pixels[8:24, 32:48] = value
+        Image.fromarray(pixels).save(tmp_path / date / "a.png")
+    return tmp_path
+
+
+def table(folder: Path, *lines: str, header: str = HEADER) -> Path:
+    path = folder / "labels.csv"
+    path.write_text(header + "".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def test_classes_and_squares_are_read(folder) -> None:
+    table(folder, "a.png,32,8,16,building; parking lot,trees,road", "a.png,,,,,,")
+    square, whole = read_labelled(folder)
+    assert (square.came, square.gone) == ({"building", "parking lot"}, {"trees"})
+    assert square.named == {"road", "building", "parking lot", "trees"}, "what came or is gone is named too"
+    assert square.record.changed and not whole.record.changed
+    sample = read_pair(square.record)
+    assert sample.before.shape == sample.after.shape == (3, 16, 16)
+    assert (sample.before == 10).all() and (sample.after == 200).all()
+    assert read_pair(whole.record).after.shape == (3, 40, 60)
+
+
+def test_a_pair_of_which_something_is_only_named_changed(folder) -> None:
+    (pair,) = read_labelled(folder, table(folder, "a.png,,,,,,water"))
+    assert pair.record.changed and pair.named == {"water"}
+
+
+def test_a_table_may_lie_elsewhere(folder, tmp_path_factory) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (pair,) = read_labelled(folder, table(elsewhere, "a.png,,,,building,,"))
+    assert pair.record.before == folder / "A" / "a.png"
+
+
+@pytest.mark.parametrize(
+    ("line", "wrong"),
+    [
+        ("a.png,,,,huose,,", "line 2: 'huose' is no object class; they are building, "),
+        ("../a.png,,,,building,,", "line 2: '../a.png' is no file name"),
+        ("a.png,0,,16,building,,", "line 2: invalid literal for int"),
+        ("a.png,0,0,0,building,,", "line 2: left 0, top 0 and side 0 are no square"),
+        ("a.png,-1,0,9,building,,", "line 2: left -1, top 0 and side 9 are no square"),
+    ],
+)
+def test_a_wrong_line_is_told(folder, line, wrong) -> None:
+    with pytest.raises(DatasetLayoutInvalid) as error:
+        read_labelled(folder, table(folder, line))
+    assert f"labels.csv, {wrong}" in str(error.value)
+
+
+def test_a_table_without_a_column_or_none_is_told(folder) -> None:
+    with pytest.raises(DatasetLayoutInvalid, match=r"labels\.csv: is not there"):
+        read_labelled(folder)
+    table(folder, "a.png,building", header="file,came\n")
+    with pytest.raises(DatasetLayoutInvalid, match=r"labels\.csv: has no column 'left'"):
+        read_labelled(folder)
+
+
+def test_a_square_outside_of_its_image_is_told(folder) -> None:
+    (pair,) = read_labelled(folder, table(folder, "a.png,50,0,16,building,,"))
+    with pytest.raises(DatasetLayoutInvalid, match="smaller than the square at 50, 0 of 16 px"):
+        read_pair(pair.record)
