@@ -56,8 +56,10 @@ FEWEST_PAIRS, FEWEST_ADAPTED = 200, 20
 """Changed pairs with captions from which facts are learnt, anew and from a start that tells them."""
 FEWEST_LABELS = 20
 """Pairs that an answer is true of, at least, for it to be calibrated and stated."""
-LEAST_F1 = 0.5
-"""F1 at held-out places from which an answer is stated: of what came and what is gone, the better one's."""
+LEAST_RIGHT, FEWEST_STATED = 2 / 3, 10
+"""Share that is right of what is stated at held-out places, and how often it must have been stated there, for
+an answer to be stated at all: of what came and what is gone, the better one's.
+"""
 _WHITENED, _STEP = 200, 5
 _TWINS = [(n, n + len(CHANGING)) for n in range(len(CHANGING))]
 # The answers that share their calibration, by the number of each of all.
@@ -217,7 +219,10 @@ def calibrated_rules(logits: np.ndarray, labels: np.ndarray, changed: np.ndarray
         else:
             fits.append((0.0, 0.0))
     scores = _scores(fits, logits[changed], labels[changed] > 0)
-    known = [name in scores and scores[name]["f1"] >= LEAST_F1 for name in ANSWERS]
+    known = [
+        name in scores and scores[name]["stated"] >= FEWEST_STATED and scores[name]["right"] >= LEAST_RIGHT
+        for name in ANSWERS
+    ]
     slopes = tuple(
         slope if any(known[i] for i in _ALIKE[number]) else 0.0 for number, (slope, _) in enumerate(fits)
     )
@@ -263,9 +268,15 @@ def _scores(
     for name, column, true, (slope, offset) in zip(ANSWERS, logits.T, labels.T, fits, strict=True):
         if slope:
             stated = expit(slope * column + offset) >= SURE
-            f1 = 2 * (stated & true).sum() / max(1, stated.sum() + true.sum())
-            area = area_under_curve(column, true)
-            scores[name] = {"pairs": int(true.sum()), "auc": round(area, 4), "f1": round(float(f1), 4)}
+            right = (stated & true).sum()
+            f1 = 2 * right / max(1, stated.sum() + true.sum())
+            scores[name] = {
+                "pairs": int(true.sum()),
+                "auc": round(area_under_curve(column, true), 4),
+                "f1": round(float(f1), 4),
+                "stated": int(stated.sum()),
+                "right": round(float(right / max(1, stated.sum())), 4),
+            }
     return scores
 
 
