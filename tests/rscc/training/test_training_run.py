@@ -126,7 +126,7 @@ def test_a_run_ends_with_a_model_that_tells_facts_where_the_parser_is_there(
     monkeypatch.setattr(finishing, "fit_facts", no_parser)
     assert not ended("second").tells_facts
     assert "the model will tell no facts: no parser is installed" in caplog.text
-    assert f"the roads of {roads} are not learnt" in caplog.text
+    assert f"{roads} is not learnt from" in caplog.text
     caplog.clear()
     assert not ended("third", facts=False).tells_facts
     assert not caplog.text, "the parser was not asked"
