@@ -79,6 +79,8 @@ def recipe(tmp_path):
         (tmp_path / f"{name}.toml").write_text(text)
     shipped = tomllib.loads((HERE / "shipped.toml").read_text())
     (tmp_path / "recipe.toml").write_text(as_toml(shipped))
+    masked = next((data / "change_masks/A").iterdir()).name
+    (tmp_path / "labels.csv").write_text(f"file,left,top,side,came,gone,named\n{masked},,,,building,,road\n")
     return ["--recipe", str(tmp_path / "recipe.toml"), "--data", str(data), "--output", str(tmp_path / "out")]
 
 
