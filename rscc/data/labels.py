@@ -11,8 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from rscc.data.benchmarks.annotations import file_name
-from rscc.data.pairs import PairRecord
+from rscc.data.pairs import PairRecord, file_name
 from rscc.data.single_dates import read_rows
 from rscc.errors import DatasetLayoutInvalid
 from rscc.text.object_classes import OBJECT_CLASSES

@@ -96,6 +96,17 @@ class PairSample:
     changed: bool | None
 
 
+def file_name(value: object) -> str:
+    """Return the name of a file inside its folder.
+
+    Raises:
+        ValueError: it leads to another folder, or is no name.
+    """
+    if not isinstance(value, str) or not value or value in (".", "..") or set(value) & {"/", "\\", "\0"}:
+        raise ValueError(f"{value!r} is no file name")
+    return value
+
+
 def read_rgb(path: Path) -> np.ndarray:
     """Read an image file as (3, H, W) uint8 RGB.
 

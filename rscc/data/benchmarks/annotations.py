@@ -99,17 +99,6 @@ def clean_captions(sentences: Any) -> tuple[str, ...]:
     return tuple(sentence for sentence in cleaned if sentence)
 
 
-def file_name(value: Any) -> str:
-    """Return the name of a file inside its folder.
-
-    Raises:
-        ValueError: it leads to another folder, or is no name.
-    """
-    if not isinstance(value, str) or not value or value in (".", "..") or set(value) & {"/", "\\", "\0"}:
-        raise ValueError(f"{value!r} is no file name")
-    return value
-
-
 def folder_of(root: Path, *names: str) -> Path:
     """Return the first of these folders in ``root`` that exists; without any the first."""
     return next((root / name for name in names if (root / name).is_dir()), root / names[0])

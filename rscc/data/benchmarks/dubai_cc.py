@@ -11,13 +11,12 @@ from __future__ import annotations
 from rscc.data.benchmarks.annotations import (
     PairDataset,
     clean_captions,
-    file_name,
     folder_of,
     list_of,
     read_annotations,
     speaks_of_change,
 )
-from rscc.data.pairs import PairRecord
+from rscc.data.pairs import PairRecord, file_name
 
 _FILES = {"train": "Train_Dubai_CC.json", "val": "Validation_Dubai_CC.json", "test": "Test_Dubai_CC.json"}
 

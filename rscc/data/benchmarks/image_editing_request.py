@@ -7,8 +7,8 @@ may differ in size: the edited one is then resized to the other.
 
 from __future__ import annotations
 
-from rscc.data.benchmarks.annotations import PairDataset, clean_captions, file_name, list_of, read_annotations
-from rscc.data.pairs import PairRecord
+from rscc.data.benchmarks.annotations import PairDataset, clean_captions, list_of, read_annotations
+from rscc.data.pairs import PairRecord, file_name
 
 _FILES = {"train": "train.json", "val": "valid.json", "test": "test.json"}
 

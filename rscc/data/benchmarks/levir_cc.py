@@ -9,14 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from rscc.data.benchmarks.annotations import (
-    PairDataset,
-    clean_captions,
-    file_name,
-    list_of,
-    read_annotations,
-)
-from rscc.data.pairs import PairRecord
+from rscc.data.benchmarks.annotations import PairDataset, clean_captions, list_of, read_annotations
+from rscc.data.pairs import PairRecord, file_name
 
 MASK_SUFFIXES = (".png", ".tif", ".tiff")
 """Of masks in another format than their images, which are often JPEG."""

@@ -16,12 +16,11 @@ from collections import Counter
 from rscc.data.benchmarks.annotations import (
     PairDataset,
     clean_captions,
-    file_name,
     folder_of,
     list_of,
     read_annotations,
 )
-from rscc.data.pairs import PairRecord
+from rscc.data.pairs import PairRecord, file_name
 
 
 class SpotTheDiff(PairDataset):
