@@ -3,7 +3,7 @@
 Its columns are ``file``; ``left``, ``top`` and ``side``, a square of the stored images in pixels, or nothing
 for all of them; and ``came``, ``gone`` and ``named``: what is new, what was taken away, and what is to be
 named at all. These are classes of :data:`~rscc.text.object_classes.OBJECT_CLASSES` with semicolons between,
-and none where nothing changed.
+and none where nothing changed. A pair that several people looked at has a row of each.
 """
 
 from __future__ import annotations
@@ -21,13 +21,20 @@ LABELS = "labels.csv"
 
 
 @dataclass(frozen=True)
-class LabelledPair:
-    """A pair and the object classes that came, are gone, and are named at all, the first two among them."""
+class Reading:
+    """The object classes that came, are gone, and are named at all, the first two among them."""
 
-    record: PairRecord
     came: frozenset[str]
     gone: frozenset[str]
     named: frozenset[str]
+
+
+@dataclass(frozen=True)
+class LabelledPair:
+    """A pair and what each of those who looked at it says; it changed where one of them says so."""
+
+    record: PairRecord
+    readings: tuple[Reading, ...]
 
 
 def read_labelled(folder: Path, table: Path | None = None) -> list[LabelledPair]:
@@ -45,7 +52,7 @@ def read_labelled(folder: Path, table: Path | None = None) -> list[LabelledPair]
         raise DatasetLayoutInvalid(
             f"{table}: is not there; give the folder that holds it, or name it by --labels"
         )
-    pairs = []
+    readings: dict[tuple[str, tuple[int, int, int] | None], list[Reading]] = {}
     for line, row in enumerate(read_rows(table), 2):
         try:
             name, window = file_name(row["file"]), _window(row)
@@ -54,11 +61,20 @@ def read_labelled(folder: Path, table: Path | None = None) -> list[LabelledPair]
             raise DatasetLayoutInvalid(f"{table}: has no column {error}") from error
         except ValueError as error:
             raise DatasetLayoutInvalid(f"{table}, line {line}: {error}") from error
-        record = PairRecord(
-            id=name, before=folder / "A" / name, after=folder / "B" / name, changed=bool(named), window=window
+        readings.setdefault((name, window), []).append(Reading(came, gone, named | came | gone))
+    return [
+        LabelledPair(
+            PairRecord(
+                id=name,
+                before=folder / "A" / name,
+                after=folder / "B" / name,
+                changed=any(one.named for one in several),
+                window=window,
+            ),
+            tuple(several),
         )
-        pairs.append(LabelledPair(record, came, gone, named | came | gone))
-    return pairs
+        for (name, window), several in readings.items()
+    ]
 
 
 def _window(row: dict[str, str]) -> tuple[int, int, int] | None:

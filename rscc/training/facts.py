@@ -185,10 +185,10 @@ def fact_labels(records: Sequence[PairRecord]) -> np.ndarray:
 
 
 def labelled_facts(pairs: Sequence[LabelledPair]) -> np.ndarray:
-    """Return (N, len(ANSWERS)) float32 in {0, 1}: what is true of labelled pairs."""
+    """Return (N, len(ANSWERS)) float32 in 0..1: the share of its readers who say so of each labelled pair."""
     labels = np.zeros((len(pairs), len(ANSWERS)), np.float32)
     for row, pair in zip(labels, pairs, strict=True):
-        row[:] = _answers_true(pair.came, pair.gone, pair.named)
+        row[:] = np.mean([_answers_true(one.came, one.gone, one.named) for one in pair.readings], axis=0)
     return labels
 
 

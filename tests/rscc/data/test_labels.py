@@ -32,8 +32,9 @@ def table(folder: Path, *lines: str, header: str = HEADER) -> Path:
 def test_classes_and_squares_are_read(folder) -> None:
     table(folder, "a.png,32,8,16,building; parking lot,trees,road", "a.png,,,,,,")
     square, whole = read_labelled(folder)
-    assert (square.came, square.gone) == ({"building", "parking lot"}, {"trees"})
-    assert square.named == {"road", "building", "parking lot", "trees"}, "what came or is gone is named too"
+    (told,) = square.readings
+    assert (told.came, told.gone) == ({"building", "parking lot"}, {"trees"})
+    assert told.named == {"road", "building", "parking lot", "trees"}, "what came or is gone is named too"
     assert square.record.changed and not whole.record.changed
     sample = read_pair(square.record)
     assert sample.before.shape == sample.after.shape == (3, 16, 16)
@@ -43,7 +44,15 @@ def test_classes_and_squares_are_read(folder) -> None:
 
 def test_a_pair_of_which_something_is_only_named_changed(folder) -> None:
     (pair,) = read_labelled(folder, table(folder, "a.png,,,,,,water"))
-    assert pair.record.changed and pair.named == {"water"}
+    assert pair.record.changed and pair.readings[0].named == {"water"}
+
+
+def test_each_row_of_a_pair_is_of_another_reader(folder) -> None:
+    table(folder, "a.png,0,0,8,,,", "a.png,8,0,8,road,,", "a.png,0,0,8,building,,")
+    first, second = read_labelled(folder)
+    assert [one.named for one in first.readings] == [set(), {"building"}]
+    assert first.record.changed, "one of two says so"
+    assert [one.came for one in second.readings] == [{"road"}]
 
 
 def test_a_table_may_lie_elsewhere(folder, tmp_path_factory) -> None:

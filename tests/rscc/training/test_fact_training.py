@@ -9,14 +9,14 @@ from PIL import Image
 from tiny_models import tiny_model
 
 from rscc.captioner import Captioner
-from rscc.data.labels import LabelledPair
+from rscc.data.labels import LabelledPair, Reading
 from rscc.data.pairs import PairRecord, read_pair
 from rscc.inference.fact_heads import ANSWERS, SURE, FactRules
 from rscc.inference.facts import FactModel, GroundedCaption
 from rscc.inference.roads import RoadHead
 from rscc.model_folder import load_facts
 from rscc.training import facts as training
-from rscc.training.facts import area_under_curve, calibrated_rules, fact_labels, fit_facts
+from rscc.training.facts import area_under_curve, calibrated_rules, fact_labels, fit_facts, labelled_facts
 
 CAME = ("a house is built", "a cabin appears on the grass", "the villa has been built")
 GONE = ("the house is removed", "a building disappears", "the cabin on the grass was demolished")
@@ -90,6 +90,13 @@ def test_progress_is_reported(fitted) -> None:
     assert fitted[1] == ["facts: 96 pairs seen", *(f"facts: fold {fold} of 3 answered" for fold in (1, 2, 3))]
 
 
+def test_readers_who_disagree_teach_the_share_of_them(records) -> None:
+    road, nothing = frozenset({"road"}), frozenset()
+    pair = LabelledPair(records[0], (Reading(road, nothing, road), Reading(nothing, nothing, road)))
+    told = dict(zip(ANSWERS, labelled_facts([pair])[0].tolist(), strict=True))
+    assert {name: share for name, share in told.items() if share} == {"came road": 0.5, "around road": 1.0}
+
+
 def test_heads_learn_from_labels_too_but_nothing_is_measured_on_them(fitted, records) -> None:
     ways = {CAME: "gone", GONE: "came"}  # the wrong way round, which shows at once
     building, nothing = frozenset({"building"}), frozenset()
@@ -97,7 +104,7 @@ def test_heads_learn_from_labels_too_but_nothing_is_measured_on_them(fitted, rec
     for one in records:
         way = ways.get(one.captions, "")
         told = {name: building if name == way else nothing for name in ("came", "gone")}
-        wrong.append(LabelledPair(one, **told, named=building if way else nothing))
+        wrong.append(LabelledPair(one, (Reading(**told, named=building if way else nothing),)))
     said: list[str] = []
     rules = learn_anew(records, labelled=wrong, report=said.append).rules
     assert said[0] == "facts: 192 pairs seen"
