@@ -46,7 +46,7 @@ SURE_ON_MAPS = 0.7
 
 Chosen by reading the sentences of the validation scenes.
 """
-COVERED = 0.25
+COVERED = 1 / 3
 """Share of the ground under a change on a map from which it is stated what covered it, chosen like that."""
 LEAST_KNOWN = 0.05
 """Probability that a building came or is gone, from which a change that is there for certain is either."""

@@ -17,7 +17,7 @@ from rscc.inference.roads import BESIDE, NEW, NEW_METRES
 from rscc.markdown import percent, table, unit
 from rscc.model_folder import ModelCard
 from rscc.models.shared.captioner import ChangeCaptioner
-from rscc.training.facts import FEWEST_STATED, LEAST_RIGHT
+from rscc.training.facts import LEAST_F1, LEAST_RIGHT
 from rscc.training.loop import TrainResult
 from rscc.training.start import Run
 
@@ -239,9 +239,9 @@ from others with an AUC of {facts.roads.stored["area"]:g}.
 Sentences are made of facts, each stated from a calibrated probability of {rules.sure[0]:g},
 on maps what came or is gone from {SURE_ON_MAPS:g}. The labels are what at least two references of a
 training pair state, or its only one. Area under the ROC curve (AUC) and F1 are of changed training pairs,
-each answered by heads that did not learn from its place. Never stated is what they stated fewer than
-{FEWEST_STATED} times there, or less than {LEAST_RIGHT:.0%} of it rightly; of what came and what is gone the
-better one counts.
+each answered by heads that did not learn from its place. Never stated is what they stated less than
+{LEAST_RIGHT:.0%} rightly there, or with an F1 below {LEAST_F1:g}; of what came and what is gone the better
+one counts.
 
 {table(columns, rows)}
 {roads}"""

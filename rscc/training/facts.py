@@ -56,9 +56,9 @@ FEWEST_PAIRS, FEWEST_ADAPTED = 200, 20
 """Changed pairs with captions from which facts are learnt, anew and from a start that tells them."""
 FEWEST_LABELS = 20
 """Pairs that an answer is true of, at least, for it to be calibrated and stated."""
-LEAST_RIGHT, FEWEST_STATED = 2 / 3, 10
-"""Share that is right of what is stated at held-out places, and how often it must have been stated there, for
-an answer to be stated at all: of what came and what is gone, the better one's.
+LEAST_RIGHT, LEAST_F1 = 2 / 3, 0.4
+"""Share that is right of what is stated at held-out places, and F1 there, from which an answer is stated at
+all: of what came and what is gone, the better one's.
 """
 _WHITENED, _STEP = 200, 5
 _TWINS = [(n, n + len(CHANGING)) for n in range(len(CHANGING))]
@@ -220,7 +220,7 @@ def calibrated_rules(logits: np.ndarray, labels: np.ndarray, changed: np.ndarray
             fits.append((0.0, 0.0))
     scores = _scores(fits, logits[changed], labels[changed] > 0)
     known = [
-        name in scores and scores[name]["stated"] >= FEWEST_STATED and scores[name]["right"] >= LEAST_RIGHT
+        name in scores and scores[name]["right"] >= LEAST_RIGHT and scores[name]["f1"] >= LEAST_F1
         for name in ANSWERS
     ]
     slopes = tuple(

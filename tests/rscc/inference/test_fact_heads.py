@@ -143,7 +143,7 @@ def test_covers_have_their_share_of_the_ground_and_trees_are_those_that_are_gone
 
 NEW_HOUSE = ("came building", "around trees", "around grass", "around road")
 BESIDE_ITSELF = ("came building", "gone parking lot", "around building", "around parking lot", *NEW_HOUSE[1:])
-OPEN_GROUND = {"bare ground": 0.9, "trees": 0.3}
+OPEN_GROUND = {"bare ground": 0.9, "trees": 0.4}
 
 
 @pytest.mark.parametrize(
@@ -153,8 +153,8 @@ OPEN_GROUND = {"bare ground": 0.9, "trees": 0.3}
         (BESIDE_ITSELF, None, ["trees", "grass"], {"road"}),
         (("came trees", "around trees"), None, [], set()),
         # On a map the ground tells what it was, and trees beside it stand there.
-        (NEW_HOUSE, {"trees": COVERED, "grass": 0.3}, ["grass", "trees"], {"road"}),
-        (NEW_HOUSE, {"trees": 0.249, "water": 0.5}, ["water"], {"road", "trees"}),
+        (NEW_HOUSE, {"trees": COVERED, "grass": 0.4}, ["grass", "trees"], {"road"}),
+        (NEW_HOUSE, {"trees": 0.333, "water": 0.5}, ["water"], {"road", "trees"}),
         (("gone trees", "around trees"), {"trees": 0.1}, [], set()),
         (("came trees", "around trees"), {"trees": 0.9}, [], set()),
         # A building that is gone stood on no open ground.

@@ -76,15 +76,15 @@ class Grounds(FactCaptioner):
     ("column", "trees", "caption", "covers"),
     [
         (0, 0.0, "{} in the north-west where there were trees", ["trees"]),
-        (0, -1.0, "{} in the north-west where there were trees", ["trees"]),  # 0.27 of the ground
-        (0, -1.2, "{} near trees in the north-west", []),  # 0.23: the others still stand
+        (0, -0.6, "{} in the north-west where there were trees", ["trees"]),  # 0.35 of the ground
+        (0, -0.8, "{} near trees in the north-west", []),  # 0.31: the others still stand
         (9, 0.0, "{} near trees in the north-west where there was open ground", ["open ground"]),
-        (2, 0.0, "{} in the north-west where there was open ground and trees", ["open ground", "trees"]),
+        (2, 0.3, "{} in the north-west where there was open ground and trees", ["open ground", "trees"]),
     ],
 )
 def test_the_ground_of_the_outlines_tells_what_covered_it(tmp_path, column, trees, caption, covers):
-    # In the second and the third of the positions, which have 16 pixels.
-    made = make_pair(tmp_path, [(20, 16, 20, 28, 220)], size=(300, 420))
+    # 10 columns in the second of the positions, which have 16 pixels, 18 in the third and the fourth.
+    made = make_pair(tmp_path, [(20, 22, 20, 28, 220)], size=(300, 420))
     (change,) = captioned(made, Grounds(column, trees)).changes
     assert change.caption == caption.format("a house and a road are built")
     assert list(change.before_cover) == covers
