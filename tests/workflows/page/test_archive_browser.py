@@ -80,8 +80,12 @@ def test_pairs_are_searched_sorted_and_filtered_by_state(opened, made):
     assert names(page) == [] and page.locator("#empty").is_visible()
 
 
+SCALE = "whole => document.querySelector('#scale span').textContent"
+
+
 def test_a_pair_is_chosen_on_the_map_in_the_list_and_by_keys(opened, made):
     page = opened(made, reduced_motion="reduce")
+    whole = page.locator("#scale span").text_content()
     page.mouse.move(*middle(page, made, 3))
     told = "p3 \u00b7 site 3 \u00b7 2015 \u2192 2018 \u00b7 6 changes, 2,100 m\u00b2"
     assert page.locator("#tip").text_content() == told
@@ -93,11 +97,10 @@ def test_a_pair_is_chosen_on_the_map_in_the_list_and_by_keys(opened, made):
     assert current.text_content() == "p4"
     page.keyboard.press("Escape")
     assert current.count() == 0
-    scale = page.locator("#scale span")
-    near = scale.text_content()
+    page.wait_for_function(f"{SCALE} !== whole", arg=whole)  # a frame later
     page.keyboard.press("f")
-    page.wait_for_function("near => document.querySelector('#scale span').textContent !== near", arg=near)
-    assert scale.text_content().endswith(" km")
+    page.wait_for_function(f"{SCALE} === whole", arg=whole)
+    assert whole.endswith(" km")
     page.get_by_role("button", name="Zoom in").click()
     page.locator("#list button").nth(6).press("Enter")
     assert current.text_content() == "p6"
