@@ -39,6 +39,9 @@ ANSWERS = (
 )
 """What the pooled logits of a region stand for, in order."""
 
+GROUND = ("trees", "grass", "bare ground")
+"""Covers that are weighed against each other: people name the one that there is most of."""
+
 SURE = 0.5
 """Calibrated probability from which a fact is stated, chosen on held-out places."""
 SURE_ON_MAPS = 0.7
@@ -130,21 +133,33 @@ class FactRules:
             :data:`ANSWERS`; a slope of 0 where there was too little to learn it from: never stated.
         sure: calibrated probability from which each is stated.
         scores: of held-out places, for the card: area under the ROC curve and F1 by answer.
+        around: what stands around a change in a picture, instead of slopes and offsets, which are of pairs
+            without a change as well: for each of :data:`AROUND` the weights of all their logits and an
+            offset, (len(AROUND), len(AROUND) + 1). Empty where that was not learnt.
     """
 
     slopes: tuple[float, ...]
     offsets: tuple[float, ...]
     sure: tuple[float, ...] = (SURE,) * len(ANSWERS)
     scores: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    around: tuple[tuple[float, ...], ...] = ()
 
     def on_maps(self) -> FactRules:
-        """Return the rules for changes on a map, see :data:`SURE_ON_MAPS`."""
+        """Return the rules for changes on a map, see :data:`SURE_ON_MAPS`; covers are shares there."""
         least = (0.0 if name.startswith("around ") else SURE_ON_MAPS for name in ANSWERS)
-        return replace(self, sure=tuple(map(max, self.sure, least)))
+        return replace(self, sure=tuple(map(max, self.sure, least)), around=())
 
     def calibrated(self, logits: np.ndarray) -> np.ndarray:
         """Return the calibrated probability of each answer, of the same shape, (..., len(ANSWERS))."""
-        values: np.ndarray = expit(np.array(self.slopes) * logits + np.array(self.offsets))
+        values: np.ndarray = expit(self.calibrated_logits(logits))
+        return values
+
+    def calibrated_logits(self, logits: np.ndarray) -> np.ndarray:
+        """Return the logits of :meth:`calibrated`."""
+        values: np.ndarray = np.array(self.slopes) * logits + np.array(self.offsets)
+        if self.around:
+            weights = np.array(self.around)
+            values[..., -len(AROUND) :] = logits[..., -len(AROUND) :] @ weights[:, :-1].T + weights[:, -1]
         return values
 
     def probability(self, answer: int, logits: np.ndarray) -> np.ndarray:

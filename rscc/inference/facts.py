@@ -7,8 +7,10 @@ logits of the fact heads (:mod:`rscc.inference.fact_heads`), which become facts 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ import numpy as np
 from scipy import ndimage
 
 from rscc.files import parsed_json
-from rscc.inference.fact_heads import ANSWERS, FactHeads, FactRules
+from rscc.inference.fact_heads import ANSWERS, AROUND, FactHeads, FactRules
 from rscc.inference.objects import object_sizes
 from rscc.inference.roads import RoadEvidence, RoadHead
 from rscc.stored_weights import built_for, stored_elements
@@ -61,6 +63,7 @@ class FactModel:
         probability: float,
         roads: RoadEvidence | None = None,
         gsd: float = 0.5,
+        lone: Mapping[str, float] | None = None,
     ) -> GroundedCaption:
         """Return the caption of a pair that changed with ``probability``.
 
@@ -69,11 +72,17 @@ class FactModel:
             mask: (H, W) bool, the changed pixels.
             roads: that are found in the picture; None where the model finds none by itself.
             gsd: metres per pixel of the mask.
+            lone: see :func:`rscc.inference.lone_changes.lone_answers`, where nothing else tells of a change:
+                they are so whatever the picture as a whole says, and need no building that changed.
         """
-        absent = () if roads is None else roads.absent
+        lone = lone or {}
+        absent = frozenset[str]() if roads is None else roads.absent - lone.keys()
         outlines, sizes = counted(mask)
         count = len(sizes)
-        facts = self.rules.facts(stated_logits(logits, closer), known=True, absent=absent)
+        stated = stated_logits(logits, closer)
+        for name, logit in lone.items():
+            stated[ANSWERS.index(name)] = max(stated[ANSWERS.index(name)], logit)
+        facts = self.rules.facts(stated, known=not lone, absent=absent)
         built = "building" in facts.came or "building" in facts.gone
         if built:
             areas = sizes * gsd**2
@@ -126,11 +135,14 @@ class FactModel:
             roads.load_state_dict(_part(state, "roads."))
         stored = content["rules"]
         slopes, offsets, sure = (tuple(map(float, stored[name])) for name in ("slopes", "offsets", "sure"))
-        rules = FactRules(slopes, offsets, sure, stored["scores"])
+        around = tuple(tuple(map(float, row)) for row in stored.get("around", ()))
+        rules = FactRules(slopes, offsets, sure, stored["scores"], around)
         if not len(rules.slopes) == len(rules.offsets) == len(rules.sure) == len(ANSWERS):
             raise ValueError(f"{RULES}: needs {len(ANSWERS)} rules")
-        if not np.isfinite([slopes, offsets, sure]).all():
-            raise ValueError(f"{RULES}: its slopes, offsets and sure must be numbers")
+        if around and np.shape(around) != (len(AROUND), len(AROUND) + 1):
+            raise ValueError(f"{RULES}: around needs {len(AROUND)} rows of {len(AROUND) + 1}")
+        if not np.isfinite([*slopes, *offsets, *sure, *chain(*around)]).all():
+            raise ValueError(f"{RULES}: its slopes, offsets, sure and around must be numbers")
         phrasing = None
         if content["phrasing"] is not None:
             arrays = {name: value.float().numpy() for name, value in _part(state, "phrasing.").items()}

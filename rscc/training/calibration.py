@@ -278,10 +278,10 @@ class Logistic:
         return sigmoid(values @ self.slopes + self.offset)
 
 
-def fit_logistic(values: np.ndarray, truth: np.ndarray) -> Logistic:
-    """Fit a logistic regression with a small L2 penalty and slopes of at least 0.
+def fit_logistic(values: np.ndarray, truth: np.ndarray, *, least: float = 0.0) -> Logistic:
+    """Fit a logistic regression with a small L2 penalty and slopes of at least ``least``.
 
-    A value whose slope would be negative is left out (slope 0), the worst one first.
+    A value whose slope would be smaller is left out (slope 0), the worst one first.
 
     Args:
         values: (N, F).
@@ -298,7 +298,7 @@ def fit_logistic(values: np.ndarray, truth: np.ndarray) -> Logistic:
         mean = part.mean(axis=0)
         fitted = LogisticRegression(C=_C, max_iter=1000).fit((part - mean) / scale, truth)
         unscaled = fitted.coef_[0] / scale
-        if unscaled.min() >= 0:
+        if unscaled.min() >= least:
             slopes[used] = unscaled
             return Logistic(slopes, float(fitted.intercept_[0] - unscaled @ mean))
         used.pop(int(fitted.coef_[0].argmin()))

@@ -14,13 +14,12 @@ from __future__ import annotations
 import copy
 import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from scipy.special import expit
 from torch import Tensor
 
 from rscc.data.labels import LabelledPair
@@ -30,8 +29,8 @@ from rscc.inference.fact_heads import (
     ANSWERS,
     AROUND,
     CHANGING,
+    GROUND,
     REDUCED,
-    SURE,
     FactHeads,
     FactRules,
     change_cells,
@@ -64,6 +63,7 @@ _WHITENED, _STEP = 200, 5
 _TWINS = [(n, n + len(CHANGING)) for n in range(len(CHANGING))]
 # The answers that share their calibration, by the number of each of all.
 _ALIKE = [*_TWINS, *_TWINS, *((2 * len(CHANGING) + n,) for n in range(len(AROUND)))]
+_FIRST_AROUND = len(ANSWERS) - len(AROUND)
 
 
 @dataclass(frozen=True)
@@ -209,24 +209,46 @@ def calibrated_rules(logits: np.ndarray, labels: np.ndarray, changed: np.ndarray
     Args:
         labels: (N, len(ANSWERS)) in {0, 1}. changed: (N,) bool, the pairs that are scored.
     """
-    fits = []
-    for number in range(len(ANSWERS)):
-        alike = _ALIKE[number]
-        label = labels[:, alike].ravel() > 0
-        if FEWEST_LABELS <= label.sum() < len(label):
-            fitted = fit_logistic(logits[:, alike].reshape(-1, 1), label)
-            fits.append((float(fitted.slopes[0]), fitted.offset))
-        else:
-            fits.append((0.0, 0.0))
-    scores = _scores(fits, logits[changed], labels[changed] > 0)
+    fits = [
+        _calibration(logits[:, alike].reshape(-1, 1), labels[:, alike].ravel()) or (0.0, 0.0)
+        for alike in _ALIKE
+    ]
+    slopes, offsets = zip(*fits, strict=True)
+    rules = FactRules(slopes, offsets, around=_around(fits, logits[changed], labels[changed]))
+    rules = _scored(rules, logits[changed], labels[changed] > 0)
     known = [
-        name in scores and scores[name]["right"] >= LEAST_RIGHT and scores[name]["f1"] >= LEAST_F1
+        name in rules.scores
+        and rules.scores[name]["right"] >= LEAST_RIGHT
+        and rules.scores[name]["f1"] >= LEAST_F1
         for name in ANSWERS
     ]
-    slopes = tuple(
-        slope if any(known[i] for i in _ALIKE[number]) else 0.0 for number, (slope, _) in enumerate(fits)
-    )
-    return FactRules(slopes, tuple(offset for _, offset in fits), scores=scores)
+    stated = (any(known[i] for i in alike) for alike in _ALIKE)
+    return replace(rules, slopes=tuple(s if known else 0.0 for s, known in zip(slopes, stated, strict=True)))
+
+
+def _calibration(logits: np.ndarray, labels: np.ndarray, *, least: float = 0.0) -> tuple[float, ...] | None:
+    """Return slopes, of at least ``least``, and offset of logits (N, F); None for too few labels (N,)."""
+    label = labels > 0
+    if not FEWEST_LABELS <= label.sum() < len(label):
+        return None
+    fitted = fit_logistic(logits, label, least=least)
+    return (*map(float, fitted.slopes), fitted.offset)
+
+
+def _around(
+    fits: Sequence[tuple[float, ...]], logits: np.ndarray, labels: np.ndarray
+) -> tuple[tuple[float, ...], ...]:
+    """Return :attr:`FactRules.around` of changed pairs, with slopes and offsets for what they do not tell."""
+    rows = np.zeros((len(AROUND), len(AROUND) + 1))
+    for number, name in enumerate(AROUND):
+        answer = _FIRST_AROUND + number
+        rows[number, [number, -1]] = fits[answer]
+        read = [AROUND.index(one) for one in (GROUND if name in GROUND else (name,))]
+        columns, least = [_FIRST_AROUND + one for one in read], -np.inf if name in GROUND else 0.0
+        fitted = _calibration(logits[:, columns], labels[:, answer], least=least)
+        if fitted is not None:
+            rows[number, [*read, -1]] = fitted
+    return tuple(map(tuple, rows.tolist()))
 
 
 def _errors_apart(
@@ -257,17 +279,26 @@ def adapted_rules(start: FactRules, logits: np.ndarray, labels: np.ndarray, chan
             scale, shift = moved((slope * logits[:, alike] + offset).ravel(), labels[:, alike].ravel() > 0)
             fits[number] = (scale * slope, scale * offset + shift)
     slopes, offsets = zip(*fits, strict=True)
-    return FactRules(slopes, offsets, start.sure, _scores(fits, logits[changed], labels[changed] > 0))
+    around = list(new.around) if start.around else []
+    told = start.calibrated_logits(logits[changed])
+    for row, (*weights, offset) in enumerate(start.around):
+        answer = _FIRST_AROUND + row
+        if start.slopes[answer]:
+            scale, shift = moved(told[:, answer], labels[changed, answer] > 0)
+            around[row] = (*(scale * weight for weight in weights), scale * offset + shift)
+    rules = FactRules(slopes, offsets, start.sure, around=tuple(around))
+    return _scored(rules, logits[changed], labels[changed] > 0)
 
 
-def _scores(
-    fits: Sequence[tuple[float, float]], logits: np.ndarray, labels: np.ndarray
-) -> dict[str, dict[str, float]]:
-    """Score the answers that are known, with slope and offset of each, on logits (N, len(ANSWERS))."""
+def _scored(rules: FactRules, logits: np.ndarray, labels: np.ndarray) -> FactRules:
+    """Return rules with their scores, of the answers that are known, on logits (N, len(ANSWERS))."""
     scores: dict[str, dict[str, float]] = {}
-    for name, column, true, (slope, offset) in zip(ANSWERS, logits.T, labels.T, fits, strict=True):
+    told = rules.calibrated(logits)
+    for name, column, true, slope, sure in zip(
+        ANSWERS, told.T, labels.T, rules.slopes, rules.sure, strict=True
+    ):
         if slope:
-            stated = expit(slope * column + offset) >= SURE
+            stated = column >= sure
             right = (stated & true).sum()
             f1 = 2 * right / max(1, stated.sum() + true.sum())
             scores[name] = {
@@ -277,7 +308,7 @@ def _scores(
                 "stated": int(stated.sum()),
                 "right": round(float(right / max(1, stated.sum())), 4),
             }
-    return scores
+    return replace(rules, scores=scores)
 
 
 def _maps(

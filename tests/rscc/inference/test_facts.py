@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 from saved_models import edit_member
 from tiny_facts import SURE_LOGIT, logits_of, squares, tiny_facts, tiny_phrasing
 
-from rscc.inference.fact_heads import ANSWERS
+from rscc.inference.fact_heads import ANSWERS, AROUND
 from rscc.inference.facts import (
     MOST_COUNTED,
     RULES,
@@ -23,6 +23,7 @@ from rscc.inference.facts import (
     measurements,
     picture_place,
 )
+from rscc.inference.roads import RoadEvidence
 from rscc.text.facts import ChangeFacts
 
 LOGITS = logits_of("came building", "around trees")
@@ -176,7 +177,8 @@ def said(model: FactModel) -> list[GroundedCaption]:
 
 @pytest.mark.parametrize("has_words", [True, False])
 def test_what_is_saved_says_the_same(has_words, tmp_path) -> None:
-    original = tiny_facts(tiny_phrasing() if has_words else None)
+    rows = np.random.default_rng(0).normal(size=(len(AROUND), len(AROUND) + 1))
+    original = tiny_facts(tiny_phrasing() if has_words else None, around=tuple(map(tuple, rows.tolist())))
     folders = [tmp_path / name for name in ("first", "second")]
     for folder in folders:
         folder.mkdir()
@@ -193,6 +195,11 @@ def test_what_is_saved_says_the_same(has_words, tmp_path) -> None:
 
 
 rules = partial(edit_member, RULES)
+
+
+def test_rules_of_a_folder_without_a_calibration_of_pictures_are_read(folder) -> None:
+    rules(rules__around=...)(folder)
+    assert FactModel.load(folder).rules.around == ()
 
 
 def without(name: str):
@@ -218,6 +225,8 @@ DAMAGE = {
     "too many thresholds": rules(rules__sure=[0.5] * (len(ANSWERS) + 1)),
     "offsets are words": rules(rules__offsets=["high"] * len(ANSWERS)),
     "offsets are a number": rules(rules__offsets=1.0),
+    "too few rows of what is around": rules(rules__around=[[1.0] * 8] * 6),
+    "a row of what is around too long": rules(rules__around=[[1.0] * 8] * 6 + [[1.0] * 9]),
     "other words": rules(phrasing__rarity={"a": 1.0}),
     "words without numbers": rules(phrasing__unseen="rare"),
     "words are a list": rules(phrasing__rarity=["a"]),
@@ -233,3 +242,20 @@ def test_damaged_members_raise(damage, folder) -> None:
     DAMAGE[damage](folder)
     with pytest.raises(ERRORS):
         FactModel.load(folder)
+
+
+def test_what_lies_by_itself_is_stated_whatever_the_picture_says() -> None:
+    """A road that was found needs no second look, and where it is what changed no building must have."""
+    likely = float(np.log(0.2 / 0.8))
+    logits = logits_of(came_building=likely, came_road=-2.0)
+    nowhere, model = RoadEvidence(0.0, 0.0), tiny_facts()
+    usual = model.picture_caption(logits, logits, squares(0), 0.9, nowhere)
+    assert set(usual.facts.came) == {"building"}, "something changed for certain"
+    road = model.picture_caption(logits, logits, squares(0), 0.9, nowhere, lone={"came road": 2.0})
+    assert road.facts.came == {"road": pytest.approx(1 / (1 + np.exp(-2.0)))}
+    trees = model.picture_caption(logits, logits, squares(0), 0.9, nowhere, lone={"gone trees": 2.0})
+    assert (set(trees.facts.came), set(trees.facts.gone)) == (set(), {"trees"})
+    surer = logits_of("came road", "came building")
+    both = model.picture_caption(surer, surer, squares(2), 0.9, lone={"came road": 2.0})
+    assert both.facts.came["road"] == pytest.approx(1 / (1 + np.exp(-SURE_LOGIT)))
+    assert both.facts.came["building"] > 0.9

@@ -56,10 +56,12 @@ def test_facts_that_are_no_numbers_are_refused_by_name(name, tmp_path) -> None:
         Captioner.load(folder.path, device="cpu")
 
 
-@pytest.mark.parametrize("name", ["slopes", "offsets", "sure"])
-def test_rules_that_are_no_numbers_are_refused(name, tmp_path) -> None:
+@pytest.mark.parametrize(
+    ("name", "shape"), [("slopes", (15,)), ("offsets", (15,)), ("sure", (15,)), ("around", (7, 8))]
+)
+def test_rules_that_are_no_numbers_are_refused(name, shape, tmp_path) -> None:
     folder = saved(tmp_path / "model", facts=tiny_facts())
-    edit_member("facts.json", **{f"rules__{name}": [float("nan")] * 15})(folder.path)
+    edit_member("facts.json", **{f"rules__{name}": np.full(shape, np.nan).tolist()})(folder.path)
     with pytest.raises(ModelFolderInvalid, match=r"facts\.json: .*number"):
         load_facts(folder)
 

@@ -11,7 +11,7 @@ from tiny_models import tiny_model
 from rscc.captioner import Captioner
 from rscc.data.labels import LabelledPair, Reading
 from rscc.data.pairs import PairRecord, read_pair
-from rscc.inference.fact_heads import ANSWERS, SURE, FactRules
+from rscc.inference.fact_heads import ANSWERS, AROUND, GROUND, SURE, FactRules
 from rscc.inference.facts import FactModel, GroundedCaption
 from rscc.inference.roads import RoadHead
 from rscc.model_folder import load_facts
@@ -261,15 +261,19 @@ def test_rules_are_of_answers_with_enough_labels_and_scored_on_changed_pairs() -
     assert set(rules.scores) == set(ANSWERS) - {"around water"}
     for column, name in enumerate(ANSWERS):
         if name in rules.scores:
-            true, slope, offset = labels[:300, column] > 0, rules.slopes[column], rules.offsets[column]
-            stated = 1 / (1 + np.exp(-(slope * logits[:300, column] + offset))) >= SURE
+            true = labels[:300, column] > 0
+            told = rules.slopes[column] * logits[:300, column] + rules.offsets[column]
+            if name.startswith("around "):
+                *weights, offset = rules.around[AROUND.index(name.removeprefix("around "))]
+                told = logits[:300, -len(AROUND) :] @ np.array(weights) + offset
+            stated = 1 / (1 + np.exp(-told)) >= SURE
             f1 = 2 * (stated & true).sum() / (stated.sum() + true.sum())
             assert rules.scores[name]["pairs"] == true.sum()
             assert rules.scores[name]["f1"] == pytest.approx(f1, abs=1e-4)
             assert rules.scores[name]["stated"] == stated.sum()
             right = (stated & true).sum() / stated.sum()
             assert rules.scores[name]["right"] == pytest.approx(right, abs=1e-4)
-            area = area_under_curve(logits[:300, column], true)
+            area = area_under_curve(told, true)
             assert rules.scores[name]["auc"] == pytest.approx(area, abs=1e-4)
 
 
@@ -280,6 +284,58 @@ def test_what_came_and_what_is_gone_have_one_calibration() -> None:
     labels[:, gone] = 0  # nobody spoke of one
     rules = calibrated_rules(logits, labels, np.ones(400, bool))
     assert rules.slopes[came] == rules.slopes[gone] > 0 and rules.offsets[came] == rules.offsets[gone]
+
+
+def test_covers_are_calibrated_together_and_others_alone() -> None:
+    """People name trees where there are more of them than of bare ground, however much there is of either."""
+    random, logits, labels = noisy_answers(6)
+    trees, bare = ANSWERS.index("around trees"), ANSWERS.index("around bare ground")
+    logits[:, [trees, bare]] += random.normal(0, 3, (400, 1))
+    labels[:, trees] = logits[:, trees] > logits[:, bare]
+    labels[:, bare] = ~(labels[:, trees] > 0)
+    rules = calibrated_rules(logits, labels, np.ones(400, bool))
+    assert rules.scores["around trees"]["f1"] > 0.95 and rules.scores["around bare ground"]["f1"] > 0.95
+    assert area_under_curve(logits[:, trees], labels[:, trees] > 0) < 0.8, "alone it tells little"
+    read = {
+        name: {AROUND[i] for i in np.flatnonzero(row[:-1])}
+        for name, row in zip(AROUND, rules.around, strict=True)
+    }
+    assert read == {name: set(GROUND) if name in GROUND else {name} for name in AROUND}
+
+
+def test_what_stands_around_is_calibrated_on_changed_pairs() -> None:
+    """Nobody names the trees of a pair without a change, which says nothing of those with one."""
+    random = np.random.default_rng(8)
+    logits = random.normal(0, 2, (40_000, len(ANSWERS))).astype(np.float32)
+    labels = (random.random(logits.shape) < 1 / (1 + np.exp(-logits))).astype(np.float32)
+    changed = np.arange(len(logits)) % 2 > 0
+    labels[~changed] = 0
+    rules = calibrated_rules(logits, labels, changed)
+    assert np.array(rules.around) == pytest.approx(np.eye(len(AROUND), len(AROUND) + 1), abs=0.06)
+    assert max(rules.offsets) < -0.5, "of all pairs"
+
+
+def test_a_start_moves_what_it_knows_of_what_stands_around() -> None:
+    """It was too sure of trees; what it never states is fitted anew; one without stays without."""
+    random = np.random.default_rng(7)
+    logits = random.normal(0, 2, (400, len(ANSWERS))).astype(np.float32)
+    right = np.eye(len(AROUND))
+    trees, grass, bare = (AROUND.index(name) for name in GROUND)
+    right[trees, bare] = right[bare, trees] = -1
+    labels = (random.random(logits.shape) < 0.5).astype(np.float32)
+    odds = logits[:, -len(AROUND) :] @ right.T
+    labels[:, -len(AROUND) :] = random.random(odds.shape) < 1 / (1 + np.exp(-odds))
+    slopes = tuple(0.0 if name == "around grass" else 1.0 for name in ANSWERS)
+    around = np.concatenate([right, np.zeros((len(AROUND), 1))], 1)
+    around[trees, -1], around[grass] = 3.0, 0.0
+    start = FactRules(slopes, (0.0,) * len(ANSWERS), around=tuple(map(tuple, around.tolist())))
+    adapted = np.array(training.adapted_rules(start, logits, labels, np.ones(400, bool)).around)
+    assert adapted[trees, trees] == -adapted[trees, bare] > 0.7 and abs(adapted[trees, -1]) < 1
+    assert adapted[bare] == pytest.approx(around[bare], abs=0.3)
+    new = calibrated_rules(logits, labels, np.ones(400, bool)).around[grass]
+    assert adapted[grass] == pytest.approx(new)
+    without = training.adapted_rules(replace(start, around=()), logits, labels, np.ones(400, bool))
+    assert without.around == ()
 
 
 def test_what_is_seldom_rightly_stated_at_held_out_places_is_never_stated() -> None:
