@@ -13,10 +13,11 @@ from rscc.devices import fast_bf16, fast_int8, pick_device
 from rscc.inference.calibration import FlagCalibration, changed_probability
 from rscc.inference.checks import check_finite, check_pairs
 from rscc.inference.explanations import Explanation, explain_features
-from rscc.inference.fact_heads import region_logits
+from rscc.inference.fact_heads import ANSWERS, region_logits
 from rscc.inference.int8 import TRUNKS
 from rscc.inference.localisers import LOCALISERS, ChangeHeadLocaliser, Localiser
-from rscc.inference.roads import picture_roads
+from rscc.inference.lone_changes import lone_answers
+from rscc.inference.roads import picture_roads, road_logits
 from rscc.model_folder import (
     DEFAULT_MODEL,
     ModelCard,
@@ -36,6 +37,8 @@ from rscc.text.statements import PLACE_WORDS, without_place
 
 # The trunk's last maps of both dates, (B, C, h, w) each.
 Maps = tuple[torch.Tensor, torch.Tensor]
+# What the heads tell of pairs, see Captioner.survey, and the changes of each that only they know of.
+Told = tuple[torch.Tensor, list[dict[str, float]]]
 
 
 class Captioner:
@@ -140,9 +143,7 @@ class Captioner:
         with self._inference():
             maps, probability = self._maps(before, after)
             change = torch.from_numpy(probability).to(self.device)
-            answers, roads = self._told(maps, change)
-        if roads is not None:
-            answers = torch.cat([answers, roads], 1)
+            answers = self._told(maps, change)
         return probability, answers.half().cpu().numpy()
 
     def predict_change(self, before: np.ndarray, after: np.ndarray) -> ChangePrediction:
@@ -153,13 +154,15 @@ class Captioner:
 
         Returns:
             Change probability per pixel and P(anything changed) per pair. Where the card's ``localiser`` is
-            not the change head, the former only ranks pixels, see :mod:`rscc.inference.localisers`.
+            not the change head, the former only ranks pixels, see :mod:`rscc.inference.localisers`. With
+            :attr:`facts` the latter is that of a new road or a clearing where nothing else tells of a change,
+            see :mod:`rscc.inference.lone_changes`.
 
         Raises:
             ValueError: the images are not as said here.
         """
         with self._inference():
-            return self._find(self._encode(before, after))
+            return self._find(self._encode(before, after))[0]
 
     def caption(
         self,
@@ -199,8 +202,9 @@ class Captioner:
         """
         with self._inference():
             if ground and self.facts is not None:
-                features = self._encode(before, after)
-                return self._ground(features, self._find(features), assume_changed)
+                prediction, told = self._find(self._encode(before, after))
+                assert told is not None
+                return self._ground(prediction, told, assume_changed)
             head = not assume_changed and self._flag is not None and self._flag.reads_evidence
             features = self._encode(before, after, head=head, focus=focus)
             return self._say(features, beams, assume_changed, placeless=placeless)
@@ -214,9 +218,9 @@ class Captioner:
         """
         with self._inference():
             features = self._encode(before, after)
-            prediction = self._find(features)
-            if self.facts is not None:
-                return prediction, self._ground(features, prediction, assume_changed)
+            prediction, told = self._find(features)
+            if told is not None:
+                return prediction, self._ground(prediction, told, assume_changed)
             return prediction, self._say(features, beams, assume_changed)
 
     def say(
@@ -240,7 +244,7 @@ class Captioner:
         """
         with self._inference():
             features = self._encode(before[None], after[None])
-            prediction = self._find(features)
+            prediction, _ = self._find(features)
             (caption,) = self._say(features, beams, assume_changed)
             return explain_features(
                 self._model,
@@ -269,7 +273,7 @@ class Captioner:
         if not isinstance(self._localiser, ChangeHeadLocaliser):
             features = self._encode(before, after)
             pair = features.pair
-            return (pair.maps_before, pair.maps_after), self._find(features).change_probability
+            return (pair.maps_before, pair.maps_after), self._find(features)[0].change_probability
         check_pairs(before, after, self.card.position_size)
         # One date after the other: together they would hold twice the memory at a time.
         trunk = [self._model.backbone(self._tensor(date)) for date in (before, after)]
@@ -279,39 +283,45 @@ class Captioner:
         first, second = (self._model.pooled(maps[-1]) for maps in trunk)
         return (first, second), change.cpu().numpy()
 
-    def _find(self, features: DifferenceFeatures) -> ChangePrediction:
+    def _find(self, features: DifferenceFeatures) -> tuple[ChangePrediction, Told | None]:
+        """Find changed pixels; of a model that tells facts also return what its heads tell."""
         images = features.pair.images
         assert images is not None
         maps = self._localiser.maps(self._model, features, (images[0].shape[-2], images[0].shape[-1]))
         changed = changed_probability(features, self._flag)
         check_finite(self.card.name, maps, changed)
-        return ChangePrediction(
-            change_probability=maps.cpu().numpy(), changed_probability=changed.cpu().numpy()
-        )
+        found = ChangePrediction(maps.cpu().numpy(), changed.cpu().numpy())
+        if self.facts is None:
+            return found, None
+        answers = self._told((features.pair.maps_before, features.pair.maps_after), maps)
+        rules, metres = self.facts.rules.on_maps(), self.card.gsd * maps.shape[-1] / answers.shape[-1]
+        lone: list[dict[str, float]] = [{} for _ in answers]
+        for number in np.flatnonzero(found.changed_probability < self.card.changed_threshold):
+            lone[number] = lone_answers(answers[number].cpu().numpy(), rules, metres)
+            for name, logit in lone[number].items():
+                surer = rules.probability(ANSWERS.index(name), np.array(logit))
+                found.changed_probability[number] = max(found.changed_probability[number], surer)
+        return found, (answers, lone)
 
-    def _told(self, maps: Maps, change: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Return the logits of the fact heads for every position, and those of the road head if there is one.
-
-        Shapes are those of :meth:`FactHeads.maps <rscc.inference.fact_heads.FactHeads.maps>` and
-        :meth:`RoadHead.maps <rscc.inference.roads.RoadHead.maps>`.
-        """
+    def _told(self, maps: Maps, change: torch.Tensor) -> torch.Tensor:
+        """Return the logits of the heads for every position, (B, K, h, w) as :meth:`survey` has them."""
         assert self.facts is not None, "the model tells no facts"
         before, after = (date.float() for date in maps)
         with torch.autocast(self.device.type, enabled=False):
             answers = self.facts.heads.maps(before, after, change)
-            roads = None if self.facts.roads is None else self.facts.roads.maps(before, after)
-        check_finite(self.card.name, answers, roads)
-        return answers, roads
+            if self.facts.roads is not None:
+                answers = torch.cat([answers, self.facts.roads.maps(before, after)], 1)
+        check_finite(self.card.name, answers)
+        return answers
 
-    def _ground(
-        self, features: DifferenceFeatures, prediction: ChangePrediction, assume_changed: bool
-    ) -> list[Caption]:
+    def _ground(self, prediction: ChangePrediction, told: Told, assume_changed: bool) -> list[Caption]:
         """Describe pairs by facts; one that is not changed gets the fixed sentence."""
         assert self.facts is not None, "the model tells no facts"
+        answers, lone = told
         change = torch.from_numpy(prediction.change_probability).to(self.device)
-        answers, roads = self._told((features.pair.maps_before, features.pair.maps_after), change)
         regions = (torch.ones_like(change), change >= self.card.threshold)
-        logits, closer = (region_logits(answers, region).cpu().numpy() for region in regions)
+        facts = answers[:, : len(ANSWERS)]
+        logits, closer = (region_logits(facts, region).cpu().numpy() for region in regions)
         captions: list[Caption] = []
         for number, probability in enumerate(prediction.changed_probability.tolist()):
             if not assume_changed and probability < self.card.changed_threshold:
@@ -319,12 +329,10 @@ class Captioner:
                 continue
             mask = prediction.change_probability[number] >= self.card.threshold
             certain = 1.0 if assume_changed else probability
-            near = None
-            if roads is not None:
-                near = picture_roads(roads[number].cpu().numpy(), self.card.gsd * change.shape[-1])
-            captions.append(
-                self.facts.picture_caption(logits[number], closer[number], mask, certain, near, self.card.gsd)
-            )
+            roads = road_logits(answers[number].cpu().numpy())
+            near = None if roads is None else picture_roads(roads, self.card.gsd * change.shape[-1])
+            seen = (logits[number], closer[number], mask, certain, near, self.card.gsd, lone[number])
+            captions.append(self.facts.picture_caption(*seen))
         return captions
 
     def _say(

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import ndimage
+from scipy.special import logsumexp
 
 from rscc.inference.fact_heads import ANSWERS, FactRules
 from rscc.inference.roads import CAME_ROAD, new_roads, road_logits
@@ -82,3 +83,26 @@ def may_hold_lone_change(answers: np.ndarray, rules: FactRules) -> bool:
         rules.is_sure(kind.answer, answers[kind.answer].max()) and kind.in_tile(answers, rules) is not None
         for kind in KINDS
     )
+
+
+def lone_answers(answers: np.ndarray, rules: FactRules, metres: float) -> dict[str, float]:
+    """Return the answers of changes that lie by themselves in a picture, each with its logit there.
+
+    Args:
+        answers: of the picture, see :class:`LoneKind`; rules: on maps.
+        metres: the side of a position.
+    """
+    found: dict[str, float] = {}
+    for kind in KINDS:
+        positions = kind.in_tile(answers, rules)
+        if positions is None:
+            continue
+        labels, count = ndimage.label(positions >= kind.least)
+        for region in (labels == number for number in range(1, count + 1)):
+            if region.sum() * metres**2 < kind.least_m2 or positions[region].mean() < kind.least_mean:
+                continue
+            logit = logsumexp(answers[kind.answer][region]) - np.log(region.sum())
+            if rules.is_sure(kind.answer, logit):
+                name = ANSWERS[kind.answer]
+                found[name] = max(found.get(name, -np.inf), float(logit))
+    return found

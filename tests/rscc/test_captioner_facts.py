@@ -136,6 +136,35 @@ def test_a_pair_that_did_not_change_has_no_facts(grounded) -> None:
         assert isinstance(caption, GroundedCaption) and caption.changed
 
 
+def test_a_new_road_or_clearing_makes_a_pair_changed(grounded, tmp_path, monkeypatch) -> None:
+    """It is stated then, and as likely; where the pair is changed anyway, or without facts, nobody asks."""
+    pairs, asked = random_arrays(2), []
+    logit = float(np.log(0.9 / 0.1))
+
+    def lone(answers, rules, metres):
+        asked.append((answers.shape, rules, metres))
+        return ({"came road": logit}, {})[(len(asked) - 1) % 2]
+
+    usual = grounded.predict_change(*pairs).changed_probability
+    between = float(usual.max() + 0.9) / 2
+    assert usual.max() < between, "neither is changed by itself"
+    monkeypatch.setattr("rscc.captioner.lone_answers", lone)
+    found = with_threshold(grounded, between).predict_change(*pairs).changed_probability
+    assert found == pytest.approx([0.9, usual[1]])
+    assert grounded.facts is not None
+    on_maps = grounded.facts.rules.on_maps()
+    assert asked == [((len(ANSWERS), 4, 4), on_maps, 16 * grounded.card.gsd)] * 2
+    first, second = with_threshold(grounded, between).caption(*pairs)
+    assert isinstance(first, GroundedCaption) and first.changed and not second.changed
+    assert first.facts.came["road"] == pytest.approx(0.9)
+    assert first.score == pytest.approx(0.9 * first.facts.probability)
+    del asked[:]
+    grounded = with_threshold(grounded, float(usual.min()))
+    assert grounded.predict_change(*pairs).changed_probability == pytest.approx(usual) and not asked
+    decoder = Captioner.load(tmp_path / "facts", device="cpu", ground=False)
+    assert decoder.predict_change(*pairs).changed_probability == pytest.approx(usual)
+
+
 def test_without_ground_the_decoder_speaks_as_before(grounded, tmp_path) -> None:
     plain = saved(tmp_path / "plain", name="facts", changed_threshold=0.0)
     expected = Captioner.load(plain.path, device="cpu")

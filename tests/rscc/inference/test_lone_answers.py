@@ -1,0 +1,69 @@
+"""New roads and clearings in one picture: from what on it shows one."""
+
+import numpy as np
+import pytest
+from tiny_facts import plain_rules
+
+from rscc.inference.fact_heads import ANSWERS
+from rscc.inference.lone_changes import GONE_TREES, lone_answers
+from rscc.inference.roads import CAME_ROAD, CHANNELS
+
+METRES, NOTHING = 8.0, -8.0
+ROAD_NOW = len(ANSWERS) + 1
+TABLE = str.maketrans({"#": "1", ".": "0"})
+
+
+def picture(rows: str, *answers: int, logit: float = 4.0) -> np.ndarray:
+    """Answers of 8 by 8 positions without anything, but those that are asked for at each ``#``."""
+    found = np.full((len(ANSWERS) + CHANNELS, 8, 8), NOTHING, np.float32)
+    for row, line in enumerate(rows.split()):
+        for column in np.flatnonzero(list(map(int, line.translate(TABLE)))):
+            found[list(answers), row, column] = logit
+    return found
+
+
+STREET = "........ .######."
+SHORT = "........ .#####.."
+TWO_SHORT = ".#####.. ........ ..#####."
+WOOD = " ".join(["........", *[".#####.."] * 5])
+GROVE = " ".join(["........", *[".###...."] * 3])
+
+
+@pytest.mark.parametrize(
+    ("rows", "answers", "is_found"),
+    [
+        (STREET, (CAME_ROAD, ROAD_NOW), True),
+        (SHORT, (CAME_ROAD, ROAD_NOW), False),  # 5 positions of 64 m2, of 384 m2
+        (TWO_SHORT, (CAME_ROAD, ROAD_NOW), False),  # apart
+        (STREET, (CAME_ROAD,), False),  # no road where one is said to have come
+        (STREET, (ROAD_NOW,), False),  # nobody would speak of it
+        (STREET, (CAME_ROAD, ROAD_NOW, ROAD_NOW - 1), False),  # it was there before
+        (WOOD, (GONE_TREES,), True),
+        (GROVE, (GONE_TREES,), False),
+    ],
+)
+def test_a_picture_shows_a_change_by_itself(rows, answers, is_found) -> None:
+    found = lone_answers(picture(rows, *answers), plain_rules().on_maps(), METRES)
+    assert found == ({ANSWERS[answers[0]]: pytest.approx(4.0)} if is_found else {})
+
+
+def test_it_is_found_where_a_map_would_state_it() -> None:
+    sure, less = (float(np.log(p / (1 - p))) for p in (0.71, 0.69))
+    found = [
+        lone_answers(picture(WOOD, GONE_TREES, logit=one), plain_rules().on_maps(), METRES)
+        for one in (sure, less)
+    ]
+    assert found == [{"gone trees": pytest.approx(sure)}, {}]
+
+
+def test_of_several_the_surest_counts_and_half_as_large_positions_hold_fewer() -> None:
+    both = picture(f"{STREET} ........ .######.", CAME_ROAD, ROAD_NOW)
+    both[CAME_ROAD, 3, 1:7] += 2.0
+    assert lone_answers(both, plain_rules().on_maps(), METRES)["came road"] == pytest.approx(6.0)
+    street = picture(STREET, CAME_ROAD, ROAD_NOW)
+    assert lone_answers(street, plain_rules().on_maps(), METRES / 2) == {}
+
+
+def test_without_a_road_head_no_road_is_found() -> None:
+    answers = picture(STREET, CAME_ROAD, ROAD_NOW)[: len(ANSWERS)]
+    assert lone_answers(answers, plain_rules().on_maps(), METRES) == {}
