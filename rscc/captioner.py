@@ -250,7 +250,7 @@ class Captioner:
                 self._model,
                 features,
                 caption,
-                changed_probability=float(prediction.changed_probability[0]),
+                changed_probability=float(changed_probability(features, self._flag)),
                 change=prediction.change_probability[0],
             )
 

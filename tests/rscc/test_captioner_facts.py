@@ -137,7 +137,7 @@ def test_a_pair_that_did_not_change_has_no_facts(grounded) -> None:
 
 
 def test_a_new_road_or_clearing_makes_a_pair_changed(grounded, tmp_path, monkeypatch) -> None:
-    """It is stated then, and as likely; where the pair is changed anyway, or without facts, nobody asks."""
+    """It is stated then, and as likely; nobody asks where it is changed anyway, or the decoder speaks."""
     pairs, asked = random_arrays(2), []
     logit = float(np.log(0.9 / 0.1))
 
@@ -158,6 +158,7 @@ def test_a_new_road_or_clearing_makes_a_pair_changed(grounded, tmp_path, monkeyp
     assert isinstance(first, GroundedCaption) and first.changed and not second.changed
     assert first.facts.came["road"] == pytest.approx(0.9)
     assert first.score == pytest.approx(0.9 * first.facts.probability)
+    assert grounded.explain(*(date[0] for date in pairs)).changed_probability == pytest.approx(usual[0])
     del asked[:]
     grounded = with_threshold(grounded, float(usual.min()))
     assert grounded.predict_change(*pairs).changed_probability == pytest.approx(usual) and not asked
