@@ -16,7 +16,7 @@ from rscc.inference.explanations import Explanation, explain_features
 from rscc.inference.fact_heads import ANSWERS, region_logits
 from rscc.inference.int8 import TRUNKS
 from rscc.inference.localisers import LOCALISERS, ChangeHeadLocaliser, Localiser
-from rscc.inference.lone_changes import lone_answers
+from rscc.inference.lone_changes import lone_answers, surest
 from rscc.inference.roads import picture_roads, road_logits
 from rscc.model_folder import (
     DEFAULT_MODEL,
@@ -162,7 +162,9 @@ class Captioner:
             ValueError: the images are not as said here.
         """
         with self._inference():
-            return self._find(self._encode(before, after))[0]
+            features = self._encode(before, after)
+            prediction = self._find(features)
+            return prediction if self.facts is None else self._ask(features, prediction)[0]
 
     def caption(
         self,
@@ -202,9 +204,8 @@ class Captioner:
         """
         with self._inference():
             if ground and self.facts is not None:
-                prediction, told = self._find(self._encode(before, after))
-                assert told is not None
-                return self._ground(prediction, told, assume_changed)
+                features = self._encode(before, after)
+                return self._ground(*self._ask(features, self._find(features)), assume_changed)
             head = not assume_changed and self._flag is not None and self._flag.reads_evidence
             features = self._encode(before, after, head=head, focus=focus)
             return self._say(features, beams, assume_changed, placeless=placeless)
@@ -218,8 +219,9 @@ class Captioner:
         """
         with self._inference():
             features = self._encode(before, after)
-            prediction, told = self._find(features)
-            if told is not None:
+            prediction = self._find(features)
+            if self.facts is not None:
+                prediction, told = self._ask(features, prediction)
                 return prediction, self._ground(prediction, told, assume_changed)
             return prediction, self._say(features, beams, assume_changed)
 
@@ -244,13 +246,13 @@ class Captioner:
         """
         with self._inference():
             features = self._encode(before[None], after[None])
-            prediction, _ = self._find(features)
+            prediction = self._find(features)
             (caption,) = self._say(features, beams, assume_changed)
             return explain_features(
                 self._model,
                 features,
                 caption,
-                changed_probability=float(changed_probability(features, self._flag)),
+                changed_probability=float(prediction.changed_probability[0]),
                 change=prediction.change_probability[0],
             )
 
@@ -273,7 +275,7 @@ class Captioner:
         if not isinstance(self._localiser, ChangeHeadLocaliser):
             features = self._encode(before, after)
             pair = features.pair
-            return (pair.maps_before, pair.maps_after), self._find(features)[0].change_probability
+            return (pair.maps_before, pair.maps_after), self._find(features).change_probability
         check_pairs(before, after, self.card.position_size)
         # One date after the other: together they would hold twice the memory at a time.
         trunk = [self._model.backbone(self._tensor(date)) for date in (before, after)]
@@ -283,25 +285,25 @@ class Captioner:
         first, second = (self._model.pooled(maps[-1]) for maps in trunk)
         return (first, second), change.cpu().numpy()
 
-    def _find(self, features: DifferenceFeatures) -> tuple[ChangePrediction, Told | None]:
-        """Find changed pixels; of a model that tells facts also return what its heads tell."""
+    def _find(self, features: DifferenceFeatures) -> ChangePrediction:
         images = features.pair.images
         assert images is not None
         maps = self._localiser.maps(self._model, features, (images[0].shape[-2], images[0].shape[-1]))
         changed = changed_probability(features, self._flag)
         check_finite(self.card.name, maps, changed)
-        found = ChangePrediction(maps.cpu().numpy(), changed.cpu().numpy())
-        if self.facts is None:
-            return found, None
-        answers = self._told((features.pair.maps_before, features.pair.maps_after), maps)
-        rules, metres = self.facts.rules.on_maps(), self.card.gsd * maps.shape[-1] / answers.shape[-1]
-        lone: list[dict[str, float]] = [{} for _ in answers]
-        for number in np.flatnonzero(found.changed_probability < self.card.changed_threshold):
+        return ChangePrediction(maps.cpu().numpy(), changed.cpu().numpy())
+
+    def _ask(self, features: DifferenceFeatures, found: ChangePrediction) -> tuple[ChangePrediction, Told]:
+        """Ask the heads, and take what only they know of for a change where nothing else tells of one."""
+        assert self.facts is not None, "the model tells no facts"
+        maps, change = (features.pair.maps_before, features.pair.maps_after), found.change_probability
+        answers = self._told(maps, torch.from_numpy(change).to(self.device))
+        rules, metres = self.facts.rules.on_maps(), self.card.gsd * change.shape[-1] / answers.shape[-1]
+        probability, lone = found.changed_probability.copy(), [dict[str, float]() for _ in answers]
+        for number in np.flatnonzero(probability < self.card.changed_threshold):
             lone[number] = lone_answers(answers[number].cpu().numpy(), rules, metres)
-            for name, logit in lone[number].items():
-                surer = rules.probability(ANSWERS.index(name), np.array(logit))
-                found.changed_probability[number] = max(found.changed_probability[number], surer)
-        return found, (answers, lone)
+            probability[number] = max(probability[number], surest(lone[number], rules))
+        return ChangePrediction(change, probability), (answers, lone)
 
     def _told(self, maps: Maps, change: torch.Tensor) -> torch.Tensor:
         """Return the logits of the heads for every position, (B, K, h, w) as :meth:`survey` has them."""
@@ -318,21 +320,19 @@ class Captioner:
         """Describe pairs by facts; one that is not changed gets the fixed sentence."""
         assert self.facts is not None, "the model tells no facts"
         answers, lone = told
-        change = torch.from_numpy(prediction.change_probability).to(self.device)
-        regions = (torch.ones_like(change), change >= self.card.threshold)
-        facts = answers[:, : len(ANSWERS)]
+        masks = prediction.change_probability >= self.card.threshold
+        mask = torch.from_numpy(masks).to(self.device)
+        facts, regions = answers[:, : len(ANSWERS)], (torch.ones_like(mask), mask)
         logits, closer = (region_logits(facts, region).cpu().numpy() for region in regions)
         captions: list[Caption] = []
         for number, probability in enumerate(prediction.changed_probability.tolist()):
             if not assume_changed and probability < self.card.changed_threshold:
                 captions.append(Caption(text=NO_CHANGE_CAPTION, score=1 - probability, changed=False))
                 continue
-            mask = prediction.change_probability[number] >= self.card.threshold
-            certain = 1.0 if assume_changed else probability
             roads = road_logits(answers[number].cpu().numpy())
-            near = None if roads is None else picture_roads(roads, self.card.gsd * change.shape[-1])
-            seen = (logits[number], closer[number], mask, certain, near, self.card.gsd, lone[number])
-            captions.append(self.facts.picture_caption(*seen))
+            near = None if roads is None else picture_roads(roads, self.card.gsd * masks.shape[-1])
+            seen = (logits[number], closer[number], masks[number], 1.0 if assume_changed else probability)
+            captions.append(self.facts.picture_caption(*seen, near, self.card.gsd, lone[number]))
         return captions
 
     def _say(

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import torch
 import torch.nn.functional as F
-from scipy.special import expit
+from scipy.special import expit, logsumexp
 from torch import Tensor, nn
 
 from rscc.text.facts import ChangeFacts
@@ -39,8 +39,8 @@ ANSWERS = (
 )
 """What the pooled logits of a region stand for, in order."""
 
-GROUND = ("trees", "grass", "bare ground")
-"""Covers that are weighed against each other: people name the one that there is most of."""
+OF_AROUND = slice(-len(AROUND), None)
+"""Where the answers about :data:`AROUND` are among all."""
 
 SURE = 0.5
 """Calibrated probability from which a fact is stated, chosen on held-out places."""
@@ -124,6 +124,12 @@ def pooled(logits: Tensor, weights: Tensor) -> Tensor:
     return torch.logsumexp(logits.float() + shares.clamp_min(1e-12).log()[..., None], 1)
 
 
+def bag_logits(logits: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return the logits of one bag, (K,), of those of its positions (K, n), weighed by (n,), not all 0."""
+    pooled: np.ndarray = logsumexp(logits, axis=1, b=weights) - np.log(weights.sum())
+    return pooled
+
+
 @dataclass(frozen=True)
 class FactRules:
     """What turns logits into facts.
@@ -159,7 +165,7 @@ class FactRules:
         values: np.ndarray = np.array(self.slopes) * logits + np.array(self.offsets)
         if self.around:
             weights = np.array(self.around)
-            values[..., -len(AROUND) :] = logits[..., -len(AROUND) :] @ weights[:, :-1].T + weights[:, -1]
+            values[..., OF_AROUND] = logits[..., OF_AROUND] @ weights[:, :-1].T + weights[:, -1]
         return values
 
     def probability(self, answer: int, logits: np.ndarray) -> np.ndarray:

@@ -10,7 +10,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -141,7 +140,7 @@ class FactModel:
             raise ValueError(f"{RULES}: needs {len(ANSWERS)} rules")
         if around and np.shape(around) != (len(AROUND), len(AROUND) + 1):
             raise ValueError(f"{RULES}: around needs {len(AROUND)} rows of {len(AROUND) + 1}")
-        if not np.isfinite([*slopes, *offsets, *sure, *chain(*around)]).all():
+        if not (np.isfinite([slopes, offsets, sure]).all() and np.isfinite(around).all()):
             raise ValueError(f"{RULES}: its slopes, offsets, sure and around must be numbers")
         phrasing = None
         if content["phrasing"] is not None:

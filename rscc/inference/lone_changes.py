@@ -10,14 +10,13 @@ which of these positions are road, new(x) of :mod:`rscc.inference.roads`, so a n
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import ndimage
-from scipy.special import logsumexp
 
-from rscc.inference.fact_heads import ANSWERS, FactRules
+from rscc.inference.fact_heads import ANSWERS, FactRules, bag_logits
 from rscc.inference.roads import CAME_ROAD, new_roads, road_logits
 
 GONE_TREES = ANSWERS.index("gone trees")
@@ -101,8 +100,14 @@ def lone_answers(answers: np.ndarray, rules: FactRules, metres: float) -> dict[s
         for region in (labels == number for number in range(1, count + 1)):
             if region.sum() * metres**2 < kind.least_m2 or positions[region].mean() < kind.least_mean:
                 continue
-            logit = logsumexp(answers[kind.answer][region]) - np.log(region.sum())
+            (logit,) = bag_logits(answers[[kind.answer]][:, region], np.ones(region.sum()))
             if rules.is_sure(kind.answer, logit):
                 name = ANSWERS[kind.answer]
                 found[name] = max(found.get(name, -np.inf), float(logit))
     return found
+
+
+def surest(lone: Mapping[str, float], rules: FactRules) -> float:
+    """Return the probability of the surest of :func:`lone_answers`, 0..1; 0 without any."""
+    found = (rules.probability(ANSWERS.index(name), np.array(logit)) for name, logit in lone.items())
+    return float(max(found, default=0.0))

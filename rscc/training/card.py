@@ -17,7 +17,7 @@ from rscc.inference.roads import BESIDE, NEW, NEW_METRES
 from rscc.markdown import percent, table, unit
 from rscc.model_folder import ModelCard
 from rscc.models.shared.captioner import ChangeCaptioner
-from rscc.training.facts import LEAST_F1, LEAST_RIGHT
+from rscc.training.fact_rules import LEAST_F1, LEAST_RIGHT
 from rscc.training.loop import TrainResult
 from rscc.training.start import Run
 

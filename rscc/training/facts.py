@@ -14,7 +14,7 @@ from __future__ import annotations
 import copy
 import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,6 @@ from rscc.inference.fact_heads import (
     ANSWERS,
     AROUND,
     CHANGING,
-    GROUND,
     REDUCED,
     FactHeads,
     FactRules,
@@ -44,7 +43,7 @@ from rscc.text.object_classes import named_objects
 from rscc.text.phrasing import adapt_phrasing, fit_phrasing
 from rscc.text.sentences import grammar_words
 from rscc.text.statements import agreed, read_statement
-from rscc.training.calibration import area_under_curve, fit_logistic, moved
+from rscc.training.fact_rules import adapted_rules, calibrated_rules
 from rscc.training.heads import fit_head
 from rscc.training.validation import encoded_batches
 
@@ -53,17 +52,7 @@ ADAPTING = {"epochs": 15, "rate": 3e-4}
 """How heads of a start learn on."""
 FEWEST_PAIRS, FEWEST_ADAPTED = 200, 20
 """Changed pairs with captions from which facts are learnt, anew and from a start that tells them."""
-FEWEST_LABELS = 20
-"""Pairs that an answer is true of, at least, for it to be calibrated and stated."""
-LEAST_RIGHT, LEAST_F1 = 2 / 3, 0.4
-"""Share that is right of what is stated at held-out places, and F1 there, from which an answer is stated at
-all: of what came and what is gone, the better one's.
-"""
 _WHITENED, _STEP = 200, 5
-_TWINS = [(n, n + len(CHANGING)) for n in range(len(CHANGING))]
-# The answers that share their calibration, by the number of each of all.
-_ALIKE = [*_TWINS, *_TWINS, *((2 * len(CHANGING) + n,) for n in range(len(AROUND)))]
-_FIRST_AROUND = len(ANSWERS) - len(AROUND)
 
 
 @dataclass(frozen=True)
@@ -200,57 +189,6 @@ def _answers_true(came: Collection[str], gone: Collection[str], named: Collectio
     ]
 
 
-def calibrated_rules(logits: np.ndarray, labels: np.ndarray, changed: np.ndarray) -> FactRules:
-    """Fit the calibration of every answer to held-out logits (N, len(ANSWERS)), and score them.
-
-    What came and what is gone are one answer of the same head, with time running forwards and backwards: they
-    have one calibration, fitted to both, so that a removal is as easily stated as its opposite.
-
-    Args:
-        labels: (N, len(ANSWERS)) in {0, 1}. changed: (N,) bool, the pairs that are scored.
-    """
-    fits = [
-        _calibration(logits[:, alike].reshape(-1, 1), labels[:, alike].ravel()) or (0.0, 0.0)
-        for alike in _ALIKE
-    ]
-    slopes, offsets = zip(*fits, strict=True)
-    rules = FactRules(slopes, offsets, around=_around(fits, logits[changed], labels[changed]))
-    rules = _scored(rules, logits[changed], labels[changed] > 0)
-    known = [
-        name in rules.scores
-        and rules.scores[name]["right"] >= LEAST_RIGHT
-        and rules.scores[name]["f1"] >= LEAST_F1
-        for name in ANSWERS
-    ]
-    stated = (any(known[i] for i in alike) for alike in _ALIKE)
-    return replace(rules, slopes=tuple(s if known else 0.0 for s, known in zip(slopes, stated, strict=True)))
-
-
-def _calibration(logits: np.ndarray, labels: np.ndarray, *, least: float = 0.0) -> tuple[float, ...] | None:
-    """Return slopes, of at least ``least``, and offset of logits (N, F); None for too few labels (N,)."""
-    label = labels > 0
-    if not FEWEST_LABELS <= label.sum() < len(label):
-        return None
-    fitted = fit_logistic(logits, label, least=least)
-    return (*map(float, fitted.slopes), fitted.offset)
-
-
-def _around(
-    fits: Sequence[tuple[float, ...]], logits: np.ndarray, labels: np.ndarray
-) -> tuple[tuple[float, ...], ...]:
-    """Return :attr:`FactRules.around` of changed pairs, with slopes and offsets for what they do not tell."""
-    rows = np.zeros((len(AROUND), len(AROUND) + 1))
-    for number, name in enumerate(AROUND):
-        answer = _FIRST_AROUND + number
-        rows[number, [number, -1]] = fits[answer]
-        read = [AROUND.index(one) for one in (GROUND if name in GROUND else (name,))]
-        columns, least = [_FIRST_AROUND + one for one in read], -np.inf if name in GROUND else 0.0
-        fitted = _calibration(logits[:, columns], labels[:, answer], least=least)
-        if fitted is not None:
-            rows[number, [*read, -1]] = fitted
-    return tuple(map(tuple, rows.tolist()))
-
-
 def _errors_apart(
     start: FactModel, logits: np.ndarray, labels: np.ndarray, changed: np.ndarray, folds: np.ndarray
 ) -> np.ndarray:
@@ -264,51 +202,6 @@ def _errors_apart(
         rules = adapted_rules(start.rules, logits[others], labels[others], changed[others])
         wrong[held] = errors(rules, logits[held], labels[held])
     return wrong
-
-
-def adapted_rules(start: FactRules, logits: np.ndarray, labels: np.ndarray, changed: np.ndarray) -> FactRules:
-    """Move the calibration of a start as far as a few answers ask for; arguments as :func:`calibrated_rules`.
-
-    What the start never states is calibrated as if there were none.
-    """
-    new = calibrated_rules(logits, labels, changed)
-    fits = list(zip(new.slopes, new.offsets, strict=True))
-    for number, (slope, offset) in enumerate(zip(start.slopes, start.offsets, strict=True)):
-        if slope:
-            alike = _ALIKE[number]
-            scale, shift = moved((slope * logits[:, alike] + offset).ravel(), labels[:, alike].ravel() > 0)
-            fits[number] = (scale * slope, scale * offset + shift)
-    slopes, offsets = zip(*fits, strict=True)
-    around = list(new.around) if start.around else []
-    told = start.calibrated_logits(logits[changed])
-    for row, (*weights, offset) in enumerate(start.around):
-        answer = _FIRST_AROUND + row
-        if start.slopes[answer]:
-            scale, shift = moved(told[:, answer], labels[changed, answer] > 0)
-            around[row] = (*(scale * weight for weight in weights), scale * offset + shift)
-    rules = FactRules(slopes, offsets, start.sure, around=tuple(around))
-    return _scored(rules, logits[changed], labels[changed] > 0)
-
-
-def _scored(rules: FactRules, logits: np.ndarray, labels: np.ndarray) -> FactRules:
-    """Return rules with their scores, of the answers that are known, on logits (N, len(ANSWERS))."""
-    scores: dict[str, dict[str, float]] = {}
-    told = rules.calibrated(logits)
-    for name, column, true, slope, sure in zip(
-        ANSWERS, told.T, labels.T, rules.slopes, rules.sure, strict=True
-    ):
-        if slope:
-            stated = column >= sure
-            right = (stated & true).sum()
-            f1 = 2 * right / max(1, stated.sum() + true.sum())
-            scores[name] = {
-                "pairs": int(true.sum()),
-                "auc": round(area_under_curve(column, true), 4),
-                "f1": round(float(f1), 4),
-                "stated": int(stated.sum()),
-                "right": round(float(right / max(1, stated.sum())), 4),
-            }
-    return replace(rules, scores=scores)
 
 
 def _maps(

@@ -13,7 +13,7 @@ from tiny_facts import tiny_facts
 pytest.importorskip("spacy")
 
 from rscc.model_folder import load_facts, open_model_folder, sha256_of
-from rscc.training import facts
+from rscc.training import fact_rules, facts
 
 pytestmark = pytest.mark.usefixtures("tiny_registered")
 
@@ -29,7 +29,7 @@ def words(tmp_path) -> list[str]:
 @pytest.mark.slow
 def test_a_folder_is_taught_and_stays_the_same_captioner(words, tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setattr(facts, "FEWEST_PAIRS", 6)
-    monkeypatch.setattr(facts, "FEWEST_LABELS", 2)
+    monkeypatch.setattr(fact_rules, "FEWEST_LABELS", 2)
     fit_facts.main([*words, "--version", "77"])
     taught = open_model_folder(tmp_path / "taught", check_hashes=True)
     assert taught.card.facts_sha256 and taught.card.version == "77"

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import ndimage
-from scipy.special import logsumexp
 from shapely.geometry import MultiPolygon
 
 from rscc.text.facts import is_large
@@ -130,7 +129,7 @@ def fact_answers(
     and the share that each cover had of the ground in the outlines alone. A change that no tile sees whole is
     seen in several, whose positions are one bag.
     """
-    from rscc.inference.fact_heads import ANSWERS
+    from rscc.inference.fact_heads import ANSWERS, bag_logits
 
     neighbours = Neighbours([*outlines, *others])
     grid = tile_grid(run.pair, run.card, run.options)
@@ -138,10 +137,7 @@ def fact_answers(
     for number, parts in enumerate(_seen(run, outlines, grid)):
         maps = {tile: run.fact_maps[tile][: len(ANSWERS)] for tile, _ in parts}  # type: ignore[index]
         logits, (around, own) = _bag_of(maps, parts, partial(regions_of, neighbours, number))
-        yield (
-            logsumexp(logits, axis=1, b=around) - np.log(around.sum()),
-            rules.covers(logits, own),
-        )
+        yield bag_logits(logits, around), rules.covers(logits, own)
 
 
 def roads_near(run: OpenRun, outlines: Sequence[MultiPolygon]) -> list[RoadEvidence | None]:

@@ -10,14 +10,13 @@ from rscc.inference.roads import CAME_ROAD, CHANNELS
 
 METRES, NOTHING = 8.0, -8.0
 ROAD_NOW = len(ANSWERS) + 1
-TABLE = str.maketrans({"#": "1", ".": "0"})
 
 
 def picture(rows: str, *answers: int, logit: float = 4.0) -> np.ndarray:
     """Answers of 8 by 8 positions without anything, but those that are asked for at each ``#``."""
     found = np.full((len(ANSWERS) + CHANNELS, 8, 8), NOTHING, np.float32)
     for row, line in enumerate(rows.split()):
-        for column in np.flatnonzero(list(map(int, line.translate(TABLE)))):
+        for column in np.flatnonzero([letter == "#" for letter in line]):
             found[list(answers), row, column] = logit
     return found
 

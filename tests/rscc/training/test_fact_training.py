@@ -11,12 +11,15 @@ from tiny_models import tiny_model
 from rscc.captioner import Captioner
 from rscc.data.labels import LabelledPair, Reading
 from rscc.data.pairs import PairRecord, read_pair
-from rscc.inference.fact_heads import ANSWERS, AROUND, GROUND, SURE, FactRules
+from rscc.inference.fact_heads import ANSWERS, AROUND, SURE, FactRules
 from rscc.inference.facts import FactModel, GroundedCaption
 from rscc.inference.roads import RoadHead
 from rscc.model_folder import load_facts
+from rscc.training import fact_rules
 from rscc.training import facts as training
-from rscc.training.facts import area_under_curve, calibrated_rules, fact_labels, fit_facts, labelled_facts
+from rscc.training.calibration import area_under_curve
+from rscc.training.fact_rules import GROUND, calibrated_rules
+from rscc.training.facts import fact_labels, fit_facts, labelled_facts
 
 CAME = ("a house is built", "a cabin appears on the grass", "the villa has been built")
 GONE = ("the house is removed", "a building disappears", "the cabin on the grass was demolished")
@@ -185,7 +188,7 @@ def test_an_answer_that_the_start_never_states_is_learnt_from_enough_pairs() -> 
     slopes, offsets = [1.0] * len(ANSWERS), [-2.0] * len(ANSWERS)
     slopes[grass] = offsets[grass] = 0.0
     start = FactRules(tuple(slopes), tuple(offsets), sure=(0.6,) * len(ANSWERS))
-    adapted = training.adapted_rules(start, logits, labels, np.ones(400, bool))
+    adapted = fact_rules.adapted_rules(start, logits, labels, np.ones(400, bool))
     assert (adapted.slopes[grass], adapted.offsets[grass]) == (new.slopes[grass], new.offsets[grass])
     assert adapted.slopes[water] != new.slopes[water] and abs(adapted.offsets[water]) < 0.3
     assert adapted.slopes[0] == adapted.slopes[4], "what came and what is gone are one answer"
@@ -254,7 +257,7 @@ def test_what_is_true_of_all_pairs_was_not_told_apart_and_is_never_stated() -> N
 def test_rules_are_of_answers_with_enough_labels_and_scored_on_changed_pairs() -> None:
     _, logits, labels = noisy_answers(1)
     rare = ANSWERS.index("around water")
-    labels[training.FEWEST_LABELS - 1 :, rare] = 0
+    labels[fact_rules.FEWEST_LABELS - 1 :, rare] = 0
     changed = np.arange(400) < 300
     rules = calibrated_rules(logits, labels, changed)
     assert rules.slopes[rare] == rules.offsets[rare] == 0 and "around water" not in rules.scores
@@ -329,12 +332,12 @@ def test_a_start_moves_what_it_knows_of_what_stands_around() -> None:
     around = np.concatenate([right, np.zeros((len(AROUND), 1))], 1)
     around[trees, -1], around[grass] = 3.0, 0.0
     start = FactRules(slopes, (0.0,) * len(ANSWERS), around=tuple(map(tuple, around.tolist())))
-    adapted = np.array(training.adapted_rules(start, logits, labels, np.ones(400, bool)).around)
+    adapted = np.array(fact_rules.adapted_rules(start, logits, labels, np.ones(400, bool)).around)
     assert adapted[trees, trees] == -adapted[trees, bare] > 0.7 and abs(adapted[trees, -1]) < 1
     assert adapted[bare] == pytest.approx(around[bare], abs=0.3)
     new = calibrated_rules(logits, labels, np.ones(400, bool)).around[grass]
     assert adapted[grass] == pytest.approx(new)
-    without = training.adapted_rules(replace(start, around=()), logits, labels, np.ones(400, bool))
+    without = fact_rules.adapted_rules(replace(start, around=()), logits, labels, np.ones(400, bool))
     assert without.around == ()
 
 
@@ -346,7 +349,7 @@ def test_what_is_seldom_rightly_stated_at_held_out_places_is_never_stated() -> N
     unstated = {name for name, slope in zip(ANSWERS, rules.slopes, strict=True) if not slope}
     assert unstated == {"around grass"}, "a road that is gone is known, and so is one that came"
     grass = rules.scores["around grass"]
-    assert grass["f1"] > training.LEAST_F1 and grass["right"] < training.LEAST_RIGHT
+    assert grass["f1"] > fact_rules.LEAST_F1 and grass["right"] < fact_rules.LEAST_RIGHT
     assert set(rules.scores) == set(ANSWERS)
 
 

@@ -27,7 +27,7 @@ from rscc.data.benchmarks.levir_cc import LevirCC
 from rscc.data.sources import MaskSource
 from rscc.errors import ConfigInvalid, DatasetLayoutInvalid, ModelFolderInvalid, WeightsNotFound
 from rscc.model_folder import find_model, load_model, open_model_folder
-from rscc.training import facts
+from rscc.training import fact_rules, facts
 from rscc.training import finish as finishing
 from rscc.training import run as runs
 from rscc.training.finish import int8_ranges
@@ -106,7 +106,7 @@ def test_a_run_ends_with_a_model_that_tells_facts_where_the_parser_is_there(
 ) -> None:
     monkeypatch.setattr(runs, "load_text_encoder", lambda name: TinyTextEncoder())
     monkeypatch.setattr(facts, "FEWEST_PAIRS", 2)
-    monkeypatch.setattr(facts, "FEWEST_LABELS", 1)
+    monkeypatch.setattr(fact_rules, "FEWEST_LABELS", 1)
     roads = write_single_date(tmp_path / "roads")
 
     def ended(name: str, *, facts=True):
