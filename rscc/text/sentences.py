@@ -152,7 +152,7 @@ def _shapes(facts: ChangeFacts) -> Iterator[list[list[str]]]:
         yield [gone, ["and"], came, *around]
         if len(facts.gone) == 1:  # where a list follows, "and" might belong to either clause
             yield [came, *around, ["and"], gone]
-        taken = _listed([_taken(facts, name) for name in _ordered(facts.gone)])
+        taken = listed([_taken(facts, name) for name in _ordered(facts.gone)])
         yield [came, *around, [f"to replace {taken}", f"in place of {taken}"]]
         subjects = _subjects(facts, gone=False)
         replacing = [f"{words} {'replace' if plural else 'replaces'} {taken}" for words, plural in subjects]
@@ -198,7 +198,7 @@ def _subjects(facts: ChangeFacts, *, gone: bool) -> list[tuple[str, bool]]:
     subjects: list[tuple[str, bool]] = []
     for options in product(*(_options(facts, name, count, gone=gone) for name in names)):
         for order in (options, options[::-1]) if len(options) > 1 else (options,):
-            subjects.append((_listed(order), len(order) > 1 or _plural(order[0])))
+            subjects.append((listed(order), len(order) > 1 or _plural(order[0])))
         if names == ["building", "road"] and not gone:
             subjects.append((f"a road with {options[0]}", False))
     return subjects
@@ -283,7 +283,7 @@ def _map_sentences(facts: ChangeFacts) -> Iterator[str]:
     around = [beside, on, place]
     if facts.came and not facts.gone:
         were = "were" if covers[:1] == ["trees"] else "was"
-        on = f"where there {were} {_listed([map_name(name) for name in covers])}" if covers else ""
+        on = f"where there {were} {listed([map_name(name) for name in covers])}" if covers else ""
         around = [beside, place, on]
     elif on and facts.came and any(name in _MAP_COVERS for name in facts.gone):
         on = f"partly {on}"  # the rest of it was what is gone
@@ -301,7 +301,7 @@ def _map_changes(facts: ChangeFacts) -> list[tuple[str, str]]:
         return [(f"{words} {verb[plural]}", "") for verb in _verbs(facts, gone=bool(facts.gone))]
     appear = f"{came[0]} {_verbs(facts, gone=False)[0][came[1]]}"
     disappear = f"{old[0]} {_verbs(facts, gone=True)[0][old[1]]}"
-    instead = (appear, f"in place of {_listed(_map_things(facts, gone=True))}")
+    instead = (appear, f"in place of {listed(_map_things(facts, gone=True))}")
     turns = [
         (f"{disappear} and {appear}", ""),
         (f"{old[0]} {'are' if old[1] else 'is'} replaced by {came[0]}", ""),
@@ -313,7 +313,7 @@ def _map_changes(facts: ChangeFacts) -> list[tuple[str, str]]:
 
 def _map_subject(facts: ChangeFacts, *, gone: bool) -> tuple[str, bool]:
     things = _map_things(facts, gone=gone)
-    return _listed(things), len(things) > 1 or any(map(_plural, things))
+    return listed(things), len(things) > 1 or any(map(_plural, things))
 
 
 def _map_things(facts: ChangeFacts, *, gone: bool) -> list[str]:
@@ -343,7 +343,8 @@ def _plural(phrase: str) -> bool:
     return phrase.endswith("s") and not phrase.endswith("grass")
 
 
-def _listed(phrases: Sequence[str]) -> str:
+def listed(phrases: Sequence[str]) -> str:
+    """Return phrases as one: "a house, a road and trees"."""
     return " and ".join([", ".join(phrases[:-1]), phrases[-1]] if len(phrases) > 1 else phrases)
 
 

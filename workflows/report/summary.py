@@ -9,6 +9,7 @@ from typing import Any
 
 from rscc.text.cover_sentences import cover_area
 from rscc.text.facts import BUILT, DIRECTIONS, PLANTS, is_large
+from rscc.text.sentences import listed
 from workflows.report.change import Change
 from workflows.texts import counted
 
@@ -120,9 +121,9 @@ def _of_these(came: Mapping[str, Total], gone: Mapping[str, Total]) -> list[str]
     clauses = []
     for totals, start, new in ((came, "there", "new "), (gone, "gone", "")):
         if totals:
-            things = (f"{new}{_several(name)} in {one.changes:,}" for name, one in totals.items())
+            things = [f"{new}{_several(name)} in {one.changes:,}" for name, one in totals.items()]
             verb = "are" if _are(next(iter(totals))) else "is"
-            clauses.append(f"{start} {verb} {_listed(things)}")
+            clauses.append(f"{start} {verb} {listed(things)}")
     return [f"Of these changes, {'; '.join(clauses)}."] if clauses else []
 
 
@@ -130,7 +131,7 @@ def _rest(done: int, failed: int, left: int) -> list[str]:
     total = counted(done + failed + left, "pair")
     to_do = f"{'is' if left == 1 else 'are'} not done yet"
     clauses = [f"{count:,} {words}" for count, words in ((failed, "failed"), (left, to_do)) if count]
-    return [f"Of {total} in the archive, {_listed(clauses)}."] if clauses else []
+    return [f"Of {total} in the archive, {listed(clauses)}."] if clauses else []
 
 
 def _several(name: str) -> str:
@@ -188,7 +189,7 @@ def _clauses(changes: Sequence[Change]) -> list[str]:
         things = [_thing(name, changes, attribute) for name in names]
         if things:
             done = several if len(things) > 1 or things[0][1] else one
-            clauses.append(f"{_listed(words for words, _ in things)} {done}")
+            clauses.append(f"{listed([words for words, _ in things])} {done}")
     return clauses
 
 
@@ -255,8 +256,3 @@ def _places(change: Change) -> set[str]:
 
 def _were(count: int) -> str:
     return "was" if count == 1 else "were"
-
-
-def _listed(phrases: Iterable[str]) -> str:
-    several = list(phrases)
-    return " and ".join([", ".join(several[:-1]), several[-1]] if len(several) > 1 else several)
