@@ -60,8 +60,8 @@ class Seen:
     """What a frozen model sees of N pairs.
 
     Attributes:
-        maps: (N, 2, P, reduced) float16, both dates.
-        cells: (N, P, 2), see :func:`rscc.inference.fact_heads.change_cells`.
+        maps: (N, 2, P, reduced) float16, both dates, on the model's device.
+        cells: (N, P, 2), see :func:`rscc.inference.fact_heads.change_cells`, there too.
         masks: (N, H, W) bool.
     """
 
@@ -82,7 +82,7 @@ def fit_facts(
     labelled: Sequence[LabelledPair] = (),
     report: Callable[[str], None] = lambda line: None,
 ) -> FactModel | None:
-    """Learn facts from captioned pairs; the model stays as it is.
+    """Learn facts from captioned pairs, on the device of the model; the model stays as it is.
 
     Args:
         model: with a trained change head.
@@ -109,12 +109,13 @@ def fit_facts(
         )
         return start
     labels = fact_labels(records)
-    taught = torch.from_numpy(np.concatenate([labels, labelled_facts(labelled)]))
+    device = next(model.parameters()).device
+    taught = torch.from_numpy(np.concatenate([labels, labelled_facts(labelled)])).to(device)
     everything, further = np.arange(len(records)), np.arange(len(records), len(taught))
     if start is None:
         heads, fit = _whitened(model, records, size=size, bf16=bf16, seed=seed), _fit
     else:
-        heads, fit = start.heads, _fit_on
+        heads, fit = copy.deepcopy(start.heads).to(device), _fit_on
     seen = _look(model, heads, [*records, *(pair.record for pair in labelled)], size, threshold, bf16)
     report(f"facts: {len(taught)} pairs seen")
     logits, stated = np.zeros((2, *labels.shape), np.float32)
@@ -127,7 +128,7 @@ def fit_facts(
         rules = calibrated_rules(stated, labels, changed)
     else:
         rules = adapted_rules(start.rules, stated, labels, changed)
-        before = errors(start.rules, _answers(start.heads, seen, everything)[1], labels)[changed]
+        before = errors(start.rules, _answers(heads, seen, everything)[1], labels)[changed]
         after = _errors_apart(start, stated, labels, changed, folds)[changed]
         gain = percentile_interval(Resamples(len(before)).means(before - after)) or (0.0, 0.0)
         report(
@@ -144,7 +145,8 @@ def fit_facts(
     else:
         phrasing = adapt_phrasing(start.phrasing, measured, said)
     roads = None if start is None else start.roads
-    return FactModel(fit(heads, seen, taught, np.arange(len(taught)), seed), rules, phrasing, roads)
+    fitted = fit(heads, seen, taught, np.arange(len(taught)), seed).cpu()
+    return FactModel(fitted, rules, phrasing, roads)
 
 
 def errors(rules: FactRules, logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -216,7 +218,7 @@ def _maps(
             before, after = (
                 m.float().flatten(2).transpose(1, 2) for m in (view.maps_before, view.maps_after)
             )
-            yield before.cpu(), after.cpu(), change.cpu()
+            yield before, after, change
 
 
 def _whitened(
@@ -229,7 +231,7 @@ def _whitened(
     torch.manual_seed(seed)
     channels = model.backbone.channels[-1]
     count = min(REDUCED, channels)
-    heads = FactHeads(channels=channels, reduced=count)
+    heads = FactHeads(channels=channels, reduced=count).to(next(model.parameters()).device)
     sample = np.random.default_rng(seed).permutation(len(records))[:_WHITENED]
     maps = _maps(model, [records[i] for i in sample], size, bf16)
     positions = torch.cat([m[:, ::_STEP].flatten(0, 1) for before, after, _ in maps for m in (before, after)])
@@ -256,7 +258,7 @@ def _look(
             maps.append(torch.stack([heads.reduce(before), heads.reduce(after)], 1).half())
             side = round(before.shape[1] ** 0.5)
             cells.append(change_cells(change, (side, side)))
-            masks.append((change >= threshold).numpy())
+            masks.append((change >= threshold).cpu().numpy())
     return Seen(torch.cat(maps), torch.cat(cells), np.concatenate(masks))
 
 
@@ -269,7 +271,7 @@ def _positions(heads: FactHeads, seen: Seen, part: Tensor) -> Tensor:
 def _fit(start: FactHeads, seen: Seen, labels: Tensor, members: np.ndarray, seed: int) -> FactHeads:
     """Return heads fitted on some of the pairs, anew but for the first layer."""
     torch.manual_seed(seed)
-    heads = FactHeads(**start.sizes)
+    heads = FactHeads(**start.sizes).to(seen.maps.device)
     heads.reduce.load_state_dict(start.reduce.state_dict())
     return _learnt(heads, seen, labels, members, seed, epochs=EPOCHS)
 
@@ -288,7 +290,7 @@ def _learnt(
     def loss(part: Tensor) -> Tensor:
         soft = labels[part] * (1 - SMOOTHING) + SMOOTHING / 2
         positions = _positions(heads, seen, part)
-        return F.binary_cross_entropy_with_logits(pooled(positions, torch.ones(positions.shape[:2])), soft)
+        return F.binary_cross_entropy_with_logits(pooled(positions, torch.ones_like(positions[..., 0])), soft)
 
     return fit_head(heads, members, loss, seed=seed, **how)
 
@@ -301,7 +303,8 @@ def _answers(heads: FactHeads, seen: Seen, members: np.ndarray) -> tuple[np.ndar
             positions = _positions(heads, seen, part)
             side = round(positions.shape[1] ** 0.5)
             maps = positions.transpose(1, 2).unflatten(2, (side, side))
-            masks = torch.from_numpy(seen.masks[part.numpy()])
-            parts.append([region_logits(maps, region).numpy() for region in (torch.ones_like(masks), masks)])
+            masks = torch.from_numpy(seen.masks[part.numpy()]).to(maps.device)
+            regions = (torch.ones_like(masks), masks)
+            parts.append([region_logits(maps, region).cpu().numpy() for region in regions])
     whole, changed = (np.concatenate(several) for several in zip(*parts, strict=True))
     return whole, stated_logits(whole, changed)

@@ -47,7 +47,7 @@ def fit_roads(
     seed: int = 1,
     report: Callable[[str], None] = lambda line: None,
 ) -> RoadHead:
-    """Learn roads; the model stays as it is.
+    """Learn roads, on the device of the model; the model stays as it is.
 
     Args:
         root: folder of single dates with masks; those of class ``road`` are read, see
@@ -67,9 +67,10 @@ def fit_roads(
     measured, held = _fit(seen, everything[~seen.held], seed), torch.from_numpy(seen.held)
     with torch.no_grad():
         logits = torch.cat([measured(part.float()) for part in seen.maps[held].split(64)])
-    area = area_under_curve(logits.numpy().ravel(), (seen.shares[held] >= ROAD).numpy().ravel())
+    shares = seen.shares[held]
+    area = area_under_curve(logits.cpu().numpy().ravel(), (shares >= ROAD).cpu().numpy().ravel())
     report(f"roads: area under the ROC curve {area:.3f} on images held out")
-    head = _fit(seen, everything, seed)
+    head = _fit(seen, everything, seed).cpu()
     head.stored["area"] = round(area, 4)
     return head
 
@@ -81,9 +82,9 @@ def _look(model: ChangeCaptioner, root: Path, size: int, gsd: float) -> _Seen:
     with torch.no_grad():
         for name, image, road in road_crops(root, size, gsd):
             last = model.backbone(torch.from_numpy(image.copy())[None].to(device))[-1]
-            maps.append(last[0].flatten(1).T.half().cpu())
+            maps.append(last[0].flatten(1).T.half())
             share = F.adaptive_avg_pool2d(torch.from_numpy(road.copy())[None].float(), last.shape[-2:])
-            shares.append(share.flatten())
+            shares.append(share.flatten().to(device))
             held.append(zlib.crc32(name.encode()) % HELD_OUT == 0)
     return _Seen(torch.stack(maps), torch.stack(shares), np.array(held))
 
@@ -91,7 +92,7 @@ def _look(model: ChangeCaptioner, root: Path, size: int, gsd: float) -> _Seen:
 def _fit(seen: _Seen, members: np.ndarray, seed: int) -> RoadHead:
     """Return a head fitted on some of the crops."""
     torch.manual_seed(seed)
-    head = RoadHead(channels=seen.maps.shape[-1])
+    head = RoadHead(channels=seen.maps.shape[-1]).to(seen.maps.device)
     positions = seen.maps[torch.from_numpy(members[::4])].float().flatten(0, 1)
     head.mean.copy_(positions.mean(0))
     head.scale.copy_(positions.std(0) + 1e-3)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 from tiny_models import tiny_model
 
@@ -50,9 +51,10 @@ def records(tmp_path_factory) -> list[PairRecord]:
     return made
 
 
-def learn(records, **how) -> FactModel | None:
+def learn(records, device: str = "cpu", **how) -> FactModel | None:
     """Learn from pairs as a random trunk sees them."""
-    return fit_facts(tiny_model(seed=2), records, size=64, threshold=0.5, bf16=False, **how)
+    model = tiny_model(seed=2).to(device)
+    return fit_facts(model, records, size=64, threshold=0.5, bf16=False, **how)
 
 
 def learn_anew(records, **how) -> FactModel:
@@ -91,6 +93,14 @@ def test_heads_learn_what_is_there_to_see(fitted) -> None:
 
 def test_progress_is_reported(fitted) -> None:
     assert fitted[1] == ["facts: 96 pairs seen", *(f"facts: fold {fold} of 3 answered" for fold in (1, 2, 3))]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU of CUDA here")
+def test_heads_are_learnt_on_the_gpu_of_their_model(fitted, records) -> None:
+    found = learn_anew(records, device="cuda")
+    assert {value.device.type for value in found.heads.state_dict().values()} == {"cpu"}
+    np.testing.assert_allclose(found.rules.slopes, fitted[0].rules.slopes, rtol=0.3, atol=0.1)
+    assert learn(records, device="cuda", start=found) is not None
 
 
 def test_readers_who_disagree_teach_the_share_of_them(records) -> None:
