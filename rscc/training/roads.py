@@ -31,7 +31,10 @@ ROAD = 0.3
 
 @dataclass(frozen=True)
 class _Seen:
-    """What a trunk sees of N crops: maps (N, P, C) float16, shares of road (N, P), the held out (N,) bool."""
+    """What a trunk sees of N crops: maps (N, P, C) float16, shares of road (N, P), the held out (N,) bool.
+
+    Maps and shares lie on the device of the trunk.
+    """
 
     maps: Tensor
     shares: Tensor
@@ -84,9 +87,9 @@ def _look(model: ChangeCaptioner, root: Path, size: int, gsd: float) -> _Seen:
             last = model.backbone(torch.from_numpy(image.copy())[None].to(device))[-1]
             maps.append(last[0].flatten(1).T.half())
             share = F.adaptive_avg_pool2d(torch.from_numpy(road.copy())[None].float(), last.shape[-2:])
-            shares.append(share.flatten().to(device))
+            shares.append(share.flatten())
             held.append(zlib.crc32(name.encode()) % HELD_OUT == 0)
-    return _Seen(torch.stack(maps), torch.stack(shares), np.array(held))
+    return _Seen(torch.stack(maps), torch.stack(shares).to(device), np.array(held))
 
 
 def _fit(seen: _Seen, members: np.ndarray, seed: int) -> RoadHead:
