@@ -33,6 +33,7 @@ from scipy import ndimage
 
 from rscc import Captioner
 from rscc.markdown import table
+from rscc.shipped import DEFAULT_MODEL
 from tiling import Window
 from workflows.options import SceneOptions
 from workflows.scene.carrier import OpenRun
@@ -235,7 +236,7 @@ def _marked(found: Found) -> np.ndarray:
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--model", default="rscc-base")
+    parser.add_argument("--model", default=DEFAULT_MODEL)
     parser.add_argument("--scenes", type=int, default=7)
     parser.add_argument("--size", type=int, default=1024)
     parser.add_argument("--cache", type=Path, help="folder that keeps the painted scenes")

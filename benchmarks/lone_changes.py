@@ -26,6 +26,7 @@ from rscc.data.benchmarks.change_masks import ChangeMasks
 from rscc.data.benchmarks.levir_cc import LevirCC
 from rscc.data.pairs import PairRecord, read_mask, read_pair, truly_changed
 from rscc.markdown import table
+from rscc.shipped import DEFAULT_MODEL
 from rscc.text.statements import agreed, read_statement
 from workflows import Change, caption_scene
 
@@ -81,7 +82,7 @@ def main(words: Sequence[str] | None = None) -> None:
     source.add_argument("--masks", type=Path, help="folder of pairs with change masks")
     parser.add_argument("--split", default="val", help="of --data")
     parser.add_argument("--collection", default="cdd", help="of --masks")
-    parser.add_argument("--model", default="rscc-base", help="name or folder")
+    parser.add_argument("--model", default=DEFAULT_MODEL, help="name or folder")
     options = parser.parse_args(words)
     captioner = Captioner.load(options.model, device="cpu")
     counts: dict[tuple[str, str], list[tuple[bool, bool]]] = defaultdict(list)

@@ -39,6 +39,7 @@ from shapely.geometry import mapping
 from rscc.captioner import Captioner
 from rscc.evaluation.bootstrap import wilson_interval
 from rscc.markdown import table
+from rscc.shipped import DEFAULT_MODEL
 from tiling import describe
 from workflows import Change, SceneOptions, caption_scene
 
@@ -257,7 +258,7 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
     source.add_argument("--data", type=Path, help="folder in LEVIR-CC's layout")
     source.add_argument("--scenes", type=Path, nargs="+", metavar="FOLDER")
     parser.add_argument("--split", default="val", help="of --data")
-    parser.add_argument("--model", default="rscc-base", help="name or folder")
+    parser.add_argument("--model", default=DEFAULT_MODEL, help="name or folder")
     parser.add_argument("--gsd", type=float, help="metres per pixel to work at, as of rscc caption")
     parser.add_argument("--pictures", type=Path, help="folder for pictures and the table to be judged")
     return parser.parse_args(words)

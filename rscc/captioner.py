@@ -19,7 +19,6 @@ from rscc.inference.localisers import LOCALISERS, ChangeHeadLocaliser, Localiser
 from rscc.inference.lone_changes import lone_answers, surest
 from rscc.inference.roads import picture_roads, road_logits
 from rscc.model_folder import (
-    DEFAULT_MODEL,
     ModelCard,
     ModelFolder,
     find_model,
@@ -31,6 +30,7 @@ from rscc.model_folder import (
 from rscc.models.shared.backbone import fold_norms
 from rscc.models.shared.blocks import enlarge_maps
 from rscc.models.shared.captioner import ChangeCaptioner
+from rscc.shipped import DEFAULT_MODEL
 from rscc.structures import NO_CHANGE_CAPTION, Caption, ChangePrediction, DifferenceFeatures
 from rscc.text.no_change import is_no_change
 from rscc.text.statements import PLACE_WORDS, without_place

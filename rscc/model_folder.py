@@ -22,13 +22,12 @@ from rscc.errors import ConfigInvalid, ModelFolderInvalid, ModelNotFound, first_
 from rscc.files import atomic_write, parsed_json
 from rscc.inference.calibration import Calibration
 from rscc.settings import check, check_choice, of_type
+from rscc.shipped import SHIPPED
 
 if TYPE_CHECKING:
     from rscc.inference.facts import FactModel
     from rscc.models.shared.captioner import ChangeCaptioner
 
-DEFAULT_MODEL = "rscc-base"
-SHIPPED = Path(__file__).parent / "folders"
 _FORMAT = 1
 FACTS = frozenset({"facts.safetensors", "facts.json"})
 """Members of a folder that tells facts."""

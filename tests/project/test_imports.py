@@ -28,7 +28,7 @@ RSCC = {
     },
     "rscc/evaluation": {"rscc/captioner", "rscc/data/benchmarks"},
     "rscc/captioner": {"rscc/model_folder", "rscc/devices"},
-    "rscc/model_folder": {"rscc/inference", "rscc/models"},
+    "rscc/model_folder": {"rscc/inference", "rscc/models", "rscc/shipped"},
     "rscc/models": {"rscc/models/shared"},
     "rscc/inference": {"rscc/models/shared", "rscc/stored_weights", "rscc/land_cover"},
     "rscc/data/synthesis": {"rscc/data/benchmarks"},
@@ -42,7 +42,15 @@ RSCC = {
     **{f"rscc/{name}": set() for name in ("markdown", "structures", "images", "torchvision_compat")},
     **{
         f"rscc/{name}": set()
-        for name in ("errors", "files", "freed_memory", "land_cover", "sequences", "stored_weights")
+        for name in (
+            "errors",
+            "files",
+            "freed_memory",
+            "land_cover",
+            "sequences",
+            "shipped",
+            "stored_weights",
+        )
     },
 }
 WORKFLOWS = {

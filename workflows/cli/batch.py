@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rscc.errors import extra
+from rscc.shipped import DEFAULT_MODEL
 from workflows.cli.options import (
     FINDING,
     READING,
@@ -59,7 +60,7 @@ def batch(
         ),
     ],
     options: SceneOptions,
-    model: ModelOption = "rscc-base",
+    model: ModelOption = DEFAULT_MODEL,
     device: DeviceOption = "auto",
     workers: Annotated[
         int | None,

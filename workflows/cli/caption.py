@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from rscc.shipped import DEFAULT_MODEL
 from workflows.cli.options import (
     DATES,
     FINDING,
@@ -64,7 +65,7 @@ def caption(
             "changes anew from it.",
         ),
     ] = None,
-    model: ModelOption = "rscc-base",
+    model: ModelOption = DEFAULT_MODEL,
     device: DeviceOption = "auto",
     isolate: Annotated[
         bool,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import typer
 
+from rscc.shipped import DEFAULT_MODEL
 from workflows.cli.options import Debug, DeviceOption, JsonOption, ModelOption
 
 
 def doctor(
     context: typer.Context,
-    model: ModelOption = "rscc-base",
+    model: ModelOption = DEFAULT_MODEL,
     device: DeviceOption = "auto",
     as_json: JsonOption = False,
     debug: Debug = False,

@@ -10,6 +10,7 @@ import typer
 
 from rscc.config import MOST_BEAMS
 from rscc.errors import extra
+from rscc.shipped import DEFAULT_MODEL
 from workflows.cli.options import Dataset, Debug, DeviceOption, ModelOption, ProgressForm, ProgressOption
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 def evaluate(
     data: Annotated[Path, typer.Option("--data", help="Folder of the captioned data set.")],
-    model: ModelOption = "rscc-base",
+    model: ModelOption = DEFAULT_MODEL,
     dataset: Annotated[Dataset, typer.Option("--dataset", help="Layout of the data.")] = Dataset.levir_cc,
     split: Annotated[str, typer.Option(help="train, val or test.")] = "test",
     kinds: Annotated[

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from rscc.shipped import DEFAULT_MODEL
 from workflows.cli.options import (
     DATES,
     READING,
@@ -64,7 +65,7 @@ def explain(
         int | None,
         typer.Option("--id", metavar="N", min=1, max=10**15, help="Number of the change in the report."),
     ] = None,
-    model: ModelOption = "rscc-base",
+    model: ModelOption = DEFAULT_MODEL,
     device: DeviceOption = "auto",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing picture.")] = False,
     progress: ProgressOption = ProgressForm.auto,

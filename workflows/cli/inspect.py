@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from rscc.shipped import DEFAULT_MODEL
 from workflows.cli.options import (
     DATES,
     READING,
@@ -29,7 +30,7 @@ def inspect(
     before: BeforeArgument,
     after: AfterArgument,
     options: SceneOptions,
-    model: ModelOption = "rscc-base",
+    model: ModelOption = DEFAULT_MODEL,
     measure: Annotated[
         bool, typer.Option("--time", help="Load the model and time it on a few tiles of these scenes.")
     ] = False,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rscc.errors import ExtraNotInstalled
+from rscc.shipped import DEFAULT_MODEL
 from tiling import TilingError
 from workflows.options import SceneOptions
 from workflows.page.chips import chips_of
@@ -113,7 +114,7 @@ def caption(
     before: str | Path,
     after: str | Path,
     *,
-    model: str | Path = "rscc-base",
+    model: str | Path = DEFAULT_MODEL,
     device: str = "auto",
     captioner: Captioner | None = None,
     progress: Progress | None = None,
@@ -125,7 +126,8 @@ def caption(
         before, after: rasters of the earlier and the later date: files, archives, addresses.
         model, device: see :meth:`rscc.Captioner.load`.
         captioner: one that is loaded, in place of ``model`` and ``device``; for many pairs.
-        progress: called as ``progress(stage, done, total)`` with the stages ``tiles`` and ``captions``.
+        progress: called as ``progress(stage, done, total)`` with the stages ``tiles`` and
+            ``captions``, and ``outlines`` with ``refine``.
         options: fields of :class:`workflows.SceneOptions`, such as ``threshold=0.4`` or ``align=True``.
 
     Raises:

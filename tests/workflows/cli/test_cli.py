@@ -18,6 +18,7 @@ from rfc7946 import load_valid
 from scene_pairs import make_pair
 
 import rscc
+from rscc.shipped import DEFAULT_MODEL
 from workflows.cli.interrupts import tidy_interrupts
 from workflows.cli.options import Dataset, Paper
 
@@ -39,7 +40,7 @@ def test_a_report_in_the_current_folder_by_default(pair, rscc_command, tmp_path)
     assert len(report["features"]) == 3
     assert report["rscc"]["inputs"]["before"]["path"] == "a_2009-08-18.tif"
     assert (tmp_path / "b_2019_changes.qml").is_file()
-    assert rscc_command.chosen == [("rscc-base", "auto")]
+    assert rscc_command.chosen == [(DEFAULT_MODEL, "auto")]
     lines = out.splitlines()
     assert lines[0].startswith("3 changes, 53") and "ha)" in lines[0] and lines[0].endswith(" s")
     for words in (
@@ -86,7 +87,7 @@ def test_an_inspection_says_what_the_run_would_meet(pair, rscc_command, tmp_path
     assert (code, err) == (0, "")
     facts = json.loads(out)
     assert facts["expected"]["rate"]["source"] == "measured" and facts["exit_code"] == 0
-    assert rscc_command.chosen == [("rscc-base", "auto")]
+    assert rscc_command.chosen == [(DEFAULT_MODEL, "auto")]
     assert {path.name for path in tmp_path.iterdir()} == files
 
 
@@ -191,7 +192,7 @@ def test_a_warning_is_shown_even_when_quiet(tmp_path, rscc_command):
 def test_a_pair_is_explained_in_a_picture(pair, rscc_command):
     code, out, err = rscc_command("explain", pair.before, pair.after, "-o", "p.png", "--device", "cpu")
     assert (code, err) == (0, "")
-    assert rscc_command.chosen == [("rscc-base", "cpu")]
+    assert rscc_command.chosen == [(DEFAULT_MODEL, "cpu")]
     lines = out.splitlines()
     assert lines[0].startswith("brightness ") and "place: the largest change" in lines[1]
     assert lines[2:] == ["entities villas, road", "model    brightness 1.2.3", "picture  p.png"]

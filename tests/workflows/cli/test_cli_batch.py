@@ -16,6 +16,7 @@ from command_here import run_here
 from inline_engine import InlineEngine
 
 from rscc.model_folder import ModelCard
+from rscc.shipped import DEFAULT_MODEL
 from workflows.cli import batch as cli_batch
 from workflows.cli.batch import read_shard
 from workflows.errors import OptionInvalid
@@ -63,7 +64,7 @@ def command(capfd, tmp_path, out) -> Callable[..., tuple[int, str, str]]:
 
 def test_an_archive_with_failures_ends_with_3_and_says_why(made, out, command, asked):
     code, said, err = command()
-    assert code == 3 and asked == [("local", None, "rscc-base", "auto")]
+    assert code == 3 and asked == [("local", None, DEFAULT_MODEL, "auto")]
     assert err == "8 pairs: 0 done already, 8 to do\n"
     lines = said.splitlines()
     assert lines[0].startswith("6 of 8 pairs done in ")
@@ -116,7 +117,7 @@ def test_the_options_reach_the_pairs(made, out, command, asked):
 @pytest.mark.parametrize(
     ("options", "engine"),
     [
-        (["--workers", "3"], ("local", 3, "rscc-base", "auto")),
+        (["--workers", "3"], ("local", 3, DEFAULT_MODEL, "auto")),
         (["--model", "m", "--device", "cpu"], ("local", None, "m", "cpu")),
         (["--scheduler", "tcp://h:1"], ("dask", "tcp://h:1", False)),
         (["--scheduler", "tcp://h:1", "--gpu-workers"], ("dask", "tcp://h:1", True)),

@@ -10,6 +10,7 @@ import pytest
 from fakes import BrightnessCaptioner
 
 from rscc.model_folder import find_model
+from rscc.shipped import DEFAULT_MODEL
 from rscc.structures import ChangePrediction
 from workflows.inspection import doctor
 
@@ -29,7 +30,7 @@ def test_a_whole_installation(rscc_command, monkeypatch):
         *("java", "qgis", "self-test"),
     ]
     assert [line[0] for line in lines] == ["ok"] * 7 + ["lacks", "lacks", "ok"]
-    assert rscc_command.chosen == [("rscc-base", "cpu")]
+    assert rscc_command.chosen == [(DEFAULT_MODEL, "cpu")]
 
 
 class Broken(BrightnessCaptioner):
