@@ -11,6 +11,7 @@ what several people state of the same pair, and, for words of place, against the
 * Place: right when every word of place holds for the true mask, see :func:`true_places`. Counted are captions
   with such a word.
 * Objects: the classes that a caption names against those that at least two references name.
+* Other objects: captions that name a class which no reference names, of those that name any.
 
 A caption that states no direction, or no number, is wrong where the references agree on one. Pairs whose
 references agree on none are left out. Of a pair with one reference alone, that one counts.
@@ -28,7 +29,12 @@ from rscc.data.pairs import PairRecord, read_mask, truly_changed
 from rscc.evaluation.bootstrap import Resamples, parts_of, percentile_interval
 from rscc.evaluation.rows import PEOPLE, SHARES, FactScores, ObjectScores, Share
 from rscc.text.facts import BUILT, Direction
-from rscc.text.object_classes import OBJECT_CLASSES, NamedObjects, named_objects
+from rscc.text.object_classes import (
+    OBJECT_CLASSES,
+    NamedObjects,
+    named_objects,
+    unnamed_by_references,
+)
 from rscc.text.statements import Statement, agreed, read_statement
 
 LEAST_AGREEING = 2
@@ -41,6 +47,8 @@ _BUILT = frozenset((*BUILT, "construction site", "pool", "playground", "square",
 _TREES = frozenset({"trees"})
 _OPPOSITE = {"left": "right", "right": "left", "top": "bottom", "bottom": "top"}
 _CLASSES = tuple(OBJECT_CLASSES)
+_OTHER_OBJECT = len(SHARES)
+_FIRST_CLASS = _OTHER_OBJECT + 1
 
 
 @dataclass(frozen=True)
@@ -111,18 +119,21 @@ class FactScorer:
         self, name: str, per_pair: Sequence[np.ndarray], distinct: float, *, alone: bool
     ) -> FactScores:
         resamples = Resamples(len(per_pair))
-        counts = np.array(per_pair)  # (N, 3 + classes, 3), see _count
-        shares = {}
-        for row, fact in enumerate(SHARES):
-            right, captions = (int(column.sum()) for column in counts[:, row, :2].T)
-            drawn = percentile_interval(resamples.shares(counts[:, row, 0], counts[:, row, 1]))
-            shares[fact] = Share.of(right, captions) if alone else Share(right, captions, drawn)
-        tallies = counts[:, len(SHARES) :]
+        counts = np.array(per_pair)  # (N, 4 + classes, 3), see _count
+
+        def share(hits: np.ndarray, counted: np.ndarray) -> Share:
+            total = int(hits.sum()), int(counted.sum())
+            drawn = percentile_interval(resamples.shares(hits, counted))
+            return Share.of(*total) if alone else Share(*total, drawn)
+
+        *shares, other = (share(*counts[:, row, :2].T) for row in range(_FIRST_CLASS))
+        tallies = counts[:, _FIRST_CLASS:]
         seen = [number for number in range(len(_CLASSES)) if tallies[:, number].any()]
         return FactScores(
             name=name,
             pairs=len(counts),
-            shares=shares,
+            shares=dict(zip(SHARES, shares, strict=True)),
+            other_objects=other if self._objects else None,
             objects=_object_scores(tallies.sum(axis=1), resamples) if self._objects else None,
             distinct=distinct,
             by_class={_CLASSES[number]: _object_scores(tallies[:, number], resamples) for number in seen},
@@ -135,11 +146,12 @@ def _count(
     """Hold one caption against what at least ``least`` other captions of its pair state.
 
     Returns:
-        (3 + classes, 3) int64: for direction, number and place whether it is right and whether it counts;
-        for each class whether it is named truly, named falsely, and not named.
+        (4 + classes, 3) int64: for direction, number and place whether it is right and whether it counts;
+        whether it names an object that no other names, and whether it names any; for each class whether it
+        is named truly, named falsely, and not named.
     """
     statement, statements = told.statement, [other.statement for other in others]
-    counts = np.zeros((len(SHARES) + len(_CLASSES), 3), np.int64)
+    counts = np.zeros((_FIRST_CLASS + len(_CLASSES), 3), np.int64)
     if directions := stated_directions(statements, least):
         counts[0, :2] = direction(statement) in directions, 1
     if numbers := stated_numbers(statements, least):
@@ -147,9 +159,11 @@ def _count(
     if statement.places and places is not None:
         counts[2, :2] = places_hold(statement.places, places), 1
     if told.named is not None and others:
-        true = agreed([named_classes(other.named) for other in others if other.named is not None], least)
+        named_by = [other.named for other in others if other.named is not None]
+        counts[_OTHER_OBJECT, :2] = any(unnamed_by_references(told.named, named_by)), any(told.named.words)
+        true = agreed([named_classes(one) for one in named_by], least)
         named = named_classes(told.named, true)
-        for row, name in enumerate(_CLASSES, start=len(SHARES)):
+        for row, name in enumerate(_CLASSES, start=_FIRST_CLASS):
             counts[row] = name in named & true, name in named - true, name in true - named
     return counts
 

@@ -292,7 +292,7 @@ def facts_tables(facts: Sequence[FactScores]) -> list[str]:
         facts: the model first, then people.
     """
     model, people = facts[0], next(scores.by_class for scores in facts if scores.name == PEOPLE)
-    heads = (*(f"{fact}, %" for fact in SHARES), *_OBJECT_HEADS, "distinct sentences")
+    heads = (*(f"{fact}, %" for fact in SHARES), *_OBJECT_HEADS, "another object, %", "distinct sentences")
     tables = [
         table((f"facts of {model.pairs} changed pairs", *heads), [_fact_cells(scores) for scores in facts])
     ]
@@ -314,16 +314,17 @@ _OBJECT_HEADS = ("objects P, %", "objects R, %", "objects F1, %")
 
 
 def _fact_cells(scores: FactScores) -> list[str]:
-    shares = [scores.shares[fact] for fact in SHARES]
     return [
         scores.name,
-        *(
-            f"{_share(one.value, one.interval)}, {one.right} of {one.counted}" if one.counted else "–"
-            for one in shares
-        ),
+        *(_counted(scores.shares[fact]) for fact in SHARES),
         *(["–"] * 3 if scores.objects is None else _object_scores(scores.objects)),
+        _counted(scores.other_objects),
         f"{scores.distinct:.0f}",
     ]
+
+
+def _counted(one: Share | None) -> str:
+    return f"{_share(one.value, one.interval)}, {one.right} of {one.counted}" if one and one.counted else "–"
 
 
 def _object_scores(scores: ObjectScores) -> list[str]:

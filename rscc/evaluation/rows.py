@@ -101,9 +101,9 @@ class Share:
         """The share in 0..1; None of nothing."""
         return share(self.right, self.counted)
 
-    def as_dict(self, counted: str) -> dict[str, Any]:
+    def as_dict(self, counted: str, hits: str = "right") -> dict[str, Any]:
         """Return plain values for JSON; ``counted`` is what was counted, ``pairs`` or ``captions``."""
-        return {"right": self.right, counted: self.counted, "share": self.value, "interval": self.interval}
+        return {hits: self.right, counted: self.counted, "share": self.value, "interval": self.interval}
 
 
 @dataclass(frozen=True)
@@ -141,6 +141,8 @@ class FactScores:
         pairs: changed pairs.
         shares: of its captions, by the names of :data:`SHARES`. Wilson's intervals; of people, who say
             several captions a pair, by the bootstrap over pairs.
+        other_objects: captions that name an object which no reference names, of those that name any; None
+            when objects were not read. Intervals as of the shares.
         objects: of all classes together; None when they were not read.
         by_class: of each class that is named by the captions, or by two references.
         distinct: different sentences; of people the mean over their first, second ... references.
@@ -149,6 +151,7 @@ class FactScores:
     name: str
     pairs: int
     shares: Mapping[str, Share]
+    other_objects: Share | None
     objects: ObjectScores | None
     distinct: float
     by_class: Mapping[str, ObjectScores] = field(default_factory=dict)
@@ -159,6 +162,7 @@ class FactScores:
             "name": self.name,
             "pairs": self.pairs,
             **{fact: one.as_dict("captions") for fact, one in self.shares.items()},
+            "other_objects": self.other_objects and self.other_objects.as_dict("captions", "wrong"),
             "objects": None if self.objects is None else self.objects.as_dict(),
             "objects_by_class": {name: scores.as_dict() for name, scores in self.by_class.items()},
             "distinct_sentences": self.distinct,

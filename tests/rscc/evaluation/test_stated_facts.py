@@ -77,6 +77,7 @@ def test_captions_are_held_against_what_two_people_state(records) -> None:
     assert low < 2 / 3 < high
     assert scores.by_class["trees"].values == {"precision": None, "recall": 0, "f1": 0}
     assert scores.as_dict()["objects_by_class"]["road"]["precision"] == 0
+    assert (scores.other_objects.right, scores.other_objects.counted) == (0, 2), "a reference names the road"
 
 
 def test_people_are_held_against_each_other(records) -> None:
@@ -89,6 +90,10 @@ def test_people_are_held_against_each_other(records) -> None:
     assert people.objects.values == pytest.approx({"precision": 9 / 15, "recall": 9 / 13, "f1": 18 / 28})
     low, high = people.shares["number"].interval
     assert (low, high) == pytest.approx((0, 0.6)), "from draws of the second pair alone to the first alone"
+    others = people.as_dict()["other_objects"]
+    assert (others["wrong"], others["captions"]) == (4, 12), (
+        "two roads of their own, and both that are at odds"
+    )
 
 
 def test_the_only_reference_of_a_pair_is_its_truth(records) -> None:
@@ -98,6 +103,7 @@ def test_the_only_reference_of_a_pair_is_its_truth(records) -> None:
     scores = scorer.score("model", ["two villas appear beside the road", "a house is built"])
     assert counts(scores) == {"direction": (1, 1), "number": (1, 1), "place": (0, 0)}
     assert tallies(scores) == {"building": (1, 1, 0), "road": (0, 1, 0)}
+    assert (scores.other_objects.right, scores.other_objects.counted) == (1, 2)
     assert set(counts(scorer.people()).values()) == {(0, 0)}, "nobody to agree with"
     assert "building" not in tallies(FactScorer([alone]).people())
 
@@ -107,7 +113,11 @@ def test_distinct_sentences_of_people_are_those_of_one_person(records) -> None:
     scorer = FactScorer(two, objects=False)
     assert scorer.people().distinct == 1.5, "one sentence first, two second"
     assert scorer.score("x", ["a house is built"] * 2).distinct == 1
-    assert scorer.people().objects is None and not scorer.people().by_class
+    assert (
+        scorer.people().objects is None
+        and scorer.people().other_objects is None
+        and not scorer.people().by_class
+    )
 
 
 def test_without_a_changed_pair_there_is_nothing_to_score(records) -> None:
