@@ -36,7 +36,7 @@ def _rows(name: str) -> list[str]:
 
 
 def _row(option: Any, context: Any) -> str:
-    names = ", ".join(f"`{name}`" for name in sorted(option.opts, key=len))
+    names = ", ".join(f"`{name}`" for name in [*sorted(option.opts, key=len), *option.secondary_opts])
     if not option.is_flag:
         value = option.metavar or _value(option.display_type(context).strip("<>"))
         names = f"{names[:-1]} {value}`"
@@ -44,6 +44,8 @@ def _row(option: Any, context: Any) -> str:
     default = option.default.value if isinstance(option.default, Enum) else option.default
     if stated:
         meaning, default = f"{meaning}.", stated.rstrip(".")
+    elif option.secondary_opts:
+        default = "on" if default else "off"
     elif default in (None, ()) or option.is_flag:
         default = "required" if option.required else ""
     shown = f"`{default}`" if "<" in str(default) else default

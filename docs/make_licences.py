@@ -123,10 +123,10 @@ its own terms:
 
 | data | used for | terms |
 |---|---|---|
-| LEVIR-CC, LEVIR-CD | rscc-base, rscc-small: captions, change masks | academic use; imagery of Google Earth |
+| LEVIR-CC, LEVIR-CD | rscc-base, rscc-small: captions, masks, facts | academic use; imagery of Google Earth |
 | FOTBCD | rscc-base, rscc-small: change masks | CC BY-NC-SA 4.0 |
 | OpenAerialMap | rscc-base, rscc-small: pairs without change | CC BY 4.0 |
-| road data sets (Massachusetts, ETH CIL, EPFL) | rscc-base, rscc-small: pairs without change | research |
+| road data sets (Massachusetts, ETH CIL, EPFL) | rscc-base, rscc-small: unchanged pairs, roads | research |
 | OSCD (Onera) | rscc-medium | CC BY-NC-SA 4.0; imagery of Copernicus |
 | Landsat, NAIP | rscc-medium | US public domain |
 

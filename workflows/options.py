@@ -116,7 +116,8 @@ class SceneOptions(ServerOptions):
         threshold: probability from which a pixel counts as changed, 0..1; None takes the model's.
         min_area: square metres; smaller changes are left out. None takes :data:`LEAST_AREA`, or
             :data:`LEAST_PIXELS` where those are more.
-        overlap: pixels that neighbouring tiles share, below half a tile; None takes a quarter.
+        overlap: pixels that neighbouring tiles share, below half of the model's tile; None takes a
+            quarter of that.
         batch_size: tiles or crops that the model gets at once.
         beams: width of the caption search, 1 to 20.
         simplify: tolerance in pixels when outlines are simplified.

@@ -42,7 +42,8 @@ class ChangeFacts:
         came, gone: object class to the calibrated probability, 0..1, that the change brought or took it.
         before: what covered the ground before, class to probability, on a map to the share of the ground.
         beside: what stands there on both dates and says where the change is, class to probability.
-        count: number of buildings that came or are gone; None when none did, or they were not counted.
+        count: number of objects, which is said of buildings that came or are gone; None where they were not
+            counted.
         sure: how many of these are sure, 0..count; None where it was not asked.
         place: where it is, words of the picture (``top``, ``left``, ``middle``, ...) or of the map
             (``north``, ``east``, ...); empty when it is all over, or in no part of it.

@@ -36,7 +36,8 @@ def pairs(
         ),
     ],
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Table to write: .csv, .tsv or .parquet.")
+        Path,
+        typer.Option("--output", "-o", help="Table to write: .csv, .tsv, .txt, .parquet or .geoparquet."),
     ] = Path("pairs.csv"),
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing table.")] = False,
     progress: ProgressOption = ProgressForm.auto,

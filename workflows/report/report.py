@@ -108,7 +108,7 @@ class ChangeReport:
         return path
 
     def encoded(self) -> bytes:
-        """Return the bytes that :meth:`write` writes to the report's file."""
+        """Return the report as GeoJSON, the bytes that :meth:`write` writes to a ``.geojson``."""
         return "".join(self._lines()).encode()
 
     def _content(self, path: Path, chips: Chips | None) -> Iterable[str] | Callable[[Path], None]:

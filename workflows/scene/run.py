@@ -221,7 +221,8 @@ def caption_scene(
     The scenes are given by their names, or as :func:`tiling.describe` returned them. Without a captioner the
     default model is loaded; whoever has many pairs loads one captioner for all.
 
-    ``progress`` is called as ``progress(stage, done, total)`` with the stages ``tiles`` and ``captions``.
+    ``progress`` is called as ``progress(stage, done, total)`` with the stages ``tiles`` and
+    ``captions``, and ``outlines`` with ``refine``.
     With ``probability`` the change probability is kept at that path, a Cloud Optimized GeoTIFF.
 
     Raises:
