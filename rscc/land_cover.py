@@ -89,7 +89,8 @@ QUESTIONS: Mapping[str, tuple[Index, ...]] = {
 def indices_for(bands: Collection[str]) -> dict[str, Index]:
     """Return the index that answers each question by the bands there are; where none does, it is left out.
 
-    Green cover, which is all that red, green and blue can tell, is asked for where vegetation cannot be.
+    Green cover, which is all that red, green and blue can tell, is asked for where vegetation cannot be, and
+    dense vegetation only where something tells it from water.
     """
     chosen = {
         name: index
@@ -97,7 +98,9 @@ def indices_for(bands: Collection[str]) -> dict[str, Index]:
         for index in [next((one for one in several if set(one.bands) <= set(bands)), None)]
         if index is not None
     }
-    if "vegetation" in chosen or "dense vegetation" in chosen:
+    if not {"water", "vegetation"} & chosen.keys():
+        chosen.pop("dense vegetation", None)
+    if {"vegetation", "dense vegetation"} & chosen.keys():
         chosen.pop("green cover", None)
     return chosen
 
@@ -183,11 +186,15 @@ class CoverRules:
 
 
 def _on_land(question: str, answers: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Return an answer about plants without what is water; what may be water is not dense vegetation.
+    """Return an answer about plants without what is water.
 
-    Water reflects even less short-wave than near infrared, as dense vegetation does.
+    What may be water is not dense vegetation, nor is what is no vegetation: water reflects even less
+    short-wave than near infrared, as dense vegetation does.
     """
-    answer, water = answers[question], answers.get("water")
+    answer, water, vegetation = (answers.get(name) for name in (question, "water", "vegetation"))
+    assert answer is not None
+    if question == "dense vegetation" and vegetation is not None:
+        answer = np.minimum(answer, vegetation)
     if question == "water" or water is None:
         return answer
     if question == "dense vegetation":

@@ -111,6 +111,7 @@ class CoverTally:
             name: sum(self.counts[name, 1, new] for new in (-1, 0, 1)) / self.pixels
             for name in ("water", *PLANTS)
         }
-        dry_and_bare = sum(self.counts["vegetation", -1, new] for new in (-1, 0, 1)) / self.pixels
-        shares["open ground"] = max(0.0, dry_and_bare - shares["water"]) if dry_and_bare else 0.0
+        if any(question == "water" for question, _, _ in self.counts):  # else bare may be wet
+            bare = sum(self.counts["vegetation", -1, new] for new in (-1, 0, 1)) / self.pixels
+            shares["open ground"] = max(0.0, bare - shares["water"])
         return dict([max(shares.items(), key=lambda one: one[1])]) if max(shares.values()) >= MOST else {}

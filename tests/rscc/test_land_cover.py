@@ -60,6 +60,12 @@ def test_water_is_neither_vegetation_nor_dense_though_it_swallows_short_waves():
     assert MNDWI.decide(MNDWI.of(forest))[0] == -1
 
 
+def test_without_green_what_is_no_vegetation_is_not_dense():
+    answers, _ = decided("forest", "water", of=("red", "nir", "swir16"))
+    assert answers == {"vegetation": (1, -1), "dense vegetation": (1, -1)}
+    assert indices_for(("nir", "swir16")) == {}, "nothing tells leaves from water"
+
+
 def test_char_looks_burnt_and_cleared_soil_does_not():
     assert decided("forest", "char")[1] and not decided("forest", "soil")[1]
     assert not decided("char", "char")[1] and not decided("forest", "water")[1]

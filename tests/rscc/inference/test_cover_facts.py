@@ -37,6 +37,12 @@ def test_the_area_is_that_of_the_pixels_that_changed():
     assert (facts.direction, facts.before, facts.place) == ("disappeared", {"vegetation": 0.6}, ("north",))
 
 
+def test_bare_ground_was_open_only_where_it_is_known_to_be_dry():
+    grown = (BARE, grid((60, 1), (40, -1)))
+    assert facts_of(water=(BARE, BARE), vegetation=grown).before == {"open ground": 1}
+    assert facts_of(vegetation=grown).before == {}
+
+
 @pytest.mark.parametrize(
     ("lost", "grown", "said"), [(24, 0, False), (25, 0, True), (30, 10, True), (30, 11, False), (0, 60, True)]
 )
