@@ -9,7 +9,7 @@ from typing import Any
 
 from rscc.evaluation.bootstrap import Interval, wilson_interval
 from workflows.errors import MarksInvalid
-from workflows.report.change import CONFIRMED, VERDICTS, WRONG_PLACE
+from workflows.report.change import CONFIRMED, VERDICTS, WRONG_PLACE, WRONG_WORDS
 from workflows.report.edited import BY_HAND
 from workflows.report.report import ChangeReport
 from workflows.texts import shown
@@ -35,7 +35,7 @@ class Precision:
         precision: of the changes, those that are true. Wilson's interval, within what was seen: where all
             changes of the archive were marked, it has no width.
         true_changes: how many changes of the archive are true, and the interval of that, in whole changes.
-        right_words: of the true changes, those in the right words, with Wilson's interval; None without any.
+        right_words: of the true changes, those in the right words, with the same interval; None without any.
     """
 
     changes: int
@@ -96,7 +96,10 @@ def precision_of(report: ChangeReport, source: str | Path) -> Precision | None:
         return None
     true = marked - wrong
     low, high = max(interval[0], true / total), min(interval[1], 1 - wrong / total)
-    words = wilson_interval(counts[CONFIRMED], true)
+    words, most = wilson_interval(counts[CONFIRMED], true), total - wrong  # that may be true
+    if words is not None:
+        low_words, high_words = counts[CONFIRMED] / most, (most - counts[WRONG_WORDS]) / most
+        words = max(words[0], low_words), min(words[1], high_words)
     return Precision(
         changes=total,
         drawn=drawn,

@@ -43,8 +43,10 @@ def test_what_a_person_drew_into_a_sample_was_not_drawn_from_the_archive():
 def test_what_was_seen_is_certain():
     whole = precision_of(sample(10, 6, 1, 3), SOURCE)
     assert whole.precision.interval == (0.7, 0.7) and whole.true_changes == (7, 7, 7)
+    assert whole.right_words.interval == pytest.approx((6 / 7, 6 / 7))
     most = precision_of(sample(11, 10, 0, 0), SOURCE)
     assert most.precision.interval == pytest.approx((10 / 11, 1)) and most.true_changes == (11, 10, 11)
+    assert most.right_words.interval == pytest.approx((10 / 11, 1))
 
 
 def test_without_true_changes_there_is_no_share_of_right_words():
