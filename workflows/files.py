@@ -44,7 +44,7 @@ def check_output(
     if path.suffix.lower() not in SUPPORTED_SUFFIXES:
         raise FormatUnsupported(
             f"{path}: reports are written as {', '.join(SUPPORTED_SUFFIXES)}; give the output such a name"
-            + (", and the page with --html" if path.suffix.lower() == ".html" else "")
+            + (", or make the page of a report with rscc convert" if path.suffix.lower() == ".html" else "")
         )
     if path.suffix.lower() == ".gpkg":
         _check_closed(path)

@@ -132,7 +132,7 @@ def batch(
     The same command resumes it, whatever ended it, and repeats nothing.
     """
     from rscc.model_folder import check_whole
-    from workflows.archive.plan import ArchiveOptions
+    from workflows.archive.plan import ArchiveOptions, archive_of
     from workflows.archive.run import run_archive
     from workflows.cli.terminal import show_notice, show_result, show_warnings, shown_progress
     from workflows.engines.processes import local_devices, threads_each
@@ -189,7 +189,8 @@ def batch(
             warn=warn,
         )
     facts = {"archive": str(output), **asdict(result)}
-    show_result(archive_summary(result, output), facts, progress, quiet=quiet, as_json=as_json)
+    made = archive_of(output, work.shard).path
+    show_result(archive_summary(result, made), facts, progress, quiet=quiet, as_json=as_json)
     if result.failed or result.kept:
         raise typer.Exit(NOT_ALL)
 
@@ -259,7 +260,7 @@ def _dask(scheduler: str, gpu_workers: bool, source: ModelSource) -> Engine:
 
 
 def archive_summary(result: ArchiveSummary, output: Path) -> str:
-    """Say in a few lines what a run over an archive came to."""
+    """Say in a few lines what a run over an archive, or over a shard of it, in ``output`` came to."""
     before = f" ({result.skipped_as_done:,} of them before)" if result.skipped_as_done else ""
     lines = [
         f"{result.done:,} of {result.pairs:,} pairs done{before} in {result.seconds:.1f} s",

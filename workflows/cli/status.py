@@ -102,6 +102,8 @@ def as_text(archive: Path, result: Status) -> str:
     counts = result.counts
     ended = counts.done + counts.failed
     share = f" ({100 * ended / counts.total:.1f} %)" if counts.total else ""
+    if result.shards_missing:
+        share = " so far"  # how many there are is not known
     states = [
         (counts.done, "done"),
         (counts.failed, "failed"),
@@ -163,7 +165,9 @@ def _run(result: Status) -> str:
         more = result.at_work - len(result.coordinators[:3])
         others = f" and {more} more" if places and more else ""
         return f"at work on {places}{others}" if places else "at work, looking at the scenes"
-    if result.counts.left or result.shards_missing:
+    if result.shards_missing and not result.counts.left:
+        return "nobody works on it now; rscc batch goes on with the shards that have not begun"
+    if result.counts.left:
         return "nobody works on it now; the same rscc batch command goes on from here"
     return "finished"
 

@@ -20,8 +20,9 @@ from workflows.report.reading import ANOTHER, no_report, report_content
 from workflows.report.record import of_scenes
 from workflows.report.report import ChangeReport
 from workflows.scene.opening import FINEST, Scene, open_at, read_headers
-from workflows.texts import shown
+from workflows.texts import counted, shown
 
+GIVE_BOTH = "give BEFORE and AFTER, where the scenes are now (rscc convert takes --before and --after)"
 _LARGEST_NUMBER = 1e15
 _RECORD = ("inputs", "model", "settings", "tiling")
 
@@ -50,9 +51,13 @@ class ReportedRun:
 
     def _scene(self, role: str, path: str | None) -> str:
         # What is printed of it, by anybody, must not steer a terminal.
+        if not path and "sample" in self.record:
+            raise ReportInvalid(
+                f"{shown(self.report)}: it is a sample of several pairs; give the report of one of them"
+            )
         if not path or not path.isprintable():
             raise ReportInvalid(
-                f"{shown(self.report)}: it names no scene {role} that can be read; give BEFORE and AFTER"
+                f"{shown(self.report)}: it names no scene {role} that can be read; {GIVE_BOTH}"
             )
         return _find(self.report, path)
 
@@ -117,8 +122,7 @@ def _find(report: Path, name: str) -> str:
         if local is None or local.exists():
             return place
     raise SceneNotFound(
-        f"{shown(report)}: its scene {name} is neither there nor beside the report; give BEFORE and "
-        "AFTER, where the scenes are now"
+        f"{shown(report)}: its scene {name} is neither there nor beside the report; {GIVE_BOTH}"
     )
 
 
@@ -205,8 +209,11 @@ def read_event(path: str | Path, number: int) -> ReportedEvent:
     record, features = _parts(path)
     feature = next((one for one in features if id_of(one) == number), None)
     if feature is None:
-        last = max((id_of(one) or 0 for one in features), default=0)
-        there = f"it has {len(features)} changes; give --id 1 to {last}" if features else "it has no changes"
+        there = "it has no changes"
+        if features:
+            last = max(id_of(one) or 0 for one in features)
+            ids = "1 to" if last == len(features) else "of one that is there, up to"
+            there = f"it has {counted(len(features), 'change')}; give --id {ids} {last}"
         raise OptionInvalid(f"{shown(path)}: there is no change {number} in it; {there}")
     run = {name: record[name] for name in _RECORD}
     return ReportedEvent(path, run, _change(path, feature), features)

@@ -58,7 +58,8 @@ def _facts(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "place", facts["place"] or _UNKNOWN
     yield "arrangement", facts["arrangement"] or _UNKNOWN
     yield "change", f"probability {facts['change_probability']:.2f}, the mean inside the outlines"
-    yield "dates", " to ".join(facts[f"date_{role}"] or "no date" for role in ("before", "after"))
+    dates = [facts[f"date_{role}"] for role in ("before", "after")]
+    yield "dates", " to ".join(date or "no date" for date in dates) if any(dates) else _UNKNOWN
     yield "scenes", " -> ".join(facts["scenes"])
     yield "model", f"{facts['model']} {facts['model_version']}"
     yield "report", f"{facts['report']}, change {facts['id']}"

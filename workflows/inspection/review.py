@@ -67,7 +67,10 @@ def read_marks(path: Path, report: ChangeReport) -> list[Mark]:
     for number, one in enumerate(listed, start=1):
         mark = _mark(one)
         if mark is None or not (mark.id in known or mark.id in first):
-            raise MarksInvalid(f"{shown(path)}: its mark {number} is damaged or of no change; {_ANOTHER}")
+            raise MarksInvalid(
+                f"{shown(path)}: its mark {number} is of no change, or its id, verdict or time is missing or "
+                f"damaged; {_ANOTHER}"
+            )
         marks.append(mark)
     return marks
 

@@ -160,9 +160,9 @@ class Verifier:
 
 
 def read_record(path: Path) -> dict[str, Any]:
-    """Return the run record of a report (``.geojson``), or that of a layer of an archive.
+    """Return the run record of a report (``.geojson``), or that of a layer or a sample of an archive.
 
-    Layers (``.gpkg``, ``.parquet``) are of many pairs: theirs has no inputs.
+    Layers (``.gpkg``, ``.parquet``) and samples are of many pairs: theirs has no inputs.
 
     Raises:
         ReportInvalid: it has none, or one that no run wrote.
@@ -174,14 +174,15 @@ def read_record(path: Path) -> dict[str, Any]:
     if all(isinstance(part, dict) for part in parts):
         scenes = of_scenes(record, "path").values()
         is_named = all(name and name.isprintable() for name in scenes)
-        if (is_named and {"model", "settings"} <= record.keys()) or (is_layer and not record.get("inputs")):
+        is_of_many = (is_layer or "sample" in record) and not record.get("inputs")
+        if (is_named and {"model", "settings"} <= record.keys()) or is_of_many:
             return dict(record)
     raise ReportInvalid(
         f"{shown(path)}: it has no run record of rscc; give a report or a layer of an archive"
     )
 
 
-_SEVERAL = "of several kinds in the pairs of this layer; give the archive, whose reports are all looked at"
+_SEVERAL = "of several kinds in the pairs that this is of; give the archive, whose reports are all looked at"
 _PARTS = ("model", "settings", "inputs", "versions")
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rscc.text.cover_sentences import cover_area
-from rscc.text.facts import BUILT, DIRECTIONS, PLANTS, is_large
+from rscc.text.facts import BUILT, DIRECTIONS, PLANTS, SOMETHING, is_large
 from rscc.text.sentences import listed
 from workflows.report.change import Change
 from workflows.texts import counted
@@ -83,12 +83,15 @@ def summary_of(changes: Sequence[Change]) -> SceneSummary:
     )
 
 
-def archive_summary(scenes: Iterable[SceneSummary], *, failed: int = 0, left: int = 0) -> SceneSummary:
+def archive_summary(
+    scenes: Iterable[SceneSummary], *, failed: int = 0, left: int = 0, unbegun: int = 0
+) -> SceneSummary:
     """Add up the reports of an archive and say what they come to.
 
     Args:
         scenes: of each pair that is done; gone through once, none is kept.
         failed, left: how many pairs failed, and how many are still to be done.
+        unbegun: how many shards have not begun; how many pairs they have is not known.
     """
     total, done, changed = Total(0, 0.0), 0, 0
     groups: dict[str, dict[str, Total]] = {"directions": {}, "came": {}, "gone": {}}
@@ -102,7 +105,13 @@ def archive_summary(scenes: Iterable[SceneSummary], *, failed: int = 0, left: in
         dict(sorted(groups[name].items(), key=lambda item: (-item[1].changes, item[0])))
         for name in ("came", "gone")
     )
-    sentences = [_found(total, done, changed), *_of_these(came, gone), *_rest(done, failed, left)]
+    classes, unnamed = _of_these(came, gone), directions.get(UNNAMED)
+    if classes and unnamed:
+        classes.append(_not_known(unnamed.changes))
+    sentences = [_found(total, done, changed), *classes, *_rest(done, failed, left)]
+    if unbegun:
+        verb = "has" if unbegun == 1 else "have"
+        sentences.append(f"{counted(unbegun, 'shard')} of the archive {verb} not begun.")
     return SceneSummary(" ".join(sentences), total, directions, came, gone)
 
 
@@ -165,14 +174,19 @@ def _sentences(changes: Sequence[Change]) -> list[str]:
     size = f"{area_in_words(Total.of(changes).area_m2)}{' in all' if len(changes) > 1 else ''}"
     found = f"{counted(len(changes), 'change')} {_were(len(changes))} found, {size}{_where(changes)}"
     if not named:
-        return [f"{found}."]
+        # A decoder's own sentences name no classes, but say what changed.
+        unknown = all(change.caption == SOMETHING for change in changes)
+        return [f"{found}.", *(["What changed is not known."] if unknown else [])]
     sentences = [f"{found}: {'; '.join(_clauses(named))}."]
     if len(named) < len(changes):
-        left = len(changes) - len(named)
-        sentences.append(f"What changed in {left:,} of them is not known.")
+        sentences.append(_not_known(len(changes) - len(named)))
     elif not any(change.gone for change in changes):
         sentences.append("Nothing was found to be removed.")
     return sentences
+
+
+def _not_known(changes: int) -> str:
+    return f"What changed in {changes:,} of them is not known."
 
 
 def _clauses(changes: Sequence[Change]) -> list[str]:

@@ -127,7 +127,7 @@ def test_the_command_draws_a_sample_and_says_what_its_verdicts_come_to(rscc_comm
             f"{path}: 5 confirmed, 2 wrong place, 1 wrong words, 2 without a verdict",
             "precision    0.750 (95 percent: 0.500 to 0.833)",
             "true changes about 9 of 12 (6 to 10)",
-            "right words  0.833 of the true changes (95 percent: 0.436 to 0.970)",
+            "right words  0.833 of the true changes (95 percent: 0.500 to 0.900)",
             "not final    2 of the sample have no verdict yet",
         ],
     )
@@ -155,7 +155,9 @@ def test_a_sample_of_one_pair_has_a_page_and_one_of_several_says_why_not(rscc_co
     several = tmp_path / "several.geojson"
     assert rscc_command("review", "--sample", 12, archive, "-o", several)[0] == 0
     code, _, err = rscc_command("convert", several, tmp_path / "other.html")
-    assert code == 2 and "it names no scene before that can be read" in err
+    assert code == 2 and "it is a sample of several pairs; give the report of one of them" in err
+    code, out, err = rscc_command("verify", several)
+    assert (code, err) == (1, "") and "missing   weights" in out and "same      settings" in out
 
 
 @pytest.mark.parametrize("words", [(), ("-o", "sample.gpkg"), ("marks.json", "-o", "sample.geojson")])

@@ -184,7 +184,9 @@ def test_a_shard_is_an_archive_of_its_own(made, out, command, asked):
     for number in (1, 2):
         _, said, _ = command("--shard", f"{number}/2", "--json")
         total += json.loads(said)["pairs"]
-        assert (out / "shards" / f"{number}-of-2" / "summary.csv").is_file()
+        folder = out / "shards" / f"{number}-of-2"
+        assert (folder / "summary.csv").is_file()
+        assert f"layers  {folder / 'changes.gpkg'} " in command("--shard", f"{number}/2")[1]
     assert total == 8
 
 

@@ -134,6 +134,9 @@ def test_a_number_that_no_change_has(report):
             OptionInvalid, match=rf"no change {number} in it; it has 3 changes; give --id 1 to 3"
         ):
             read_event(report, number)
+    edit_json(report, lambda content: content["features"].pop(1))
+    with pytest.raises(OptionInvalid, match="it has 2 changes; give --id of one that is there, up to 3"):
+        read_event(report, 2)
     edit_json(report, lambda content: content["features"].clear())
     with pytest.raises(OptionInvalid, match="it has no changes"):
         read_event(report, 1)

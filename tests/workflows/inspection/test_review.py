@@ -63,7 +63,10 @@ def test_the_latest_of_several_marks_holds(made, write):
     ],
 )  # fmt: skip
 def test_a_damaged_mark_is_refused_with_its_number(made, write, wrong):
-    with pytest.raises(MarksInvalid, match="its mark 2 is damaged or of no change; give a file"):
+    with pytest.raises(
+        MarksInvalid,
+        match="its mark 2 is of no change, or its id, verdict or time is missing or damaged; give a file",
+    ):
         read_marks(write(mark(1), mark(2) | wrong), made)
 
 

@@ -11,6 +11,7 @@ from archive_rows import change
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rscc.text.facts import SOMETHING
 from workflows.report.summary import archive_summary, area_in_words, summary_of
 
 
@@ -81,7 +82,9 @@ def test_numbers_are_as_sure_as_those_of_the_changes():
 
 def test_what_is_not_told_is_not_made_up():
     assert text() == "No change was found."
-    assert text(change(1), change(2)) == "2 changes were found, 200 m2 in all."
+    assert text(change(1), change(2)) == "2 changes were found, 200 m2 in all.", "their sentences may tell"
+    unknown = [change(number, caption=SOMETHING) for number in (1, 2)]
+    assert text(*unknown) == "2 changes were found, 200 m2 in all. What changed is not known."
     said = text(appeared(1), change(2), change(3))
     assert said.endswith("1 house was built. What changed in 2 of them is not known.")
 
@@ -157,7 +160,10 @@ def test_an_archive_is_the_sum_of_its_reports():
     assert made.text == (
         "4 changes were found in 2 of 3 pairs, 1.0 ha in all. "
         "Of these changes, there are new buildings in 2 and new roads in 1; gone are trees in 1. "
-        "Of 6 pairs in the archive, 2 failed and 1 is not done yet."
+        "What changed in 1 of them is not known. Of 6 pairs in the archive, 2 failed and 1 is not done yet."
+    )
+    assert archive_summary(scenes, unbegun=2).text.endswith(
+        " is not known. 2 shards of the archive have not begun."
     )
     assert {name: one.changes for name, one in made.directions.items()} == {
         "appeared": 2, "disappeared": 1, "unnamed": 1
