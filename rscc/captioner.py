@@ -14,7 +14,6 @@ from rscc.inference.calibration import FlagCalibration, changed_probability
 from rscc.inference.checks import check_finite, check_pairs
 from rscc.inference.explanations import Explanation, explain_features
 from rscc.inference.fact_heads import ANSWERS, region_logits
-from rscc.inference.int8 import TRUNKS
 from rscc.inference.localisers import LOCALISERS, ChangeHeadLocaliser, Localiser
 from rscc.inference.lone_changes import lone_answers, surest
 from rscc.inference.roads import picture_roads, road_logits
@@ -63,14 +62,13 @@ class Captioner:
         *,
         device: str = "auto",
         ground: bool = True,
-        int8: bool | None = None,
+        int8: bool = True,
     ):
         self.card: ModelCard = folder.card
         self.device = pick_device(device)
         self._model = model.to(self.device).eval()
         fold_norms(self._model.backbone)
-        wanted = TRUNKS.get(folder.config.backbone, False) if int8 is None else int8
-        self.int8 = wanted and bool(self.card.ranges) and fast_int8(self.device)
+        self.int8 = int8 and bool(self.card.ranges) and fast_int8(self.device)
         if self.int8:
             use_int8(folder, self._model)
         self._rules = model.search_rules(folder.no_change_prefixes, folder.no_change_runs)
@@ -88,7 +86,7 @@ class Captioner:
         *,
         device: str = "auto",
         ground: bool = True,
-        int8: bool | None = None,
+        int8: bool = True,
     ) -> Captioner:
         """Load a shipped model by name, or a model folder.
 
@@ -97,7 +95,7 @@ class Captioner:
             device: ``auto`` (a GPU when there is one), ``cpu``, ``cuda``, ``cuda:1``, ``mps``.
             ground: make sentences of measured facts where the model tells them.
             int8: let trunk and change head compute in 8-bit integers, in a third of the time, where the card
-                and the processor allow it; None where it is as good, see :data:`rscc.inference.int8.TRUNKS`.
+                and the processor allow it; see :mod:`rscc.inference.int8`.
 
         Raises:
             ModelNotFound: no such name or folder.

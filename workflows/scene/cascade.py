@@ -64,4 +64,4 @@ def is_ruled_out(tile: PairTile, probability: np.ndarray, threshold: float) -> b
 def _load(name: str, device: str) -> Captioner:
     from rscc.captioner import Captioner
 
-    return Captioner.load(name, device=device, ground=False, int8=True)
+    return Captioner.load(name, device=device, ground=False)

@@ -226,14 +226,13 @@ def test_a_range_leaves_out_one_value_in_ten_thousand(plain) -> None:
     assert ranges[name] < last.max()
 
 
-@pytest.mark.parametrize(("model", "as_good"), [("rscc-base", True), ("rscc-small", False)])
-def test_a_shipped_model_sees_the_same_in_integers_its_default_where_they_are_as_good(model, as_good) -> None:
+@pytest.mark.parametrize("model", ["rscc-base", "rscc-small"])
+def test_a_shipped_model_sees_the_same_in_integers_its_default(model) -> None:
     before, after = (soft_images(2, 256).numpy() for _ in range(2))
     after[:, :, 100:140, 80:160] = 230
-    integers = Captioner.load(model, device="cpu", int8=True)
+    integers = Captioner.load(model, device="cpu")
     floats = Captioner.load(model, device="cpu", int8=False)
     assert (integers.int8, floats.int8) == (True, False)
-    assert Captioner.load(model, device="cpu").int8 is as_good
     first, second = integers.search(before, after), floats.search(before, after)
     assert second.max() - second.min() > 0.05
     assert np.corrcoef(first.ravel(), second.ravel())[0, 1] > 0.98
