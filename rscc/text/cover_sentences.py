@@ -26,24 +26,24 @@ def cover_sentences(facts: ChangeFacts) -> list[str]:
 
     def aside(more: str) -> str:
         """Return the share of the scene, and what follows it."""
-        return f"{percent}{',' if percent and more else ''}{more}"
+        return f"{percent}{',' if percent and more.startswith(' and') else ''}{more}"
 
     if "water" in facts.came:
-        drowned = f" where there was {plants}" if plants else ""
+        drowned = f", most of it where there was {plants}" if plants else ""
         sentences = [
             f"water spread over {area}{place}{drowned}",
             f"water spread over {area}{place}{aside(drowned)}",
             f"{area} {be} under water now{drowned}",
         ]
     elif "water" in facts.gone:
-        grown = f" and {plants} has grown there" if plants else ""
+        grown = f" and {plants} has grown on most of it" if plants else ""
         sentences = [
             f"{area} of water {be} gone{place}{grown}",
             f"water retreated from {area}{place}{aside(grown)}",
             f"{area} of water {be} gone{grown}",
         ]
     elif facts.gone:
-        burnt = " and the ground looks burnt" if "burnt ground" in facts.came else ""
+        burnt = " and most of it looks burnt" if "burnt ground" in facts.came else ""
         sentences = [
             f"{area} of {plants} {be} gone{place}{burnt}",
             f"{plants} is gone from {area}{place}{aside(burnt)}",

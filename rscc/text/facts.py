@@ -68,12 +68,13 @@ class ChangeFacts:
 
     @property
     def direction(self) -> Direction | None:
-        """Whether something appeared, disappeared or was replaced; None when neither is known."""
-        if any(name in BUILT for name in self.came):
-            return "replaced" if any(name in BUILT for name in self.gone) else "appeared"
-        if self.gone:
-            return "replaced" if self.came else "disappeared"
-        return "appeared" if self.came else None
+        """Whether something appeared, disappeared or was replaced; None when neither is known.
+
+        What is built decides, and what grows only where nothing built came or is gone.
+        """
+        built = {name for name in (*self.came, *self.gone) if name in BUILT}
+        came, gone = (bool(built & one.keys() if built else one) for one in (self.came, self.gone))
+        return "replaced" if came and gone else "appeared" if came else "disappeared" if gone else None
 
     @property
     def probability(self) -> float:

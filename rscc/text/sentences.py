@@ -293,6 +293,11 @@ def _map_sentences(facts: ChangeFacts) -> Iterator[str]:
         yield _joined([words, *some, more])
 
 
+def _stood_there(facts: ChangeFacts) -> bool:
+    """Return whether what is gone stood where something came, and not only around it."""
+    return all(name in BUILT or name in facts.before for name in facts.gone)
+
+
 def _map_changes(facts: ChangeFacts) -> list[tuple[str, str]]:
     """Return what came and is gone, in several ways: the words before and behind those of where it is."""
     came, old = _map_subject(facts, gone=False), _map_subject(facts, gone=True)
@@ -301,6 +306,8 @@ def _map_changes(facts: ChangeFacts) -> list[tuple[str, str]]:
         return [(f"{words} {verb[plural]}", "") for verb in _verbs(facts, gone=bool(facts.gone))]
     appear = f"{came[0]} {_verbs(facts, gone=False)[0][came[1]]}"
     disappear = f"{old[0]} {_verbs(facts, gone=True)[0][old[1]]}"
+    if not _stood_there(facts):
+        return [(f"{disappear} and {appear}", "")]
     instead = (appear, f"in place of {listed(_map_things(facts, gone=True))}")
     turns = [
         (f"{disappear} and {appear}", ""),

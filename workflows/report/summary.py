@@ -200,15 +200,18 @@ def _clauses(changes: Sequence[Change]) -> list[str]:
         having = _by_class(changes, attribute)
         # Buildings first: they are counted.
         names = sorted((name for name in having if is_kind(name)), key=lambda name: name != BUILDING)
-        things = [_thing(name, changes, attribute) for name in names]
+        things = [_thing(name, changes, attribute, alone=len(names) == 1) for name in names]
         if things:
             done = several if len(things) > 1 or things[0][1] else one
             clauses.append(f"{listed([words for words, _ in things])} {done}")
     return clauses
 
 
-def _thing(name: str, changes: Sequence[Change], attribute: str) -> tuple[str, bool]:
-    """Return the words for all of a class that came or is gone, and whether they take a plural verb."""
+def _thing(name: str, changes: Sequence[Change], attribute: str, *, alone: bool) -> tuple[str, bool]:
+    """Return the words for all of a class that came or is gone, and whether they take a plural verb.
+
+    ``alone``: no other class is named beside it, whose places could be taken for those of this one.
+    """
     having = [change for change in changes if name in getattr(change, attribute)]
     several = len(having) > 1
     places = f" in {len(having):,} places" if several else ""
@@ -217,19 +220,22 @@ def _thing(name: str, changes: Sequence[Change], attribute: str) -> tuple[str, b
         new = [one for one in having if attribute == "came" or BUILDING not in one.came]
         large = any(is_large(one.area_m2, one.largest_m2, one.median_m2) for one in having)
         noun = "building" if large else "house"
-        if len(new) < len(having):
-            return f"{noun}s{places}", True
         count = sum(change.count for change in new)
         least = sum(_sure(change) for change in new)
+        if len(new) < len(having):
+            least += len(having) - len(new)
+            return f"{f'at least {least:,} ' if new else ''}{noun}s{places}", True
         number = counted(count, noun) if least == count else f"{least:,} to {counted(count, noun)}"
         # Each alone: the places are as many.
-        return f"{number}{places if count > len(having) else ''}", count > 1
+        return f"{number}{places if count > len(having) or not alone else ''}", count > 1
     measured = [change for change in having if _measured(change, name)]
     if measured:
         area = sum(change.changed_m2 or 0.0 for change in measured)
-        more = len(measured) < len(having) or any(change.changed_at_least for change in measured)
-        words, plural = cover_area(area, at_least=more)
-        return f"{words} of {name}{places}", plural
+        words, plural = cover_area(area, at_least=any(change.changed_at_least for change in measured))
+        rest = len(having) - len(measured)
+        if rest:
+            places = f" in {counted(len(measured), 'place')} and more in {counted(rest, 'other')}"
+        return f"{words} of {name}{places}", plural or rest > 0
     if name in _MASSES or several:
         return f"{_several(name)}{places}", _are(name)
     return f"a {name}", False

@@ -21,9 +21,9 @@ def said(came=(), gone=(), area=340_000.0, place=("north",), share=0.021):
         ),
         (
             ("burnt ground",), ("vegetation",),
-            "34 ha of vegetation are gone in the north and the ground looks burnt",
+            "34 ha of vegetation are gone in the north and most of it looks burnt",
             "vegetation is gone from 34 ha in the north, 2.1 percent of the scene, "
-            "and the ground looks burnt",
+            "and most of it looks burnt",
         ),
         (
             ("dense vegetation",), (),
@@ -32,14 +32,15 @@ def said(came=(), gone=(), area=340_000.0, place=("north",), share=0.021):
         ),
         (
             ("water",), ("vegetation",),
-            "water spread over 34 ha in the north where there was vegetation",
-            "water spread over 34 ha in the north, 2.1 percent of the scene, where there was vegetation",
+            "water spread over 34 ha in the north, most of it where there was vegetation",
+            "water spread over 34 ha in the north, 2.1 percent of the scene, most of it "
+            "where there was vegetation",
         ),
         (
             ("vegetation",), ("water",),
-            "34 ha of water are gone in the north and vegetation has grown there",
+            "34 ha of water are gone in the north and vegetation has grown on most of it",
             "water retreated from 34 ha in the north, 2.1 percent of the scene, "
-            "and vegetation has grown there",
+            "and vegetation has grown on most of it",
         ),
         (
             (), ("water",),

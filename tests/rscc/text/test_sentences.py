@@ -207,7 +207,14 @@ def test_all_small_sets_of_facts_are_told_apart_and_read_back() -> None:
             replace(told([], 3, ("north", "east"), gone=["building"]), large=True),
             "three buildings are removed in the north-east",
         ),
-        (told(["building"], 12, gone=["trees"]), "about 10 houses are built in place of trees"),
+        (
+            told(["building"], 12, gone=["trees"], before=["trees"]),
+            "about 10 houses are built in place of trees",
+        ),
+        (
+            told(["building"], 12, gone=["trees"], before=["bare ground"]),
+            "trees are removed and about 10 houses are built partly on open ground",
+        ),
         (told(["building"], 2, gone=["building"]), "two houses are built in place of former buildings"),
         (replace(told(["building"], 6), sure=5), "five or six houses are built"),
         (replace(told([], 4, gone=["building"]), sure=0), "up to four houses are removed"),

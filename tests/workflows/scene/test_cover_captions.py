@@ -60,7 +60,9 @@ def test_hectares_direction_and_place_are_measured(scenes):
     assert (
         cleared.alternatives[0] == "vegetation is gone from 6 ha in the north-west, 1.5 percent of the scene"
     )
-    assert flooded.caption == "water spread over 8 ha in the south-east where there was vegetation"
+    assert (
+        flooded.caption == "water spread over 8 ha in the south-east, most of it where there was vegetation"
+    )
     assert (flooded.came, flooded.gone, flooded.direction) == (("water",), ("vegetation",), "replaced")
     measured = report.run["land_cover"]
     assert measured["indices"] == {"water": "NDWI", "vegetation": "NDVI"}
@@ -82,7 +84,7 @@ def test_backwards_everything_is_the_other_way_round(scenes):
     grown, dried = captioned(scenes(swap=True)).changes
     assert grown.caption == "6 ha of vegetation have grown in the north-west"
     assert grown.before_cover == ("open ground",) and grown.direction == "appeared"
-    assert dried.caption == "8 ha of water are gone in the south-east and vegetation has grown there"
+    assert dried.caption == "8 ha of water are gone in the south-east and vegetation has grown on most of it"
 
 
 def test_without_ground_or_with_another_card_the_decoder_speaks(scenes):
