@@ -14,6 +14,7 @@ from workflows.inspection.event import STEPS
 from workflows.page.imagery import Picture
 from workflows.page.template import legible
 from workflows.report.change import Change, feature_of
+from workflows.report.edited import BY_HAND
 from workflows.report.record import of_scenes, run_id, text_in
 from workflows.report.report import ChangeReport
 from workflows.report.summary import summary_of
@@ -90,6 +91,7 @@ def _change(change: Change, outline: MultiPolygon, window: Window) -> dict[str, 
     place = shapely.normalize(shape(feature["geometry"])).representative_point()
     return {
         **{name: properties[name] for name in _FIELDS},
+        "by_hand": change.model == BY_HAND,
         "lon": round(place.x, 6),
         "lat": round(place.y, 6),
         "rings": [

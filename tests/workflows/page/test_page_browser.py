@@ -220,10 +220,93 @@ def test_a_reviewed_change_keeps_its_words_when_it_is_marked_again(opened, tmp_p
     assert (mark["caption"], mark["note"]) == ("a pond was dug", "a pond was dug")
     assert page.get_by_label("Right words").input_value() == "a pond was dug"
     page.keyboard.press("3")
-    assert page.locator("#live").text_content() == "Change 1: verdict taken back" and not kept_marks(page)
+    assert page.locator("#live").text_content() == "Change 1: as the report has it, wrong words"
+    assert not kept_marks(page)
     page.keyboard.press("1")
     mark = kept_marks(page)[1]
     assert (mark["caption"], mark["note"]) == ("", "a pond was dug"), "a confirmed sentence has no other"
+
+
+def test_what_was_typed_outlives_a_verdict_that_is_taken_back(opened, made):
+    page = opened(made, "#change=1")
+    page.keyboard.press("3")
+    page.get_by_label("Right words").fill("a pond was dug")
+    page.keyboard.press("Escape")
+    for key in "3", "2", "3":
+        page.keyboard.press(key)
+    assert page.get_by_label("Right words").input_value() == "a pond was dug"
+
+
+def test_a_report_that_was_reviewed_since_is_shown_and_its_old_marks_are_not_given_out(
+    opened, made, tmp_path
+):
+    page = opened(made, "#change=1")
+    page.locator("#reviewer").fill("Zoe")
+    page.keyboard.press("Escape")
+    page.keyboard.press("2")
+    kept = page.evaluate("Object.entries(localStorage)")
+    first, *others = squares(2, (300, 420))
+    after = made_page(tmp_path, [replace(first, review_status="confirmed", reviewer="Ali"), *others])
+    later, key = opened(after), f"rscc {after.data['report']['report']}"
+    later.evaluate("([key, text]) => localStorage.setItem(key, text)", [key, kept[0][1]])
+    later.reload()
+    later.wait_for_selector("html[data-ready]", state="attached")
+    assert later.locator("#list .mark").first.text_content() == "confirmed"
+    assert later.locator("#download").is_disabled()
+    later.keyboard.press("ArrowRight")
+    assert "Ali" in later.locator("#card dl").text_content()
+    later.keyboard.press("ArrowRight")
+    later.keyboard.press("1")
+    assert later.get_by_role("button", name="Download 1 mark").is_enabled()
+    stored = json.loads(later.evaluate("key => localStorage[key]", key))["marks"]
+    assert {mark["verdict"] for mark in stored} == {"confirmed", "wrong place"}
+
+
+def test_another_reviewer_signs_no_mark_of_the_one_before(opened, made):
+    page = opened(made, "#change=1")
+    page.locator("#reviewer").fill("Zoe")
+    page.keyboard.press("Escape")
+    page.keyboard.press("1")
+    page.reload()
+    page.wait_for_selector("html[data-ready]", state="attached")
+    page.locator("#reviewer").fill("Ali")
+    page.keyboard.press("Escape")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("1")
+    assert {number: mark["reviewer"] for number, mark in kept_marks(page).items()} == {1: "Zoe", 2: "Ali"}
+
+
+def test_skipping_to_the_list_leaves_what_is_seen(opened, made):
+    page = opened(made, "#change=3")
+    page.locator(".skip").focus()
+    page.keyboard.press("Enter")
+    assert page.locator("#card h2").text_content() == "Change 3" and "change=3" in page.url
+    assert page.evaluate("document.activeElement.getAttribute('aria-current')") == "true"
+
+
+def test_a_row_that_is_gone_to_lies_under_no_bar(opened, tmp_path):
+    page = opened(made_page(tmp_path, squares(40, (300, 420))))
+    for key in (*["ArrowDown"] * 30, *["ArrowUp"] * 12):
+        page.keyboard.press(key)
+    row, top, bottom = (
+        page.locator(name).bounding_box() for name in ("[aria-current]", "#controls", "#marks")
+    )
+    assert top["y"] + top["height"] - 1 <= row["y"] and row["y"] + row["height"] <= bottom["y"] + 1
+
+
+def test_the_largest_change_passes_the_largest_area(opened, made):
+    page = opened(made)
+    page.locator("#filters summary").click()
+    page.locator("#area").fill("100")
+    assert len(numbers(page)) >= 1
+
+
+def test_what_a_person_drew_has_no_score_of_a_model(opened, tmp_path):
+    first, *others = squares(2, (300, 420))
+    page = opened(made_page(tmp_path, [replace(first, model="drawn by hand"), *others]), "#change=1")
+    assert "drawn by hand" in page.locator("#card dl").text_content()
+    assert "Score" not in page.locator("#card dl").text_content()
+    assert "drawn by hand" in page.locator("#list .facts").first.text_content()
 
 
 def test_two_tabs_of_one_report_keep_the_marks_of_both(opened, made):

@@ -33,7 +33,11 @@ function showCard(change) {
     ...term("Of it changed", change.changed_m2 === null ? null
       : (change.changed_at_least ? "at least " : "") + areaWords(change.changed_m2)),
     ...term("Lies", [change.place, change.arrangement === "alone" ? null : change.arrangement].filter(Boolean).join(", ")),
-    ...term("Score", `${change.score.toFixed(2)}, probability of change ${change.change_probability.toFixed(2)}`),
+    ...(change.by_hand ? term("Found", "drawn by hand")
+      : term("Score", `${change.score.toFixed(2)}, probability of change ${change.change_probability.toFixed(2)}`)),
+    ...term("Right words", change.reviewer_caption),
+    ...term("Note", change.reviewer_note),
+    ...term("Reviewer", change.reviewer),
     ...term("At", `${change.lat.toFixed(5)}, ${change.lon.toFixed(5)}`),
   );
   drawPair(change);

@@ -17,7 +17,7 @@ function factWords(change) {
     `#${change.id}`,
     areaWords(change.area_m2),
     change.count > 1 ? counted(change.count, "object") : null,
-    `score ${change.score.toFixed(2)}`,
+    change.by_hand ? "drawn by hand" : `score ${change.score.toFixed(2)}`,
     change.place,
   ].filter(Boolean).join(" \u00b7 ");
 }
@@ -30,6 +30,7 @@ function signOf(change) {
 
 function rowOf(change) {
   const parts = [spanOf("caption", change.caption), spanOf("facts", factWords(change))];
+  if (change.reviewer_caption) parts.splice(1, 0, spanOf("said", `Right words: ${change.reviewer_caption}`));
   const words = element("span", { className: "words" }, ...parts);
   const [chips, verdict] = ["pair", "mark"].map((className) => element("span", { className }));
   change.row = element("li", {}, buttonOf(change, chips, words, signOf(change), verdict));
@@ -56,14 +57,14 @@ function drawChips(change) {
 
 function leastArea() {
   const step = Number($("#area").value);
-  return step ? 10 ** ((step / AREAS) * Math.log10(largestArea)) : 0;
+  return step ? Math.min(10 ** ((step / AREAS) * Math.log10(largestArea)), largestArea) : 0;
 }
 
 function passes(change, score, area, verdict) {
   return (
     (!chosen.kinds.size || change.kinds.some((kind) => chosen.kinds.has(kind))) &&
     (!chosen.directions.size || chosen.directions.has(change.direction)) &&
-    change.score >= score &&
+    Number(change.score.toFixed(2)) >= score && // as it is shown
     change.area_m2 >= area &&
     (!verdict || (markOf(change)?.verdict ?? "none") === verdict)
   );

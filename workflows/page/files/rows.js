@@ -1,6 +1,21 @@
 // What the lists of all pages have in common: a row for each of what is listed, and the one that is chosen.
 const list = $("#list");
 
+// What stays at the edges of the list while it is scrolled covers no row that is gone to.
+const bars = ["#controls", "#marks"].map((name) => $(name));
+function clearBars() {
+  const heights = bars.map((bar) => (bar && getComputedStyle(bar).position === "sticky" ? bar.offsetHeight : 0));
+  $("aside").style.scrollPadding = `${heights[0]}px 0 ${heights[1]}px`;
+}
+for (const bar of bars) if (bar) new ResizeObserver(clearBars).observe(bar);
+clearBars();
+
+// Skipping moves the focus and nothing else: the address says what is seen.
+$(".skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  ($("[aria-current]", list) ?? $("button", list) ?? $("#search")).focus();
+});
+
 function spanOf(className, textContent) {
   return element("span", { className, dir: "auto", textContent });
 }

@@ -17,7 +17,8 @@ const changes = report.changes.map((change, place) => {
   });
   const kinds = [...new Set([...change.came, ...change.gone])];
   const direction = Object.hasOwn(DIRECTIONS, change.direction ?? "") ? change.direction : "unnamed";
-  const words = `#${change.id} ${change.caption} ${change.place ?? ""} ${kinds.join(" ")}`.toLowerCase();
+  const said = [change.caption, change.place, ...kinds, change.reviewer_caption, change.reviewer_note, change.reviewer];
+  const words = `#${change.id} ${said.filter(Boolean).join(" ")}`.toLowerCase();
   return { ...change, rings, box: boxAround(rings), kinds: kinds.length ? kinds : ["not told"], direction, words, listing: place };
 });
 
