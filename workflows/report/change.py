@@ -134,6 +134,9 @@ def attributes_of(feature: Mapping[str, Any]) -> dict[str, Any]:
         KeyError: it lacks one that every report has.
     """
     own = {**_DEFAULTS, **feature["properties"], "id": id_of(feature)}
+    for name in LISTS:  # people empty a cell of a GIS, or type one text into it
+        if own[name] is None or isinstance(own[name], str):
+            own[name] = [text] if (text := (own[name] or "").strip()) else []
     return {name: own[name] for name in PROPERTIES}
 
 

@@ -18,8 +18,8 @@ from workflows.report.record import scenes_in
 
 BY_HAND = "drawn by hand"
 """``model`` of a change that a person drew."""
-# What every change has that a run found, and none that a person drew.
-_OF_MODEL = ("model", "score", "change_probability")
+# What every change has that a run found, and none that a person drew: the names of its scenes.
+_OF_RUN = ("before", "after")
 # An outline was reshaped if its area differs by more than this share and this many square metres from what is
 # said: corners are rounded, and a way to another reference system and back moves them by as much.
 _RESHAPED, _RESHAPED_M2 = 0.01, 0.5
@@ -64,7 +64,7 @@ def found_first(record: Any) -> int:
 
 
 def _is_drawn(properties: Mapping[str, Any]) -> bool:
-    return all(properties.get(name) is None for name in _OF_MODEL)
+    return all(properties.get(name) is None for name in _OF_RUN)
 
 
 def _attributes(
@@ -74,9 +74,8 @@ def _attributes(
     area = 0.0 if outlines is None else geodesic_area_m2(outlines)
     measured = {"area_m2": round(area, 2), "count": 1 if outlines is None else len(parts_of(outlines))}
     if _is_drawn(properties):
-        model = {"model": BY_HAND, "model_version": "", "alternatives": []}
-        said = _said(properties)
-        return {**scenes_in(record), **model, **measured, **said, "area_m2": measured["area_m2"]}
+        own = {"model": BY_HAND, "model_version": "", "area_m2": measured["area_m2"]}
+        return {**scenes_in(record), "alternatives": [], **measured, **_said(properties), **own}
     if outlines is not None and _is_reshaped(properties.get("area_m2"), area):
         return {**properties, **dict.fromkeys(_UNKNOWN), **measured}
     return properties

@@ -118,9 +118,26 @@ def test_what_is_no_outline_on_the_earth_is_refused(path, geometry):
 
 
 def test_what_does_not_fit_is_refused_by_its_name(path):
-    draw(path, came="building")
+    draw(path, came=["building", 3])
     with pytest.raises(ReportInvalid, match="the attribute came of change 3 is damaged"):
         read_report(path)
+
+
+@pytest.mark.parametrize(("cell", "read"), [("building", ("building",)), (" ", ()), (None, ())])
+def test_a_list_may_be_typed_as_one_text_or_emptied(path, cell, read):
+    draw(path, came=cell, alternatives=cell)
+    content = json.loads(path.read_text())
+    content["features"][1]["properties"] |= {"alternatives": cell, "gone": cell}
+    path.write_text(json.dumps(content))
+    drawn, first, _ = read_report(path).changes
+    assert first.alternatives == first.gone == drawn.came == drawn.alternatives == read
+
+
+def test_a_drawn_change_is_drawn_whatever_else_is_filled_in(path):
+    draw(path, caption="a shed is built", score=0.9, change_probability=0.8, model="me")
+    drawn = read_report(path).changes[0]
+    assert (drawn.id, drawn.model, drawn.score, drawn.change_probability) == (3, "drawn by hand", 0.9, 0.8)
+    assert drawn.review_status == "confirmed"
 
 
 def test_a_change_that_lost_an_attribute_is_damaged_not_drawn(path):
