@@ -52,6 +52,8 @@ ADAPTING = {"epochs": 15, "rate": 3e-4}
 """How heads of a start learn on."""
 FEWEST_PAIRS, FEWEST_ADAPTED = 200, 20
 """Changed pairs with captions from which facts are learnt, anew and from a start that tells them."""
+LEAST_TOLD = 0.5
+"""Share of the changed pairs whose captions must state a fact: else they would teach to state nothing."""
 _WHITENED, _STEP = 200, 5
 
 
@@ -109,6 +111,13 @@ def fit_facts(
         )
         return start
     labels = fact_labels(records)
+    told = labels[changed].any(1)
+    if told.mean() < LEAST_TOLD:
+        report(
+            f"facts: captions of {int(told.sum())} of {len(told)} changed pairs state one, such as 'a house "
+            "is built'; half of them must, in English"
+        )
+        return start
     device = next(model.parameters()).device
     taught = torch.from_numpy(np.concatenate([labels, labelled_facts(labelled)])).to(device)
     everything, further = np.arange(len(records)), np.arange(len(records), len(taught))

@@ -12,7 +12,7 @@ from rscc.config import Config
 from rscc.data.benchmarks.registry import DATASETS
 from rscc.data.caches import pooled_features
 from rscc.data.pairs import PairRecord, contradicts_itself
-from rscc.devices import fast_bf16
+from rscc.devices import fast_bf16, pick_device
 from rscc.errors import ConfigInvalid
 from rscc.evaluation.metrics import caption_metrics
 from rscc.freed_memory import keep_freed_memory
@@ -82,11 +82,13 @@ def train_model(
         report: receives one line per epoch.
 
     Raises:
-        RsccError: bad config, data set, weights; an output that is taken; or a loss that is not finite.
+        RsccError: bad config, data set, weights; an output that is taken; a device that is not there; or a
+            loss that is not finite.
     """
     if config.data.name not in DATASETS:
         raise ConfigInvalid(f"data.name is {config.data.name!r}; known are {', '.join(DATASETS)}")
     keep_freed_memory()
+    device = str(pick_device(device))
     check_output(paths, resume=resume, overwrite=overwrite)
     if not learns_masks_only(config):
         caption_metrics()
@@ -103,10 +105,16 @@ def train_model(
     run = _in_fast_precision(run)
     config = run.config
     if start is not None and facts_alone:
+        if resume and (paths.output / "checkpoint.pt").is_file():
+            raise ConfigInvalid(
+                f"{paths.output}: its run learnt more than facts, which learn in one go; give --epochs and "
+                "the other options of that run, or start in a new folder"
+            )
         if resume:
             report("facts are learnt in one go, without a checkpoint to go on from: the run begins anew")
+        made = learn_facts(run, start.folder, train, val)
         clear_output(paths.output)
-        return learn_facts(run, start.folder, train, val)
+        return made
     parts = training_parts(config, train, paths.also, captioned=not learns_masks_only(config))
     train, captions = parts[0], every_caption(parts)
     learn_words = Vocabulary.build if start is None else start.vocabulary.extended

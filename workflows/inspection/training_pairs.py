@@ -42,7 +42,7 @@ TRAIN, VAL = "train", "val"
 # Pixels a side that a tile of a model can have.
 _TILES = range(16, 4097)
 # What a sentence says of the place in the scene.
-_PLACE = re.compile(r",? in the (?:(?:north|south)(?:-(?:east|west))?|east|west|centre)(?![\w-])")
+_PLACE = re.compile(r",? in the (?:(?:north|south)(?:-(?:east|west))?|east|west|centre)(?![\w-]| of\b)")
 # Why a reviewed change becomes no pair.
 TOO_LARGE, NOT_MARKED, NOT_ALONE, NO_WORDS = LEFT_OUT = (
     "larger than a crop",

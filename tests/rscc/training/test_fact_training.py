@@ -12,7 +12,7 @@ from tiny_models import tiny_model
 from rscc.captioner import Captioner
 from rscc.data.labels import LabelledPair, Reading
 from rscc.data.pairs import PairRecord, read_pair
-from rscc.inference.fact_heads import ANSWERS, AROUND, SURE, FactRules
+from rscc.inference.fact_heads import ANSWERS, AROUND, SURE, FactHeads, FactRules
 from rscc.inference.facts import FactModel, GroundedCaption
 from rscc.inference.roads import RoadHead
 from rscc.model_folder import load_facts
@@ -216,6 +216,17 @@ def test_nothing_is_learnt_from_too_few_pairs_or_one_place(places, monkeypatch) 
     others = [*silent, *(same if places == "few" else one_place)]
     # No image lies where the records say: reading one would raise.
     assert learn([*pairs, *others]) is None
+
+
+def test_captions_that_state_nothing_teach_nothing(records) -> None:
+    said: list[str] = []
+    german = [replace(one, captions=("ein Haus wird gebaut", "Haus gebaut")) for one in records]
+    start = FactModel(FactHeads(channels=8), FactRules((1.0,) * len(ANSWERS), (0.0,) * len(ANSWERS)))
+    assert learn(german, start=start, report=said.append) is start
+    assert said == [
+        "facts: captions of 0 of 64 changed pairs state one, such as 'a house is built'; half of them "
+        "must, in English"
+    ]
 
 
 def test_labels_are_what_two_references_state_or_the_only_one() -> None:

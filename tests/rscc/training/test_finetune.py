@@ -15,7 +15,7 @@ from training_runs import assert_same_tensors, trained
 from rscc.config import Config, load_config
 from rscc.data.benchmarks.levir_cc import LevirCC
 from rscc.data.pairs import PairRecord
-from rscc.errors import DatasetLayoutInvalid
+from rscc.errors import ConfigInvalid, DatasetLayoutInvalid
 from rscc.evaluation.run import score_model
 from rscc.model_folder import load_facts, open_model_folder
 from rscc.sequences import evenly
@@ -247,8 +247,10 @@ def test_of_a_start_that_tells_facts_these_learn_on_alone(learns, gain, told, tm
     settings = tuning(start.path, keep_start=True)
     paths.output.mkdir()
     (paths.output / "checkpoint.pt").write_text("of a run that is replaced")
-    made = trained(settings, paths, name="mine", resume=True, report=lines.append)
-    assert "facts are learnt in one go, without a checkpoint to go on from: the run begins anew" in lines
+    with pytest.raises(ConfigInvalid, match="its run learnt more than facts"):
+        trained(settings, paths, name="mine", resume=True, report=lines.append)
+    assert (paths.output / "checkpoint.pt").is_file() and not asked
+    made = trained(settings, paths, name="mine", overwrite=True, report=lines.append)
     assert {path.name for path in paths.output.iterdir()} == {"model"}
     assert asked == [(24, start.card.tile_size, start.card.threshold)]
     assert lines[-1].startswith(f"{made.path}: {told}")

@@ -36,7 +36,15 @@ def marked(number, col, row, status, *, side=20, **values):
 
 CHANGES = [
     marked(1, 40, 60, YES, caption="Two houses are built in the south-west.", place="south-west"),
-    marked(2, 64, 70, WORDS, side=10, reviewer_caption="a POND was dug in the north-west", place="north"),
+    marked(
+        2,
+        64,
+        70,
+        WORDS,
+        side=10,
+        reviewer_caption="a POND was dug in the east of the field in the north-west",
+        place="north",
+    ),
     marked(3, 300, 100, PLACE),
     marked(4, 500, 100, PLACE),
     marked(5, 530, 110, YES, caption="a road appears"),
@@ -71,7 +79,8 @@ def records(exported):
 def test_what_people_judged_becomes_pairs_and_the_rest_is_told(exported):
     made = records(exported)
     assert set(made) == {
-        "two houses are built.", "a pond was dug", "a road appears", "a road is built", NO_CHANGE_SENTENCES[0]
+        "two houses are built.", "a pond was dug in the east of the field", "a road appears",
+        "a road is built", NO_CHANGE_SENTENCES[0],
     }  # fmt: skip
     assert made[NO_CHANGE_SENTENCES[0]].captions == NO_CHANGE_SENTENCES
     assert [record.changed for record in made.values()].count(False) == 1
@@ -119,7 +128,7 @@ def test_crops_are_centred_and_masks_are_the_outlines_of_true_changes(exported):
 
 def test_crops_that_share_ground_are_one_place_and_on_one_side(exported):
     made = records(exported)
-    assert made["two houses are built."].place == made["a pond was dug"].place
+    assert made["two houses are built."].place == made["a pond was dug in the east of the field"].place
     assert len({record.place for record in made.values()}) == 4
     train, val = (
         {one.place for one in LevirCC(exported.folder, split).records} for split in ("train", "val")
