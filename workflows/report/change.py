@@ -135,8 +135,9 @@ def attributes_of(feature: Mapping[str, Any]) -> dict[str, Any]:
     """
     own = {**_DEFAULTS, **feature["properties"], "id": id_of(feature)}
     for name in LISTS:  # people empty a cell of a GIS, or type one text into it
-        if own[name] is None or isinstance(own[name], str):
-            own[name] = [text] if (text := (own[name] or "").strip()) else []
+        cell = "" if own[name] is None else own[name]
+        if isinstance(cell, str) and not cell.startswith("["):  # that would be a list, cut off
+            own[name] = [cell.strip()] if cell.strip() else []
     return {name: own[name] for name in PROPERTIES}
 
 

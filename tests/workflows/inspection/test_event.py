@@ -146,7 +146,7 @@ def test_a_number_that_no_change_has(report):
     ("name", "value"),
     [
         ("caption", 5),
-        ("alternatives", "a road"),
+        ("alternatives", '["a road'),
         ("came", [1]),
         ("count", 1.5),
         ("count", True),

@@ -270,7 +270,7 @@ TAMPERED = (
         ("features", 3), ("features", [3]), ("features.0", None), ("features.0.properties", []),
         ("features.0.properties.id", "one"), ("features.0.properties.id", 10**30),
         ("features.0.properties.count", 1.5), ("features.0.properties.caption", 7),
-        ("features.0.properties.caption", "\ud800"), ("features.0.properties.alternatives", "a text"),
+        ("features.0.properties.caption", "\ud800"), ("features.0.properties.alternatives", "[\"a"),
         ("features.0.properties.alternatives", [["deep"]]), ("features.0.properties.area_m2", 10**400),
         ("features.0.properties.score", {}), ("features.0.properties.caption_confident", "yes"),
         ("features.0.geometry", None), ("features.0.geometry", {"type": "Point", "coordinates": [1, 2]}),
