@@ -191,12 +191,12 @@ def _on_land(question: str, answers: Mapping[str, np.ndarray]) -> np.ndarray:
     What may be water is not dense vegetation, nor is what is no vegetation: water reflects even less
     short-wave than near infrared, as dense vegetation does.
     """
-    answer, water, vegetation = (answers.get(name) for name in (question, "water", "vegetation"))
-    assert answer is not None
-    if question == "dense vegetation" and vegetation is not None:
-        answer = np.minimum(answer, vegetation)
-    if question == "water" or water is None:
+    answer, water, vegetation = answers[question], answers.get("water"), answers.get("vegetation")
+    if question == "water":
         return answer
     if question == "dense vegetation":
-        answer = np.where(water == -1, answer, 0)
-    return np.where(water == 1, -1, answer).astype(np.int8)
+        if vegetation is not None:
+            answer = np.minimum(answer, vegetation)
+        if water is not None:
+            answer = np.where(water == -1, answer, 0)
+    return answer if water is None else np.where(water == 1, -1, answer).astype(np.int8)

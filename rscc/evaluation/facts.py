@@ -29,12 +29,7 @@ from rscc.data.pairs import PairRecord, read_mask, truly_changed
 from rscc.evaluation.bootstrap import Resamples, parts_of, percentile_interval
 from rscc.evaluation.rows import PEOPLE, SHARES, FactScores, ObjectScores, Share
 from rscc.text.facts import BUILT, Direction
-from rscc.text.object_classes import (
-    OBJECT_CLASSES,
-    NamedObjects,
-    named_objects,
-    unnamed_by_references,
-)
+from rscc.text.object_classes import OBJECT_CLASSES, NamedObjects, named_objects, unnamed_by_references
 from rscc.text.statements import Statement, agreed, read_statement
 
 LEAST_AGREEING = 2

@@ -102,7 +102,12 @@ class Share:
         return share(self.right, self.counted)
 
     def as_dict(self, counted: str, hits: str = "right") -> dict[str, Any]:
-        """Return plain values for JSON; ``counted`` is what was counted, ``pairs`` or ``captions``."""
+        """Return plain values for JSON.
+
+        Args:
+            counted: what was counted, ``pairs`` or ``captions``.
+            hits: what those are that the share is of, ``right`` or ``wrong``.
+        """
         return {hits: self.right, counted: self.counted, "share": self.value, "interval": self.interval}
 
 

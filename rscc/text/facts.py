@@ -72,8 +72,9 @@ class ChangeFacts:
 
         What is built decides, and what grows only where nothing built came or is gone.
         """
-        built = {name for name in (*self.came, *self.gone) if name in BUILT}
-        came, gone = (bool(built & one.keys() if built else one) for one in (self.came, self.gone))
+        came, gone = ([name for name in names if name in BUILT] for names in (self.came, self.gone))
+        if not (came or gone):
+            came, gone = list(self.came), list(self.gone)
         return "replaced" if came and gone else "appeared" if came else "disappeared" if gone else None
 
     @property

@@ -15,7 +15,7 @@ import shapely
 from shapely.geometry import MultiPolygon, Polygon
 
 from workflows.archive.reports import done_report, report_path
-from workflows.archive.status import archive_status, archives_in, failure_reasons
+from workflows.archive.status import archives_in, failure_reasons, shards_missing
 from workflows.layers.stac import pair_geometry
 from workflows.report.geojson import collection_bbox, parts_of
 from workflows.report.record import text_in
@@ -76,7 +76,7 @@ def archive_overview(folder: str | Path, page: Path) -> dict[str, Any]:
             grounds.append(_ground(row, report))
             pairs.append(_pair(row, path, report, scene, page))
     states = [pair["state"] for pair in pairs]
-    unbegun = len(archive_status(folder).shards_missing)
+    unbegun = len(shards_missing(folder))
     summary = archive_summary(scenes, failed=states.count(LOST), left=states.count(LEFT), unbegun=unbegun)
     plane = _map([ground for ground in grounds if ground is not None])
     for pair, ground in zip(pairs, grounds, strict=True):

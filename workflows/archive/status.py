@@ -88,12 +88,23 @@ def archive_status(folder: str | Path) -> Status:
     if archive is not None:
         return _status(archive)
     begun = {shard.path.name: _status(shard) for shard in shards if shard.ledger.exists()}
-    count = shards[0].path.name.partition("-of-")[2]
-    names = [f"{number}-of-{count}" for number in range(1, int(count) + 1)]
     whole = _sum(list(begun.values()))
-    return replace(
-        whole, shards=tuple(begun.items()), shards_missing=tuple(name for name in names if name not in begun)
-    )
+    return replace(whole, shards=tuple(begun.items()), shards_missing=shards_missing(folder))
+
+
+def shards_missing(folder: str | Path) -> tuple[str, ...]:
+    """Return the names of the shards of the archive ``folder`` that have not begun; none without shards.
+
+    Raises:
+        ArchiveMissing: there is no archive.
+    """
+    _, shards = _archives(folder)
+    if not shards:
+        return ()
+    begun = {shard.path.name for shard in shards if shard.ledger.exists()}
+    count = shards[0].path.name.partition("-of-")[2]
+    names = (f"{number}-of-{count}" for number in range(1, int(count) + 1))
+    return tuple(name for name in names if name not in begun)
 
 
 def failure_reasons(folder: str | Path) -> list[Reason]:

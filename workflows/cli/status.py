@@ -165,10 +165,10 @@ def _run(result: Status) -> str:
         more = result.at_work - len(result.coordinators[:3])
         others = f" and {more} more" if places and more else ""
         return f"at work on {places}{others}" if places else "at work, looking at the scenes"
-    if result.shards_missing and not result.counts.left:
-        return "nobody works on it now; rscc batch goes on with the shards that have not begun"
     if result.counts.left:
         return "nobody works on it now; the same rscc batch command goes on from here"
+    if result.shards_missing:
+        return "nobody works on it now; rscc batch goes on with the shards that have not begun"
     return "finished"
 
 

@@ -91,15 +91,12 @@ def precision_of(report: ChangeReport, source: str | Path) -> Precision | None:
             f"{shown(source)}: it does not say of how many changes it was drawn; draw another sample"
         )
     marked, wrong = drawn - counts[None], counts[WRONG_PLACE]
-    interval = wilson_interval(marked - wrong, marked)
+    true = marked - wrong
+    interval = _interval(true, wrong, total)
     if interval is None:
         return None
-    true = marked - wrong
-    low, high = max(interval[0], true / total), min(interval[1], 1 - wrong / total)
-    words, most = wilson_interval(counts[CONFIRMED], true), total - wrong  # that may be true
-    if words is not None:
-        low_words, high_words = counts[CONFIRMED] / most, (most - counts[WRONG_WORDS]) / most
-        words = max(words[0], low_words), min(words[1], high_words)
+    low, high = interval
+    words = _interval(counts[CONFIRMED], counts[WRONG_WORDS], total - wrong)
     return Precision(
         changes=total,
         drawn=drawn,
@@ -108,6 +105,14 @@ def precision_of(report: ChangeReport, source: str | Path) -> Precision | None:
         true_changes=(round(true / marked * total), round(low * total), round(high * total)),
         right_words=None if words is None else Share(counts[CONFIRMED] / true, words),
     )
+
+
+def _interval(right: int, wrong: int, total: int) -> Interval | None:
+    """Return Wilson's interval of a share, within what was seen of ``total``; None where nothing was."""
+    interval = wilson_interval(right, right + wrong)
+    if interval is None:
+        return None
+    return max(interval[0], right / total), min(interval[1], 1 - wrong / total)
 
 
 def _plain(name: str, share: Share | None) -> dict[str, Any]:
