@@ -362,6 +362,19 @@ def load_config(path: str | Path) -> Config:
     Raises:
         ConfigInvalid: no such file or shipped config, no valid TOML, or values the schema refuses.
     """
+    return config_from_dict(_read_toml(path), Path(path).name)
+
+
+def describes_model(path: str | Path) -> bool:
+    """Return whether a config has a table ``model``; one without goes on with the model that it starts from.
+
+    Raises:
+        ConfigInvalid: see :func:`load_config`.
+    """
+    return "model" in _read_toml(path)
+
+
+def _read_toml(path: str | Path) -> dict[str, Any]:
     path = Path(path)
     shipped = CONFIG_FOLDER / f"{path.name}.toml"
     if not path.suffix and shipped.is_file():
@@ -370,8 +383,7 @@ def load_config(path: str | Path) -> Config:
         names = ", ".join(sorted(p.stem for p in CONFIG_FOLDER.glob("*.toml")))
         raise ConfigInvalid(f"{path}: no such config file; shipped configs are {names}")
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     # No text, no TOML, a number of thousands of digits, tables in tables without end.
     except (ValueError, RecursionError) as error:
         raise ConfigInvalid(f"{path}: not a TOML file ({error})") from error
-    return config_from_dict(values, path.name)

@@ -168,6 +168,7 @@ def keep_better(
 
 
 _WITH_FACTS = "the start with the facts that it learnt on"
+_WITH_ROADS = "the start with a new road head; its facts learn nothing better from these pairs"
 
 
 def learn_facts(
@@ -193,12 +194,16 @@ def learn_facts(
     else:
         pairs = f"{config.data.name}: {len(train)} training and {len(val)} validation pairs"
         card = _learnt_on(start.card, pairs, run.name, config.card.version)
+        told = _WITH_FACTS
+        if known is not None and facts.heads is known.heads:  # they learnt nothing better, but roads did
+            roads = f"Road head learnt from {run.paths.roads}."
+            card, told = replace(card, data=f"{start.card.data} {roads}"), _WITH_ROADS
         comparison = _put_with_facts(start, facts, card, made, val, run.device)
         report(f"scores on the validation split, before and after:\n{comparison.table}")
         if not comparison.surely_worse:
-            report(f"{made}: {_WITH_FACTS}, {_gains(comparison)}")
+            report(f"{made}: {told}, {_gains(comparison)}")
             return open_model_folder(made)
-        why = f"the validation pairs speak against what its facts learnt, {_gains(comparison)}"
+        why = f"the validation pairs speak against what it learnt, {_gains(comparison)}"
     report(f"{made}: the start as it was: {why}")
     return open_model_folder(made)
 

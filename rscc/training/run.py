@@ -51,6 +51,7 @@ from rscc.training.start import (
     RunPaths,
     Start,
     check_output,
+    check_trunk_weights,
     clear_output,
     learns_facts_alone,
     load_trunk,
@@ -99,6 +100,7 @@ def train_model(
         return train_language(_in_fast_precision(run), train, resume=resume)
     check_paths(config, paths)
     start = None if paths.start is None else open_start(paths.start)
+    check_trunk_weights(paths, start)
     tunes = start is not None and start.whole and not learns_masks_only(config)
     facts_alone = start is not None and tunes and learns_facts_alone(start, paths, config)
     train, val = _read_pairs(run, tunes=tunes, facts_alone=facts_alone)
@@ -225,13 +227,11 @@ def build_model(
     begins with that of ``start``. A start that was prepared is not prepared anew: its entities stay.
 
     Raises:
-        ConfigInvalid: unknown names, or weights of one part from two places.
+        ConfigInvalid: unknown names.
         ModelFolderInvalid: the weights of trunk or start do not fit the config.
         WeightsNotFound: a file of weights is missing.
     """
     whole = start is not None and start.whole
-    if paths.backbone_weights is not None and (paths.trunk is not None or whole):
-        raise ConfigInvalid("give either backbone weights or a model folder that holds a trunk, not both")
     kind = model_class(config.model.paper)
     encoder: TextEncoder | None = None
     prepared = whole and kind.prepares  # what such models ask of a text encoder, they ask before training

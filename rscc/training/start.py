@@ -175,6 +175,16 @@ def open_start(model: str | Path) -> Start:
     return Start(folder, load_vocabulary(folder.path / "vocabulary.json"))
 
 
+def check_trunk_weights(paths: RunPaths, start: Start | None) -> None:
+    """Make sure that the weights of the trunk come from one place.
+
+    Raises:
+        ConfigInvalid: backbone weights are given beside a start or trunk that has its own.
+    """
+    if paths.backbone_weights is not None and (paths.trunk is not None or (start and start.whole)):
+        raise ConfigInvalid("give either backbone weights or a model folder that holds a trunk, not both")
+
+
 def take_start(model: ChangeCaptioner, start: Start, *, without: tuple[str, ...] = ()) -> None:
     """Copy every weight of the start into a new model.
 

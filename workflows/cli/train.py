@@ -85,7 +85,7 @@ def train(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace the run that lies in the output.")
     ] = False,
-    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:1.")] = "cpu",
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "cpu",
     progress: ProgressOption = ProgressForm.auto,
     debug: Debug = False,
 ) -> None:
@@ -94,14 +94,16 @@ def train(
         from dataclasses import replace
         from functools import partial
 
-        from rscc.config import load_config
+        from rscc.config import describes_model, load_config
         from rscc.training.run import train_model
         from rscc.training.start import RunPaths, finetuning_config, open_start
 
-        if start is not None and config is None and model is None:
-            settings = finetuning_config(load_config("finetune"), open_start(start))
-        else:
-            settings = load_config(config or f"{model or Paper.rdd}_{dataset or Dataset.levir_cc}")
+        if start is not None and model is None:
+            config = config or "finetune"
+        config = config or f"{model or Paper.rdd}_{dataset or Dataset.levir_cc}"
+        settings = load_config(config)
+        if start is not None and model is None and not describes_model(config):
+            settings = finetuning_config(settings, open_start(start))
         given: dict[str, Any] = {"epochs": epochs, "seed": seed, "text_encoder": text_encoder}
         changes = {name: value for name, value in given.items() if value is not None}
         if epochs is not None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from benchmark_fixtures import edit_json
-from levir_cc_fixture import write_levir_cc
+from levir_cc_fixture import write_index, write_levir_cc
 from markdown_tables import cells_of
 from saved_models import saved, saved_start
 from tiny_facts import tiny_facts, tiny_heads
@@ -226,7 +226,7 @@ def test_the_start_gets_the_facts_that_learnt_on_unless_pairs_speak_against_it(
     ("learns", "gain", "told"),
     [
         (True, (-3.0, 9.0), "the start with the facts that it learnt on, CIDEr gains -3.0 to +9.0"),
-        (True, (-9.0, -1.0), "the start as it was: the validation pairs speak against what its facts learnt"),
+        (True, (-9.0, -1.0), "the start as it was: the validation pairs speak against what it learnt"),
         (False, (0.0, 0.0), "the start as it was: its facts learn nothing better from these pairs"),
     ],
     ids=["as good", "worse", "no better"],
@@ -249,6 +249,8 @@ def test_of_a_start_that_tells_facts_these_learn_on_alone(learns, gain, told, tm
     (paths.output / "checkpoint.pt").write_text("of a run that is replaced")
     with pytest.raises(ConfigInvalid, match="its run learnt more than facts"):
         trained(settings, paths, name="mine", resume=True, report=lines.append)
+    with pytest.raises(ConfigInvalid, match="not both"):
+        trained(settings, replace(paths, backbone_weights=Path("x")), resume=False, overwrite=True)
     assert (paths.output / "checkpoint.pt").is_file() and not asked
     made = trained(settings, paths, name="mine", overwrite=True, report=lines.append)
     assert {path.name for path in paths.output.iterdir()} == {"model"}
@@ -261,6 +263,24 @@ def test_of_a_start_that_tells_facts_these_learn_on_alone(learns, gain, told, tm
         assert made.card.name == "mine" and made.card.data.endswith("24 training and 4 validation pairs.")
     else:
         assert made.card == start.card
+
+
+def test_roads_that_were_learnt_alone_are_told_as_such(tmp_path, monkeypatch) -> None:
+    data = write_levir_cc(tmp_path / "data", train=24, val=4, test=1)
+    start = saved(tmp_path / "start", tiny_model(seed=3), facts=tiny_facts())
+    write_index(tmp_path / "dates", "file,class,gsd_m", [("a.png", "road", 0.5)])
+    write_index(tmp_path / "dates", "file,class,gsd_m", [("a.png", "road", 0.5)])
+    gain = (0.0, 0.0)
+    monkeypatch.setattr(finish, "fit_facts", lambda *_, start, **how: start)
+    monkeypatch.setattr(finish, "fit_roads", lambda *_, **how: None)
+    monkeypatch.setattr(finetuning, "compare_scores", lambda *_, **__: Comparison("table", gain, gain))
+    lines: list[str] = []
+    paths = RunPaths(data=data, output=tmp_path / "run", start=str(start.path), roads=tmp_path / "dates")
+    made = trained(tuning(start.path, keep_start=True), paths, report=lines.append)
+    told = "the start with a new road head; its facts learn nothing better from these pairs"
+    assert lines[-1].startswith(f"{made.path}: {told}")
+    assert made.card.data.endswith(f"Road head learnt from {tmp_path / 'dates'}.")
+    assert "Facts learnt on" not in made.card.data
 
 
 def test_facts_do_not_learn_alone_where_more_is_asked_for(tmp_path) -> None:

@@ -185,7 +185,7 @@ def test_a_trunk_of_another_size_is_refused(data, tmp_path) -> None:
     with pytest.raises(ModelFolderInvalid, match="change_head"):
         runs.build_model(other, vocabulary, trunk)
     with pytest.raises(ConfigInvalid, match="not both"):
-        runs.build_model(config, vocabulary, replace(trunk, backbone_weights=Path("x")))
+        trained(config, replace(trunk, output=tmp_path / "run", backbone_weights=Path("x")))
 
 
 def test_a_mask_run_without_masks_is_refused(tmp_path) -> None:
