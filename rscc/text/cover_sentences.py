@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Context
+
 from rscc.text.facts import PLANTS, SOMETHING, ChangeFacts
 
 _HECTARE = 10_000.0
@@ -62,10 +64,11 @@ def cover_area(square_metres: float, *, at_least: bool = False) -> tuple[str, bo
     """Return an area with two digits that count, and whether its verb is in the plural."""
     least = "at least " if at_least else ""
     if square_metres < _SMALL:
-        return f"{least}{_two_digits(square_metres)} m2", True
-    words = _two_digits(square_metres / _HECTARE)
+        return f"{least}{_two_digits(square_metres, down=at_least)} m2", True
+    words = _two_digits(square_metres / _HECTARE, down=at_least)
     return f"{least}{words} ha", words != "1"
 
 
-def _two_digits(value: float) -> str:
-    return f"{float(f'{value:.2g}'):,.10g}"
+def _two_digits(value: float, *, down: bool = False) -> str:
+    context = Context(prec=2, rounding=ROUND_FLOOR if down else ROUND_HALF_EVEN)
+    return f"{float(context.create_decimal(f'{value:.9g}')):,.10g}"

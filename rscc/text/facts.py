@@ -41,7 +41,7 @@ class ChangeFacts:
     Attributes:
         came, gone: object class to the calibrated probability, 0..1, that the change brought or took it.
         before: what covered the ground before, class to probability, on a map to the share of the ground.
-        beside: what stands there on both dates and says where the change is, class to probability.
+        beside: what stands there and says where the change is, class to probability.
         count: number of objects, which is said of buildings that came or are gone; None where they were not
             counted.
         sure: how many of these are sure, 0..count; None where it was not asked.

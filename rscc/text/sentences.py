@@ -7,7 +7,7 @@ people chose for changes that measured alike (:mod:`rscc.text.phrasing`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import cycle, product
 
 from rscc.text.facts import BUILT, SOMETHING, ChangeFacts
@@ -17,6 +17,8 @@ Preference = Callable[[Sequence[str]], Sequence[float]]
 """Gives the preference of sentences, the higher the better."""
 
 _WORDS = ("", *SMALL_NUMBERS)
+ROUNDED_FROM = len(_WORDS)
+"""Number of objects from which a sentence on a map says about how many there are."""
 _PICTURE_NUMBERS = {"one": ("a",), "two": ("two",), "some": ("some", "several"), "many": ("many",)}
 _NOUNS = {"water": "pond", "pool": "swimming pool"}
 """Nouns of what is counted, where the class has another name."""
@@ -46,8 +48,8 @@ _MAP_COVERS = {
 }
 _MAP_BESIDE = {
     "road": "beside the road",
-    "building": "near houses",
     "parking lot": "next to the parking lot",
+    "building": "near houses",
     "trees": "near trees",
 }
 _BUILT_VERBS = (
@@ -66,6 +68,8 @@ _GONE_VERBS = (("disappears", "disappear"), ("has disappeared", "have disappeare
 _COMPASS = ("north", "south", "east", "west", "centre")
 MOST = 5
 """Sentences about one change: the caption and its alternatives."""
+SEVERAL_ROADS = 30
+"""Buildings on a map from which the road that came with them is several, by reading training scenes."""
 _ROUNDS = 3
 
 
@@ -75,7 +79,7 @@ def number_words(count: int, sure: int | None = None) -> str:
     ``sure`` is how many of them are sure: where these are fewer, up to nine are ``six or seven``, ``five to
     seven`` or, where they are less than half, ``up to seven``.
     """
-    if count >= len(_WORDS):
+    if count >= ROUNDED_FROM:
         step = 5 if count < 100 else 10 ** (len(str(count)) - 2)
         return f"about {round(count / step) * step}"
     least = count if sure is None else max(1, sure)
@@ -243,9 +247,9 @@ def _ways(facts: ChangeFacts, names: Iterable[str], words: Mapping[str, Sequence
     return next((list(words[name]) for name in _standing(facts, names, words)), [""])
 
 
-def _standing(facts: ChangeFacts, names: Iterable[str], words: Mapping[str, object]) -> list[str]:
-    """Return what there are words for and what itself did not change."""
-    return [name for name in names if name in words and name not in facts.came and name not in facts.gone]
+def _standing(facts: ChangeFacts, names: Iterable[str], known: Container[str]) -> list[str]:
+    """Return those of some names that are known and did not change themselves."""
+    return [name for name in names if name in known and name not in facts.came and name not in facts.gone]
 
 
 def _places(facts: ChangeFacts) -> list[str]:
@@ -277,7 +281,7 @@ def _places(facts: ChangeFacts) -> list[str]:
 
 def _map_sentences(facts: ChangeFacts) -> Iterator[str]:
     covers = _standing(facts, facts.before, _MAP_COVERS)
-    beside = " ".join(_MAP_BESIDE[name] for name in _standing(facts, facts.beside, _MAP_BESIDE))
+    beside = _map_beside(facts)
     on = " ".join(_MAP_COVERS[name] for name in covers)
     place = _map_place(facts)
     around = [beside, on, place]
@@ -334,11 +338,21 @@ def _map_thing(facts: ChangeFacts, name: str, gone: bool) -> str:
         noun = "building" if facts.large or again else "house"
         count = _count(facts, gone=gone)
         if count is None:
-            return f"{again}{noun}s"
-        return f"a {noun}" if count == 1 else f"{number_words(count, facts.sure)} {noun}s"
+            return f"a {again}{noun}" if again and facts.count == 1 else f"{again}{noun}s"
+        if count > 1:
+            return f"{number_words(count, facts.sure)} {noun}s"
+        return f"perhaps a {noun}" if facts.sure == 0 else f"a {noun}"
     if name in _MASSES:
         return again + map_name(name)
+    if name == "road" and not gone and facts.count is not None and facts.count >= SEVERAL_ROADS:
+        return "roads"
     return f"a {again}{_NOUNS.get(name, name)}"
+
+
+def _map_beside(facts: ChangeFacts) -> str:
+    """Return what stands beside a change, always in one order: near houses, or else near trees."""
+    names = _standing(facts, _MAP_BESIDE, facts.beside)
+    return _joined([_MAP_BESIDE[name] for name in names if name != "trees" or "building" not in names])
 
 
 def _map_place(facts: ChangeFacts) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from rscc.text.cover_sentences import cover_area
 from rscc.text.facts import BUILT, DIRECTIONS, PLANTS, SOMETHING, is_large
-from rscc.text.sentences import listed
+from rscc.text.sentences import ROUNDED_FROM, listed, number_words
 from workflows.report.change import Change
 from workflows.texts import counted
 
@@ -225,7 +225,7 @@ def _thing(name: str, changes: Sequence[Change], attribute: str, *, alone: bool)
         if len(new) < len(having):
             least += len(having) - len(new)
             return f"{f'at least {least:,} ' if new else ''}{noun}s{places}", True
-        number = counted(count, noun) if least == count else f"{least:,} to {counted(count, noun)}"
+        number = _number(least, count, noun, rounded=any(one.count >= ROUNDED_FROM for one in new))
         # Each alone: the places are as many.
         return f"{number}{places if count > len(having) or not alone else ''}", count > 1
     measured = [change for change in having if _measured(change, name)]
@@ -236,15 +236,27 @@ def _thing(name: str, changes: Sequence[Change], attribute: str, *, alone: bool)
         if rest:
             places = f" in {counted(len(measured), 'place')} and more in {counted(rest, 'other')}"
         return f"{words} of {name}{places}", plural or rest > 0
+    if name == "road" and several:
+        return "roads", True  # one may pass several changes: how many there are is not known
     if name in _MASSES or several:
         return f"{_several(name)}{places}", _are(name)
     return f"a {name}", False
 
 
+def _number(least: int, most: int, noun: str, *, rounded: bool) -> str:
+    """Return from how many to how many there are, in the words of sentences where one of these is rounded."""
+    about = "about " if rounded else ""
+    if least < most:
+        start = f"{about}{least:,} to" if least else "up to"
+        return f"perhaps a {noun}" if most == 1 else f"{start} {counted(most, noun)}"
+    return f"{number_words(most)} {noun}s" if rounded else counted(most, noun)
+
+
 def _sure(change: Change) -> int:
     """Return how many objects of a change its sentence is sure of: from ten on it says about how many."""
-    sure = change.count if change.count_sure is None or change.count >= 10 else change.count_sure
-    return min(max(sure, 1), change.count)
+    if change.count_sure is None or change.count >= ROUNDED_FROM:
+        return change.count
+    return min(change.count_sure, change.count)
 
 
 def _measured(change: Change, name: str) -> bool:

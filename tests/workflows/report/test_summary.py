@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rscc.text.facts import SOMETHING
+from rscc.text.sentences import number_words
 from workflows.report.summary import archive_summary, area_in_words, summary_of
 
 
@@ -32,7 +33,7 @@ def text(*changes):
 def test_an_estate_is_told_with_its_numbers():
     said = text(appeared(count=113, came=("building", "road"), area_m2=60_000.0, place="south"))
     assert said == (
-        "1 change was found, 6.0 ha, in the south: 113 houses and a road were built. "
+        "1 change was found, 6.0 ha, in the south: about 110 houses and a road were built. "
         "Nothing was found to be removed."
     )
 
@@ -45,8 +46,8 @@ def test_several_changes_are_added_up_class_by_class():
         gone(4, area_m2=200.0),
     )
     assert said == (
-        "4 changes were found, 1.0 ha in all, mostly in the south-west: 13 houses in 2 places and roads in 2 "
-        "places were built; trees are gone."
+        "4 changes were found, 1.0 ha in all, mostly in the south-west: about 15 houses in 2 places and "
+        "roads were built; trees are gone."
     )
 
 
@@ -74,10 +75,12 @@ def test_measured_cover_is_added_up_by_area():
 
 def test_numbers_are_as_sure_as_those_of_the_changes():
     doubtful = appeared(1, 8, count_sure=1), appeared(2, 1, count_sure=0)
-    assert "2 to 9 houses in 2 places were built" in text(*doubtful)
+    assert "1 to 9 houses in 2 places were built" in text(*doubtful)
+    assert "up to 3 houses in 2 places" in text(appeared(1, 2, count_sure=0), appeared(2, 1, count_sure=0))
+    assert ": perhaps a house was built." in text(appeared(1, 1, count_sure=0))
     assert "3 to 4 houses in 2 places" in text(appeared(1, 3, count_sure=2), appeared(2, 1, count_sure=1))
-    assert "33 to 34 houses" in text(appeared(1, 2, count_sure=1), appeared(2, 32, count_sure=20))
-    assert "9 houses in 2 places" in text(appeared(1, 8, count_sure=8), appeared(2, 1))
+    assert "about 33 to 34 houses" in text(appeared(1, 2, count_sure=1), appeared(2, 32, count_sure=20))
+    assert ": 9 houses in 2 places" in text(appeared(1, 8, count_sure=8), appeared(2, 1))
 
 
 def test_what_is_not_told_is_not_made_up():
@@ -147,8 +150,14 @@ def test_every_number_is_in_the_table(changes):
             counts |= {len(having), sum(one.count for one in having)}
             counts.add(sum(one.count if name not in one.came else 1 for one in having))
             counts.add(sum(one.count for one in having if name not in one.came))
-    for number in re.findall(r"\d[\d,.]*\d|\d", re.sub(r"k?m2", "", said)):
-        assert number in sizes or int(number.replace(",", "")) in counts
+    rounded = {number_words(count) for count in counts}
+    for about, number in re.findall(r"(about )?(\d[\d,.]*\d|\d)", re.sub(r"k?m2", "", said)):
+        known = (
+            f"about {number}" in rounded
+            if about
+            else number.replace(",", "").isdigit() and int(number.replace(",", "")) in counts
+        )
+        assert number in sizes or known
 
 
 def test_an_archive_is_the_sum_of_its_reports():
