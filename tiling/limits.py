@@ -69,7 +69,7 @@ def check_header(shown: str, file: DatasetReader) -> None:
         ) from error
     # GDAL does not mind upper and lower case.
     if any(key.upper() == "OVERVIEW_FILE" for key in file.tags(ns="OVERVIEWS")):
-        raise UnsafeReference(f"{shown}: it names a file of overviews; remove that entry with gdal_edit")
+        raise UnsafeReference(f"{shown}: it names a file of overviews; remove that entry with gdal_edit.py")
 
 
 def check_substance(shown: str, file: DatasetReader, parts: Iterable[Path]) -> None:
@@ -101,7 +101,7 @@ def check_texts(shown: str, path: Path) -> None:
             if tag == _METADATA and count > MAX_TEXT_BYTES:
                 raise SceneTooLarge(
                     f"{shown}: its metadata take {count / 2**20:,.0f} MiB, more than the "
-                    f"{MAX_TEXT_BYTES // 2**20} that are read; remove them with gdal_edit -unsetmd"
+                    f"{MAX_TEXT_BYTES // 2**20} that are read; remove them with gdal_edit.py -unsetmd"
                 )
 
 

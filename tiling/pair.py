@@ -16,7 +16,7 @@ from tiling.frame import Bounds, Frame, plan_frame
 from tiling.grid import Window
 from tiling.layer import Layer, LayerReader
 from tiling.normalization import Normalization
-from tiling.radiometry import Scale, Stretch, Table, fill_values
+from tiling.radiometry import PERCENTILES, Scale, Stretch, Table, fill_values
 from tiling.registration import NOTICEABLE, Registration, measure
 from tiling.sampling import everywhere, only_values, sample_cells, sample_pixels
 from tiling.scene import SceneInfo, describe
@@ -27,6 +27,8 @@ WHOLE_PX = 0.2
 CLIPPED = 0.2
 
 Role = Literal["before", "after"]
+# How many times as bright as the other a date is that can hardly be in its unit; real ones were 2.5 times.
+OTHER_UNIT = 4
 # The scale and offset of a band of which a file says nothing.
 _UNSTATED = (1.0, 0.0)
 
@@ -189,14 +191,16 @@ class ScenePair:
 
     def _fit_stretch(self, scale: Scale | None) -> None:
         size = (self.grid.width, self.grid.height)
-        sample = sample_pixels(self._read_raw, *size, for_nothing=scale is None)
+        sample = sample_pixels(self._read_raw, *size)
         if sample is None:
             raise NothingValid(self._empty_scene())
         if any((pixels == pixels.flat[0]).all() for pixels in sample):
             self._note_flat()
         if scale is None:
             self._note_scales()
-            self.stretch = Stretch.fit(*self._without_fill(*sample))
+            ground = self._without_fill(*sample)
+            self._note_units(*ground)
+            self.stretch = Stretch.fit(*ground)
         elif scale == "reflectance":
             self.stretch = Stretch.reflectance((self.before, self.after), self.bands)
         else:
@@ -220,11 +224,11 @@ class ScenePair:
         """Leave out of the samples (3, n) what seems to be undeclared nodata, and say so."""
         ground = np.ones(dates[0].shape[1], bool)
         for info, pixels in zip((self.before, self.after), dates, strict=True):
-            for value, share in fill_values(pixels).items() if pixels.dtype != np.uint8 else ():
+            for value, share in fill_values(pixels).items():
                 ground &= ~(pixels == value).all(axis=0)
                 self._note(
                     f"{info.path}: about {share:.0%} of its pixels are {value:g} in all bands; if that is "
-                    f"nodata, declare it with gdal_edit -a_nodata {value:.17g}: now it is taken for ground"
+                    f"nodata, declare it with gdal_edit.py -a_nodata {value:.17g}: now it is taken for ground"
                 )
         return [pixels[:, ground] for pixels in dates] if ground.any() else list(dates)
 
@@ -238,6 +242,15 @@ class ScenePair:
             self._note(
                 f"{self.after.path}: it states another scale or offset of its values than "
                 f"{self.before.path}, and both are shown as they are; --scale reflectance takes that"
+            )
+
+    def _note_units(self, before: np.ndarray, after: np.ndarray) -> None:
+        """Say when pixels of one type can hardly be in one unit; those of two types are stretched apart."""
+        first, second = (float(np.percentile(date, PERCENTILES[1])) for date in (before, after))
+        if before.dtype == after.dtype and 0 < OTHER_UNIT * min(first, second) < max(first, second):
+            self._note(
+                f"{self.after.path}: its bright pixels are about {second:.3g}, those of {self.before.path} "
+                f"about {first:.3g}; in other units? Bring both to one: now they are compared as they are"
             )
 
     def _note_clipped(self, info: SceneInfo, table: Table | None, pixels: np.ndarray) -> None:
@@ -332,7 +345,7 @@ class ScenePair:
         for window in everywhere(self.grid.width, self.grid.height):
             for number, reader in enumerate(self._readers()):
                 has_data[number] |= bool(reader.read(window)[1].any())
-        remedy = "give a scene with data there, or correct its nodata value with gdal_edit -a_nodata"
+        remedy = "give a scene with data there, or correct its nodata value with gdal_edit.py -a_nodata"
         for has, info in zip(has_data, (self.before, self.after), strict=True):
             if not has:
                 return f"{info.path}: all its pixels on the common ground are nodata; {remedy}"

@@ -60,12 +60,12 @@ def placement(shown: str, file: DatasetReader) -> Placement:
         if not (np.abs(np.array(places, float)) < _ENDLESS).all():
             raise MissingGeoreferencing(
                 f"{shown}: its ground control points are not all numbers that can be; correct them with "
-                "gdal_edit"
+                "gdal_edit.py"
             )
     # A plan of a building has a system that is neither projected nor geographic.
     if not crs or not ((system := CRS.from_user_input(crs)).is_projected or system.is_geographic):
         # Only a GeoTIFF can be edited itself; what is said of others lies beside them.
-        edit = "gdal_edit" if file.driver == "GTiff" else "gdal_edit -ro"
+        edit = "gdal_edit.py" if file.driver == "GTiff" else "gdal_edit.py -ro"
         raise MissingCRS(
             f"{shown}: it has no coordinate reference system; set it with {edit} -a_srs EPSG:..."
         )
@@ -73,7 +73,7 @@ def placement(shown: str, file: DatasetReader) -> Placement:
         gcps = _on_one_turn(gcps) if crs.is_geographic else gcps
         transform = fitted(gcps)
     what = "ground control points do not span an area" if gcps else "pixels have no area on the map"
-    no_area = MissingGeoreferencing(f"{shown}: its {what}; correct its georeferencing with gdal_edit")
+    no_area = MissingGeoreferencing(f"{shown}: its {what}; correct its georeferencing with gdal_edit.py")
     if not np.isfinite(transform[:6]).all() or transform.determinant == 0:
         raise no_area
     if gcps and not _bends_well(gcps, file.width, file.height):
@@ -82,7 +82,9 @@ def placement(shown: str, file: DatasetReader) -> Placement:
     try:
         width, height = ground_sampling(crs, transform, file.width, file.height)
     except ReprojectionFailed as error:
-        raise MissingGeoreferencing(f"{shown}: {error}; correct its georeferencing with gdal_edit") from error
+        raise MissingGeoreferencing(
+            f"{shown}: {error}; correct its georeferencing with gdal_edit.py"
+        ) from error
     gsd = float(np.sqrt(width * height))
     if not gsd > _LEAST_GSD:
         raise no_area
@@ -184,5 +186,5 @@ def _check_degrees(shown: str, crs: Any, place: Polygon) -> None:
     if max(-west, east) > _LONGITUDE or max(-south, north) > _LATITUDE + slack:
         raise MissingGeoreferencing(
             f"{shown}: its corners at longitude {west:g} to {east:g}, latitude {south:g} to {north:g} are no "
-            "place on Earth; correct its georeferencing or its CRS with gdal_edit"
+            "place on Earth; correct its georeferencing or its CRS with gdal_edit.py"
         )

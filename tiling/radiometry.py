@@ -145,8 +145,8 @@ def _percentiles(sample: np.ndarray) -> tuple[_Triple, _Triple]:
 def fill_values(pixels: np.ndarray) -> dict[float, float]:
     """Return the values that stand where nothing was seen, as far as pixels tell, with their shares.
 
-    Such a value stands in all bands, is the lowest or highest of all, and lies farther from the others than
-    their percentiles from each other.
+    Such a value stands in all bands, is the lowest or highest of all (of 8 bits, that there are: 0 or 255),
+    and lies farther from the others than their percentiles from each other.
 
     Args:
         pixels: (3, n) of any real type.
@@ -159,6 +159,8 @@ def fill_values(pixels: np.ndarray) -> dict[float, float]:
     low, high = np.percentile(rest.astype(np.float64), PERCENTILES).tolist()
 
     def is_fill(value: float, share: float) -> bool:
+        if pixels.dtype == np.uint8 and value not in (0, 255):
+            return False
         far = max(low - value, value - high) > high - low > 0
         return far or (value == 0 and share > FILL_OF_ZEROS)
 

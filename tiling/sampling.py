@@ -16,13 +16,8 @@ SEARCH = 512
 CELL = 8
 
 
-def sample_pixels(
-    read: Read, width: int, height: int, *, for_nothing: bool
-) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return pixels (3, n) of both dates, from where both are valid; None where no pixel is.
-
-    ``for_nothing``: pixels of 8 bits are fitted to nothing; it is enough to know that one is there.
-    """
+def sample_pixels(read: Read, width: int, height: int) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return pixels (3, n) of both dates, from where both are valid; None where no pixel is."""
     dates: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
 
     def add(window: Window) -> int:
@@ -32,14 +27,8 @@ def sample_pixels(
             date.append(image[:, valid])
         return int(valid.sum())
 
-    count, enough = 0, ENOUGH
-    for window in lattice(width, height):
-        count += add(window)
-        if for_nothing and all(date[0].dtype == np.uint8 for date in dates):
-            enough = 1
-            if count:
-                break
-    if count < enough:
+    count = sum(add(window) for window in lattice(width, height))
+    if count < ENOUGH:
         for window in everywhere(width, height):
             count += add(window)
             if count >= ENOUGH:

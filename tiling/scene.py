@@ -196,6 +196,8 @@ def _checked(location: Location, access: Access) -> Iterator[DatasetReader]:
         with opened as file:
             check_header(location.shown, file)
             if location.local is not None:
+                if location.member is None:
+                    _check_mask(location.shown, file, location.local)
                 check_substance(location.shown, file, parts)
             yield file
 
@@ -321,6 +323,17 @@ def _check_sidecars(shown: str, path: Path, sidecars: Sidecars) -> list[Path]:
         with _open_as(str(beside), beside, "GTiff") as file:
             check_header(str(beside), file)
     return found
+
+
+def _check_mask(shown: str, file: DatasetReader, path: Path) -> None:
+    """Refuse a mask beside a file that has another size: GDAL would lay it at the corner."""
+    beside = Sidecars().rasters(shown, path) if _masked_by(file) == "mask" else []
+    for one in beside:
+        if one.suffix.lower() == MASK:
+            with _open_as(str(one), one, "GTiff") as mask:
+                size, own = ("{1} x {0}".format(*raster.shape) for raster in (mask, file))
+            if size != own:
+                raise SceneDamaged(f"{shown}: the mask {one.name} has {size} pixels, not {own}; remove it")
 
 
 def _described(location: Location, access: Access, file: DatasetReader) -> SceneInfo:

@@ -108,7 +108,7 @@ REFUSED = {
         refused(
             "no reference system",
             "AFTER without a CRS",
-            "after.tif: …no coordinate reference system; …gdal_edit…",
+            "after.tif: …no coordinate reference system; …gdal_edit.py…",
             no_crs,
         ),
         refused("RPC only", "AFTER with nothing but RPCs", "after.tif: …RPC…; …gdalwarp -rpc…", only_rpcs),

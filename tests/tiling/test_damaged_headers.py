@@ -67,10 +67,10 @@ def test_bands_and_masks_that_are_there_are_read(folder, wish):
 # Masks and palettes
 
 
-def write_mask(path, flags):
+def write_mask(path, flags, size=(40, 60)):
     """Write a mask beside a raster; ``flags`` is what it says of itself, band by band."""
     tags = {f"INTERNAL_MASK_FLAGS_{number}": flag for number, flag in enumerate(flags, start=1)}
-    mask = write_scene(path.with_name("mask.tif"), np.full((1, 40, 60), 255, np.uint8), tags=tags)
+    mask = write_scene(path.with_name("mask.tif"), np.full((1, *size), 255, np.uint8), tags=tags)
     mask.rename(path.with_name(f"{path.name}.msk"))
 
 
@@ -80,6 +80,19 @@ def test_a_mask_that_lacks_bands_is_damaged(folder):
     assert describe(path).masked_by == "mask"
     write_mask(path, ["2", "x", "-1"])
     refused_file(SceneDamaged, path, "its mask is damaged", "remove it")
+
+
+@pytest.mark.parametrize("size", [(20, 30), (80, 120)])
+def test_a_mask_of_another_size_is_refused(folder, size):
+    """GDAL would lay its first pixels on those of the scene, or all of it on a part of them."""
+    path = folder / "a.tif"
+    write_mask(path, ["2", "2", "2"], size)
+    refused_file(
+        SceneDamaged, path, f"the mask a.tif.msk has {size[1]} x {size[0]} pixels", "60 x 40", "remove"
+    )
+    (folder / "a.tif.msk").unlink()
+    write_mask(path, [], size)
+    assert describe(path).unused_mask == "a.tif.msk", "it masks nothing, which is said"
 
 
 def test_a_palette_without_colours_is_grey(folder):

@@ -276,6 +276,26 @@ def test_undeclared_nodata_is_told_and_fits_no_stretch(tmp_path, dtype, fill):
         assert not pair.notes
 
 
+def test_black_that_fills_a_part_of_8_bits_is_told_and_no_other_unit_goes_unsaid(tmp_path):
+    image = np.clip(textured(200, 200), 20, None)
+    filled = image.copy()
+    filled[:, :, :30] = 0
+    with ScenePair.open(*write_dates(tmp_path, image, filled)) as pair:
+        (note,) = pair.notes
+        assert "% of its pixels are 0 in all bands" in note and pair.stretch.kind == "none"
+    for name, dates in {
+        "fractions": (image / np.float32(255), image.astype(np.float32)),
+        "counts": (image.astype(np.uint16) * 10, image.astype(np.uint16) * 100),
+    }.items():
+        (tmp_path / name).mkdir()
+        before, after = write_dates(tmp_path / name, *dates)
+        with ScenePair.open(before, after) as pair:
+            (note,) = pair.notes
+            assert note.startswith(f"{after}: its bright pixels are about ") and "other units" in note
+    with ScenePair.open(*write_dates(tmp_path, image // 2, image)) as pair:
+        assert not pair.notes, "light and season"
+
+
 @pytest.mark.parametrize("border", [0, 10])
 @pytest.mark.parametrize(("dtype", "value"), [("uint8", 0), ("uint8", 77), ("float32", 0.5)])
 def test_a_date_that_shows_nothing_is_reported(tmp_path, dtype, value, border):

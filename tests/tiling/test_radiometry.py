@@ -119,6 +119,10 @@ def with_fill(values, fill, share):
         ("uint16", 300, 3000, 0, 0.02, False),  # dark ground
         ("int16", 300, 3000, -9999, 0.005, False),  # too few to matter
         ("uint16", 300, 3000, 3100, 0.3, False),  # bright roofs
+        ("uint8", 20, 200, 0, 0.1, True),
+        ("uint8", 20, 90, 255, 0.1, True),
+        ("uint8", 20, 200, 255, 0.1, False),  # clouds
+        ("uint8", 20, 90, 245, 0.1, False),  # roofs: fill of 8 bits is black or white
     ],
 )
 def test_values_far_from_all_others_are_taken_for_fill(dtype, low, high, fill, share, is_fill):

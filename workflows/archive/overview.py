@@ -118,7 +118,7 @@ def _pair(
         "changes": 0 if scene is None else scene.total.changes,
         "area_m2": 0 if scene is None else round(scene.total.area_m2, 2),
         "directions": {} if scene is None else {name: one.changes for name, one in scene.directions.items()},
-        "reason": without_names(row) if state == LOST else None,
+        "reason": without_names(row, row.line or "") if state == LOST else None,
         "report": None if scene is None else _address(path, page),
         "page": _address(own_page, page) if scene is not None and own_page.is_file() else None,
     }

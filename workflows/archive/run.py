@@ -22,7 +22,7 @@ from workflows.options import SceneOptions
 from workflows.pairs.rows import PairRow
 from workflows.progress import Progress
 from workflows.report.record import model_record, settings_record, versions
-from workflows.store.failures import Reason, grouped
+from workflows.store.failures import Reason, grouped, grouped_warnings
 from workflows.store.folder import ArchiveFolder
 from workflows.texts import counted
 
@@ -45,7 +45,7 @@ class ArchiveSummary:
         skipped_as_done: pairs that were done when the run began.
         changes: in all reports together; ``area_m2`` their square metres.
         seconds: that the run took.
-        reasons: why pairs failed, the most frequent first.
+        reasons: why pairs failed, the most frequent first; ``warnings``: what those done warn of, likewise.
     """
 
     pairs: int
@@ -57,6 +57,7 @@ class ArchiveSummary:
     seconds: float
     reasons: tuple[Reason, ...] = ()
     kept: tuple[str, ...] = ()
+    warnings: tuple[Reason, ...] = ()
 
 
 def run_archive(
@@ -146,6 +147,7 @@ def run_archive(
             seconds=round(time.monotonic() - clock, 2),
             reasons=tuple(grouped(archive.ledger.rows("failed"))),
             kept=tuple(kept),
+            warnings=tuple(grouped_warnings(archive.ledger.rows("done"))),
         )
 
 

@@ -9,7 +9,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from workflows.store.failures import Reason, grouped
+from workflows.store.failures import Reason, grouped, grouped_warnings
 from workflows.store.folder import ArchiveFolder
 from workflows.store.ledger import Ledger
 from workflows.store.ledger_file import no_archive
@@ -48,6 +48,7 @@ class Status:
 
     Attributes:
         counts: pairs by state.
+        warned: pairs that are done and warn of something.
         changes: changes found, ``area_m2`` the sum of their square metres, ``tiles`` the tiles looked at.
         at_work: how many runs hold a lock: 1 or 0, of shards perhaps more.
         coordinators: those of them that are past planning.
@@ -62,6 +63,7 @@ class Status:
     """
 
     counts: Counts
+    warned: int = 0
     changes: int = 0
     area_m2: float = 0.0
     tiles: int = 0
@@ -113,7 +115,16 @@ def failure_reasons(folder: str | Path) -> list[Reason]:
     Raises:
         ArchiveMissing, LedgerForeign, LedgerUnusable: see :func:`archive_status`.
     """
-    return grouped(_failed(archives_in(folder)))
+    return grouped(_rows(archives_in(folder), "failed"))
+
+
+def warning_reasons(folder: str | Path) -> list[Reason]:
+    """Return what pairs of the archive ``folder`` that are done warn of, grouped; of all shards together.
+
+    Raises:
+        ArchiveMissing, LedgerForeign, LedgerUnusable: see :func:`archive_status`.
+    """
+    return grouped_warnings(_rows(archives_in(folder), "done"))
 
 
 def archives_in(folder: str | Path) -> list[ArchiveFolder]:
@@ -139,10 +150,10 @@ def _archives(folder: str | Path) -> tuple[ArchiveFolder | None, list[ArchiveFol
     return archive, []
 
 
-def _failed(archives: Sequence[ArchiveFolder]) -> Iterator[LedgerRow]:
+def _rows(archives: Sequence[ArchiveFolder], state: str) -> Iterator[LedgerRow]:
     for archive in archives:
         with Ledger.reader(archive.path) as ledger:
-            yield from ledger.rows("failed")
+            yield from ledger.rows(state)
 
 
 def _status(archive: ArchiveFolder) -> Status:
@@ -150,6 +161,7 @@ def _status(archive: ArchiveFolder) -> Status:
     with Ledger.reader(archive.path) as ledger, ledger.at_once():
         counts, sessions = ledger.counts(), ledger.sessions()
         changes, area, tiles = ledger.totals()
+        warned = ledger.select("SELECT count(*) FROM pairs WHERE state = 'done' AND warnings <> '[]'")[0][0]
         # Pairs of a merged archive that its shards did were ended before it was worked on.
         first = sessions[0].started if sessions else 0.0
         ended, last = ledger.select(
@@ -177,6 +189,7 @@ def _status(archive: ArchiveFolder) -> Status:
     believed = now if recently >= ENOUGH else overall
     return Status(
         counts=counts,
+        warned=warned,
         changes=changes,
         area_m2=area,
         tiles=tiles,
@@ -227,6 +240,7 @@ def _sum(parts: Sequence[Status]) -> Status:
     workers = (worker for part in working for worker in part.workers)
     return Status(
         counts=Counts(*map(sum, zip(*(astuple(part.counts) for part in parts), strict=True))),
+        warned=total("warned") or 0,
         changes=total("changes") or 0,
         area_m2=round(total("area_m2") or 0.0, 2),
         tiles=total("tiles") or 0,

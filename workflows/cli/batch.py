@@ -269,6 +269,11 @@ def archive_summary(result: ArchiveSummary, output: Path) -> str:
     if result.failed:
         lines.append(f"failed  {result.failed:,} (rscc status {output} --failed lists them)")
         lines += [f"        {reason.count:,}: {reason.line}" for reason in result.reasons[:REASONS]]
+    if result.warnings:
+        lines.append(
+            f"warned  of {len(result.warnings):,} things (rscc status {output} --warnings lists them)"
+        )
+        lines += [f"        {warning.count:,}: {warning.line}" for warning in result.warnings[:REASONS]]
     if result.kept:
         lines.append(kept_line(result.kept))
     return shown_lines(

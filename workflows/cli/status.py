@@ -34,6 +34,9 @@ def status(
         float, typer.Option(min=0.1, max=86_400, help="Seconds between two looks with --watch.")
     ] = 2.0,
     failed: Annotated[bool, typer.Option("--failed", help="Say why pairs failed, grouped.")] = False,
+    warnings: Annotated[
+        bool, typer.Option("--warnings", help="Say what pairs that are done warn of, grouped.")
+    ] = False,
     html: Annotated[
         Path | None,
         typer.Option(
@@ -51,18 +54,24 @@ def status(
     Nothing in it is written, and a run is not held up: ask from any terminal, also for the shards of an
     archive.
     """
-    from workflows.archive.status import archive_status, failure_reasons
+    from workflows.archive.status import archive_status, failure_reasons, warning_reasons
 
     if html is not None:
         _write_page(archive, html, overwrite, watch)
 
     def look() -> tuple[dict[str, Any], str, bool]:
         result = archive_status(archive)
-        reasons = failure_reasons(archive) if failed else None
         plain = {"archive": str(archive), **as_dict(result)}
-        if reasons is not None:
+        texts = []
+        if failed:
+            reasons = failure_reasons(archive)
             plain["reasons"] = [asdict(reason) for reason in reasons]
-        text = as_text(archive, result) if reasons is None else reasons_text(reasons)
+            texts.append(reasons_text(reasons) or "no pair failed")
+        if warnings:
+            warned = warning_reasons(archive)
+            plain["warnings"] = [asdict(reason) for reason in warned]
+            texts.append(reasons_text(warned) or "no pair that is done warns of anything")
+        text = "\n".join(texts) or as_text(archive, result)
         if html is not None:
             plain["html"] = str(html)
             text = f"{text}\n{shown_lines([f'page     {html}'])}"
@@ -130,17 +139,18 @@ def as_text(archive: Path, result: Status) -> str:
     lines += _shards(result)
     if counts.failed:
         lines.append(f"reasons  rscc status {archive} --failed")
+    if result.warned:
+        lines.append(f"warnings {counted(result.warned, 'pair')} (rscc status {archive} --warnings)")
     return shown_lines(lines)
 
 
 def reasons_text(reasons: Sequence[Reason]) -> str:
-    """Say why pairs failed: a line for each reason, and below it the first pairs that failed for it."""
-    if not reasons:
-        return "no pair failed"
+    """Say why pairs failed, or what they warn of: a line for each reason, below it the first such pairs."""
     lines = []
     for reason in reasons:
         more = reason.count - len(reason.pairs)
-        lines.append(f"{counted(reason.count, 'pair'):>10}  {reason.kind}: {reason.line} [{reason.error}]")
+        error = f" [{reason.error}]" if reason.error else ""
+        lines.append(f"{counted(reason.count, 'pair'):>10}  {reason.kind}: {reason.line}{error}")
         lines.append(f"{'':>10}  {', '.join(reason.pairs)}{f' and {more:,} more' if more else ''}")
     return shown_lines(lines)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from decimal import ROUND_UP, Decimal
@@ -119,12 +120,22 @@ def grown(pair: ScenePair | Frame, window: Window, pixels: int) -> Window:
     return larger.intersection(Window(0, 0, pair.grid.width, pair.grid.height))
 
 
+def _one_file(before: SceneInfo, after: SceneInfo) -> bool:
+    """Return whether two scenes are the same file, however it is named."""
+    if before.path == after.path:
+        return True
+    try:
+        return os.path.samefile(before.path, after.path)
+    except OSError:
+        return False  # one lies elsewhere, or in an archive
+
+
 def pair_warnings(pair: ScenePair, dates: Dates, card: ModelCard) -> list[str]:
     """Say in one line each what makes the result doubtful though the run goes through."""
     infos = (pair.before, pair.after)
     working = working_warning(infos, pair.grid.gsd, card)
     warnings = [*resolution_warnings(infos, card), *([working] if working else []), *pair.notes]
-    if pair.before.path == pair.after.path:
+    if _one_file(*infos):
         warnings.append(f"{pair.after.path}: it was given twice, so nothing can have changed")
     if card.localiser != "change_head":
         warnings.append(

@@ -28,7 +28,8 @@ def made(folder, count=10, done=4, failed=2):
     for number, row in enumerate(ledger.next(done + failed)):
         ledger.start(row.pair, 1)
         if number < done:
-            ledger.done(row.pair, "w1", 1.0, 2, 10_000.0, 3)
+            told = [f"{row.after}: it was given twice"] if number < 2 else ()
+            ledger.done(row.pair, "w1", 1.0, 2, 10_000.0, 3, warnings=told)
         else:
             ledger.failed(
                 row.pair, "w1", 1.0, "refused", "SceneNotFound", f"{row.before}: there is no such file"
@@ -48,6 +49,7 @@ def test_a_stopped_archive(tmp_path, rscc_command):
     assert "left" in lines["speed"]
     assert lines["run"] == "nobody works on it now; the same rscc batch command goes on from here"
     assert lines["reasons"] == f"rscc status {tmp_path} --failed"
+    assert lines["warnings"] == f"2 pairs (rscc status {tmp_path} --warnings)"
 
 
 def test_an_archive_in_which_no_run_did_a_pair_has_no_speed(tmp_path, rscc_command):
@@ -106,6 +108,18 @@ def test_reasons(tmp_path, rscc_command):
     assert [reason["count"] for reason in found["reasons"]] == [2]
     made(tmp_path / "sound", failed=0).close()
     assert rscc_command("status", tmp_path / "sound", "--failed")[1] == "no pair failed\n"
+
+
+def test_warnings(tmp_path, rscc_command):
+    made(tmp_path).close()
+    lines = ["   2 pairs  warned: FILE: it was given twice", "            p0, p1"]
+    assert rscc_command("status", tmp_path, "--warnings")[1].splitlines() == lines
+    both = rscc_command("status", tmp_path, "--failed", "--warnings")[1].splitlines()
+    assert len(both) == 4 and both[2:] == lines
+    found = json.loads(rscc_command("status", tmp_path, "--warnings", "--json")[1])
+    assert found["warned"] == 2 and [reason["count"] for reason in found["warnings"]] == [2]
+    made(tmp_path / "sound", done=0, failed=0).close()
+    assert "no pair that is done" in rscc_command("status", tmp_path / "sound", "--warnings")[1]
 
 
 def test_json_has_all_there_is_to_know(tmp_path, rscc_command):

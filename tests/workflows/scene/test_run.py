@@ -85,6 +85,10 @@ def test_one_scene_given_twice_is_said(three):
     report = captioned(replace(three, after=three.before))
     assert not report.changes
     assert report.run["warnings"] == [f"{three.before}: it was given twice, so nothing can have changed"]
+    linked = three.before.with_name("linked.tif")
+    linked.symlink_to(three.before)
+    report = captioned(replace(three, after=linked))
+    assert report.run["warnings"] == [f"{linked}: it was given twice, so nothing can have changed"]
 
 
 def test_ids_run_from_north_to_south_and_from_west_to_east(tmp_path):

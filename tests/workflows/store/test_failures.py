@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 from archive_rows import failed_row
 
-from workflows.store.failures import SHOWN, grouped, without_names
+from workflows.store.failures import SHOWN, grouped, grouped_warnings, without_names
 
 
 def failed(
@@ -20,11 +20,10 @@ def failed(
         ("b.tif says nothing (see /scenes/x/b.tif.msk, /q/r).", "FILE says nothing (see FILE.msk, FILE)."),
         ("https://host/b.tif: HTTP 503; /vsis3/other/key.tif too", "FILE: HTTP 503; FILE too"),
         ("tiles of 3/4 and km/h; 50 % and/or less", "tiles of 3/4 and km/h; 50 % and/or less"),
-        (None, ""),
     ],
 )
 def test_names_of_files_are_taken_out_of_a_line(line, expected):
-    assert without_names(failed("p", line)) == expected
+    assert without_names(failed("p", line), line) == expected
 
 
 def test_failures_that_say_the_same_of_other_files_are_one_reason():
@@ -40,6 +39,14 @@ def test_failures_that_say_the_same_of_other_files_are_one_reason():
     assert many.line == "FILE: no raster of 0 bands"
     assert many.pairs == tuple(f"p{n}" for n in range(SHOWN))
     assert (one.count, one.line, one.pairs) == (1, "FILE: there is no such file", ("q",))
+
+
+def test_warnings_of_pairs_that_are_done_are_grouped_alike():
+    row = replace(failed("p", ""), state="done", warnings=("/x/a.tif: it lies 2.1 pixels off", "swapped?"))
+    rows = [row, replace(row, pair="q", warnings=("/y/b.tif: it lies 3.5 pixels off",)), failed("r", "no")]
+    shift, swapped = grouped_warnings(rows)
+    assert (shift.kind, shift.error, shift.line) == ("warned", "", "FILE: it lies 2.1 pixels off")
+    assert (shift.count, shift.pairs, swapped.pairs) == (2, ("p", "q"), ("p",))
 
 
 def test_kinds_and_classes_are_told_apart_and_order_is_kept_among_equals():
