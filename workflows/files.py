@@ -6,14 +6,17 @@ import errno
 import os
 import re
 import secrets
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rscc.files import atomic_write
 from workflows.errors import FormatUnsupported, OutputExists, OutputFolderMissing, OutputNotWritable
 
 SUPPORTED_SUFFIXES = (".geojson", ".geojsonl", ".gpkg", ".fgb", ".parquet")
+NEARLY_FULL = 10**6
+"""Free bytes below which a disk is the reason where a library cannot write and does not say why."""
 _FORMULA = re.compile(r"'*\s*[=+@\t-]")
 
 
@@ -180,4 +183,8 @@ def unguarded_cell(text: str) -> str:
 
 def _not_writable(path: Path, error: OSError) -> OutputNotWritable:
     reason = error.strerror or str(error)
+    with suppress(OSError):
+        free = shutil.disk_usage(path.parent).free
+        if error.strerror is None and free < NEARLY_FULL:  # GDAL and SQLite do not say so
+            reason = f"only {free / 1000:,.0f} kB are free"
     return OutputNotWritable(f"{path}: cannot be written ({reason}); choose another folder or free this one")

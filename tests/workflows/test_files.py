@@ -4,6 +4,7 @@ import errno
 import shutil
 import sqlite3
 from contextlib import closing
+from types import SimpleNamespace
 
 import pytest
 
@@ -145,3 +146,13 @@ def test_a_full_disk_is_told_in_a_line_whoever_met_it(tmp_path, failure, expecte
             raise FULL
         finally:
             raise failure
+
+
+def test_a_disk_that_is_nearly_full_is_the_reason_where_a_library_tells_none(tmp_path, monkeypatch):
+    def fail(draft):
+        raise OSError("no such table: gpkg_contents")
+
+    for free, reason in ((40_000, "only 40 kB are free"), (10**9, "no such table")):
+        monkeypatch.setattr(shutil, "disk_usage", lambda folder, free=free: SimpleNamespace(free=free))
+        with pytest.raises(OutputNotWritable, match=reason):
+            write_together({tmp_path / "a.gpkg": fail})

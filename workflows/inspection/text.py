@@ -51,7 +51,7 @@ _SHOWN_BY = {
 _MASKS = {
     "nothing": "no mask",
     "mask": "no data where its mask says so",
-    "alpha": "no data where its alpha band is transparent",
+    "alpha": "no data where its alpha band is transparent, unless that is a picture (near infrared)",
 }
 _STRETCHES = {
     "none": "8 bits on both dates, taken as they are",
