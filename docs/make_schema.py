@@ -31,7 +31,7 @@ _LIMITS: dict[str, dict[str, Any]] = {
     "outline_of": {"enum": ["change", "road", "clearing"]},
     "alternatives": {"maxItems": 4},
     **dict.fromkeys(("score", "change_probability"), _SHARE),
-    **dict.fromkeys(("area_m2", "largest_m2", "median_m2", "changed_m2"), _SIZE),
+    **dict.fromkeys(("area_m2", "largest_m2", "median_m2", "changed_m2", "changed_back_m2"), _SIZE),
     **dict.fromkeys(("date_before", "date_after"), _DATE),
     "direction": {"enum": [*DIRECTIONS, None]},
     "place": {

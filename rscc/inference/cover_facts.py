@@ -12,14 +12,16 @@ import numpy as np
 from rscc.text.facts import PLANTS, ChangeFacts
 
 # A change of cover is stated where at least this share of all pixels made it, and of those that made it or
-# its reverse.
-OF_ALL, ONE_WAY = 0.25, 0.75
+# its reverse. Where these are fewer, both are stated if together they are as many, and each this share.
+OF_ALL, ONE_WAY, EITHER = 0.25, 0.75, 0.1
 # What covered at least this share of the pixels before is named.
 MOST = 0.5
 # From so many undecided pixels that may have changed alike, of those that did, the area is a least one.
 NOTABLE = 0.1
 # Decisions before and after, in the order of three times the one and the other.
 WAYS = tuple(product((-1, 0, 1), repeat=2))
+# What colours alone call greener is mostly light and season, see docs/medium.md.
+_ONE_WAY_ONLY = ("green cover",)
 Decisions = Mapping[str, tuple[np.ndarray, np.ndarray]]
 
 
@@ -67,8 +69,19 @@ class CoverTally:
         changed = self.counts[question, before, after]
         either = changed + self.counts[question, after, before]
         is_clear = changed and changed >= OF_ALL * self.pixels and changed >= ONE_WAY * either
-        decided = sum(self.counts[question, old, new] for old in (-1, 1) for new in (-1, 1))
-        return changed / decided if is_clear else 0.0
+        return changed / self._decided(question) if is_clear else 0.0
+
+    def moved(self) -> str:
+        """Return what came on some pixels and is gone from others, notably many of each; empty if nothing."""
+        for name in ("water", *PLANTS):
+            ways = self.counts[name, -1, 1], self.counts[name, 1, -1]
+            notable = sum(ways) >= OF_ALL * self.pixels and min(ways) >= max(1, EITHER * self.pixels)
+            if notable and name not in _ONE_WAY_ONLY:
+                return name
+        return ""
+
+    def _decided(self, question: str) -> int:
+        return sum(self.counts[question, old, new] for old in (-1, 1) for new in (-1, 1))
 
     def facts(self, *, area_m2: float, ground_m2: float | None, place: tuple[str, ...]) -> ChangeFacts:
         """Return what is clear of the change; no more than the place where nothing is.
@@ -79,13 +92,13 @@ class CoverTally:
             place: words of the map.
         """
         for name, (old, new) in product(("water", *PLANTS), ((-1, 1), (1, -1))):
-            # What colours alone call greener is mostly light and season, see docs/medium.md.
-            if (name, new) == ("green cover", 1):
+            if name in _ONE_WAY_ONLY and new == 1:
                 continue
             if share := self.clear(name, old, new):
                 break
         else:
-            return ChangeFacts(place=place)
+            both = self.moved()
+            return self._both(both, area_m2, place) if both else ChangeFacts(place=place)
         changed = self.counts[name, old, new]
         one, other = {name: share}, {}
         if name == "water" and (plants := self.flooded if new == 1 else self.overgrown) >= MOST * changed:
@@ -103,6 +116,21 @@ class CoverTally:
             area_m2=area,
             at_least=undecided >= NOTABLE * changed,
             share=area / ground_m2 if ground_m2 else None,
+        )
+
+    def _both(self, name: str, area_m2: float, place: tuple[str, ...]) -> ChangeFacts:
+        """Return that something came on some pixels and is gone from others; arguments as :meth:`facts`."""
+        forth, back = self.counts[name, -1, 1], self.counts[name, 1, -1]
+        decided, pixel = self._decided(name), area_m2 / self.pixels
+        undecided = sum(self.counts[name, *way] for way in ((-1, 0), (0, 1), (1, 0), (0, -1)))
+        return ChangeFacts(
+            {name: forth / decided},
+            {name: back / decided},
+            self._before(),
+            place=place,
+            area_m2=forth * pixel,
+            back_m2=back * pixel,
+            at_least=undecided >= NOTABLE * (forth + back),
         )
 
     def _before(self) -> dict[str, float]:

@@ -14,7 +14,8 @@ _SMALL, _LEAST_SHARE = 1000.0, 0.001
 def cover_sentences(facts: ChangeFacts) -> list[str]:
     """Return what is true of a change of land cover, the fullest sentence first.
 
-    ``facts.area_m2`` is the area of water where it came or is gone, else of plants.
+    ``facts.area_m2`` is the area of water where it came or is gone, else of plants; where both are so, that
+    is how much came, and ``facts.back_m2`` how much is gone.
     """
     if facts.area_m2 is None:
         return [SOMETHING]
@@ -25,6 +26,19 @@ def cover_sentences(facts: ChangeFacts) -> list[str]:
     percent = ""
     if facts.share is not None and facts.share >= _LEAST_SHARE:
         percent = f", {_two_digits(100 * facts.share)} percent of the scene"
+
+    if facts.back_m2 is not None:
+        lost, several = cover_area(facts.back_m2, at_least=facts.at_least)
+        gone = "are gone" if several else "is gone"
+        if "water" in facts.came:
+            return [
+                f"water spread over {area} and retreated from {lost}{place}",
+                f"{lost} of water {gone} and {area} {be} under water now{place}",
+            ]
+        return [
+            f"{lost} of {plants} {gone} and {area} {have} grown{place}",
+            f"{plants} is gone from {lost} and has grown on {area}{place}",
+        ]
 
     def aside(more: str) -> str:
         """Return the share of the scene, and what follows it."""

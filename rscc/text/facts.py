@@ -50,7 +50,9 @@ class ChangeFacts:
         large: whether the buildings are larger than houses are.
         area_m2: square metres of a change of land cover that are measured to have changed as the first of
             ``came`` or ``gone`` says; None for changes that are told by objects.
-        at_least: whether notably more than ``area_m2`` may have changed so.
+        back_m2: the same of what went the other way, where both ways are told: ``came`` and ``gone`` name one
+            class then, each with its share of the pixels; else None.
+        at_least: whether notably more than ``area_m2``, or ``back_m2``, may have changed so.
         share: that area as a share of the ground that was searched, 0..1; None where it is not known.
     """
 
@@ -63,6 +65,7 @@ class ChangeFacts:
     place: tuple[str, ...] = ()
     large: bool = False
     area_m2: float | None = None
+    back_m2: float | None = None
     at_least: bool = False
     share: float | None = None
 
@@ -79,6 +82,11 @@ class ChangeFacts:
 
     @property
     def probability(self) -> float:
-        """The probability that every fact of what came and what is gone holds, taken as independent."""
+        """The probability that every fact of what came and what is gone holds, taken as independent.
+
+        Of what went both ways the share of the pixels that went either.
+        """
         every = (*self.came.values(), *self.gone.values())
+        if self.back_m2 is not None:
+            return sum(every)
         return math.prod(every) if every else 0.0

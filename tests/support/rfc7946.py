@@ -21,7 +21,7 @@ FIELDS = {
     "count_sure": (int, type(None)),
     **dict.fromkeys(("direction", "place", "arrangement"), (str, type(None))),
     **dict.fromkeys(("came", "gone", "before_cover"), list),
-    **dict.fromkeys(("largest_m2", "median_m2", "changed_m2"), (float, type(None))),
+    **dict.fromkeys(("largest_m2", "median_m2", "changed_m2", "changed_back_m2"), (float, type(None))),
     **dict.fromkeys(("changed_at_least", "caption_confident"), bool),
     **dict.fromkeys(("review_status", "reviewer", "reviewer_caption", "reviewer_note"), (str, type(None))),
 }

@@ -52,9 +52,10 @@ def _facts(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for title in ("largest", "median"):
         size = facts[f"{title}_m2"]
         yield title, _UNKNOWN if size is None else _metres(size)
-    if facts["changed_m2"] is not None:
-        least = "at least " if facts["changed_at_least"] else ""
-        yield "of it changed", f"{least}{_metres(facts['changed_m2'])}"
+    least = "at least " if facts["changed_at_least"] else ""
+    for title, name in (("of it changed", "changed_m2"), ("and back", "changed_back_m2")):
+        if facts[name] is not None:
+            yield title, f"{least}{_metres(facts[name])}"
     yield "place", facts["place"] or _UNKNOWN
     yield "arrangement", facts["arrangement"] or _UNKNOWN
     yield "change", f"probability {facts['change_probability']:.2f}, the mean inside the outlines"

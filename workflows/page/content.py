@@ -23,7 +23,8 @@ VERSION = 1
 # Fields of a change that the page shows as they are.
 _FIELDS = (
     "id", "caption", "alternatives", "score", "change_probability", "area_m2", "count", "count_sure",
-    "direction", "came", "gone", "before_cover", "largest_m2", "median_m2", "changed_m2", "changed_at_least",
+    "direction", "came", "gone", "before_cover", "largest_m2", "median_m2", "changed_m2",
+    "changed_back_m2", "changed_at_least",
     "place", "arrangement", "caption_confident", "review_status", "reviewer", "reviewer_caption",
     "reviewer_note",
 )  # fmt: skip

@@ -12,7 +12,7 @@ from shapely.geometry import MultiPolygon, Polygon
 
 from workflows.report.geojson import geometry_member, rounded
 
-SCHEMA_VERSION = "1.3"
+SCHEMA_VERSION = "1.4"
 """Of the attributes and of the run record, as ``docs/report.schema.json`` has them.
 
 The first number rises when one goes away or means something else, the second when one is new.
@@ -60,7 +60,8 @@ class Change:
         largest_m2, median_m2: area of the largest and of the median object in square metres.
         changed_m2: square metres that are measured to have changed as the caption says, of a change of land
             cover; None for others.
-        changed_at_least: whether it may be notably more than ``changed_m2``.
+        changed_back_m2: the same of what changed the other way, where the caption tells of both.
+        changed_at_least: whether it may be notably more than these.
         place: compass words of where it lies in the ground that was searched; None where it lies all over.
         arrangement: ``alone`` (one object), ``in rows`` or ``scattered``.
         caption_confident: whether the words are sure enough to be said.
@@ -93,6 +94,7 @@ class Change:
     largest_m2: float | None = None
     median_m2: float | None = None
     changed_m2: float | None = None
+    changed_back_m2: float | None = None
     changed_at_least: bool = False
     place: str | None = None
     arrangement: str | None = None

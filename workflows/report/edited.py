@@ -23,7 +23,7 @@ _OF_RUN = ("before", "after")
 # An outline was reshaped if its area differs by more than this share and this many square metres from what is
 # said: corners are rounded, and a way to another reference system and back moves them by as much.
 _RESHAPED, _RESHAPED_M2 = 0.01, 0.5
-_UNKNOWN = ("count_sure", "largest_m2", "median_m2", "changed_m2", "arrangement")
+_UNKNOWN = ("count_sure", "largest_m2", "median_m2", "changed_m2", "changed_back_m2", "arrangement")
 """What is not known of an outline that a person made."""
 
 

@@ -26,7 +26,16 @@ _KINDS = {
     **dict.fromkeys(("id", "count", "count_sure"), pa.int64()),
     **dict.fromkeys(LISTS, pa.list_(pa.string())),
     **dict.fromkeys(
-        ("score", "change_probability", "area_m2", "largest_m2", "median_m2", "changed_m2"), pa.float64()
+        (
+            "score",
+            "change_probability",
+            "area_m2",
+            "largest_m2",
+            "median_m2",
+            "changed_m2",
+            "changed_back_m2",
+        ),
+        pa.float64(),
     ),
     **dict.fromkeys(FLAGS, pa.bool_()),
 }

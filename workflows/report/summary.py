@@ -228,9 +228,9 @@ def _thing(name: str, changes: Sequence[Change], attribute: str, *, alone: bool)
         number = _number(least, count, noun, rounded=any(one.count >= ROUNDED_FROM for one in new))
         # Each alone: the places are as many.
         return f"{number}{places if count > len(having) or not alone else ''}", count > 1
-    measured = [change for change in having if _measured(change, name)]
+    measured = [change for change in having if _measured(change, name, attribute) is not None]
     if measured:
-        area = sum(change.changed_m2 or 0.0 for change in measured)
+        area = sum(_measured(change, name, attribute) or 0.0 for change in measured)
         words, plural = cover_area(area, at_least=any(change.changed_at_least for change in measured))
         rest = len(having) - len(measured)
         if rest:
@@ -259,10 +259,11 @@ def _sure(change: Change) -> int:
     return min(change.count_sure, change.count)
 
 
-def _measured(change: Change, name: str) -> bool:
-    """Return whether the measured square metres of a change are those of a class that came or is gone."""
-    plants = name in PLANTS and "water" not in (*change.came, *change.gone)
-    return change.changed_m2 is not None and (plants or name == "water")
+def _measured(change: Change, name: str, attribute: str) -> float | None:
+    """Return the square metres that are measured of a class that came or is gone; None where they are not."""
+    if name != "water" and (name not in PLANTS or "water" in (*change.came, *change.gone)):
+        return None
+    return change.changed_back_m2 if attribute == "gone" and name in change.came else change.changed_m2
 
 
 def _where(changes: Sequence[Change]) -> str:

@@ -202,6 +202,7 @@ def _stated(caption: Caption) -> dict[str, Any]:
         **{field: tuple(map(map_name, names)) for field, names in named.items()},
         "count_sure": facts.sure,
         "changed_m2": facts.area_m2,
+        "changed_back_m2": facts.back_m2,
         "changed_at_least": facts.at_least,
         "caption_confident": getattr(caption, "confident", True),
     }

@@ -44,7 +44,7 @@ def test_bare_ground_was_open_only_where_it_is_known_to_be_dry():
 
 
 @pytest.mark.parametrize(
-    ("lost", "grown", "said"), [(24, 0, False), (25, 0, True), (30, 10, True), (30, 11, False), (0, 60, True)]
+    ("lost", "grown", "said"), [(24, 0, False), (25, 0, True), (30, 10, True), (14, 9, False), (0, 60, True)]
 )
 def test_a_quarter_of_the_pixels_must_go_one_way(lost, grown, said):
     before, after = grid((lost, 1), (grown, -1)), grid((lost, -1), (grown, 1))
@@ -55,6 +55,23 @@ def test_a_quarter_of_the_pixels_must_go_one_way(lost, grown, said):
     else:
         assert facts.area_m2 is None and map_caption(facts).text == "something changed"
         assert not map_caption(facts).confident and facts.place == ("north",)
+
+
+@pytest.mark.parametrize(
+    ("lost", "grown", "both"), [(30, 11, True), (15, 10, True), (20, 9, False), (14, 10, False)]
+)
+def test_what_went_both_ways_is_told_where_each_is_a_tenth_and_both_a_quarter(lost, grown, both):
+    before, after = grid((lost, 1), (grown, -1)), grid((lost, -1), (grown, 1))
+    facts = facts_of(water=(before, after), vegetation=(BARE, BARE))
+    assert (facts.back_m2 is not None) == both
+    if both:
+        assert (facts.area_m2, facts.back_m2) == (pytest.approx(100 * grown), pytest.approx(100 * lost))
+        assert (list(facts.came), list(facts.gone), facts.direction) == (["water"], ["water"], "replaced")
+        assert facts.probability == pytest.approx(1), "all that was decided went one way or the other"
+        assert "water spread over" in map_caption(facts).text and "retreated from" in map_caption(facts).text
+        assert map_caption(facts).score == facts.probability
+    green = facts_of(green_cover=(before, after))
+    assert green.back_m2 is None, "greener is mostly light"
 
 
 def test_pixels_without_data_count_for_the_change_but_not_as_changed():

@@ -57,6 +57,26 @@ def test_each_kind_has_its_sentences(came, gone, first, second):
 
 
 @pytest.mark.parametrize(
+    ("name", "first", "second"),
+    [
+        (
+            "water",
+            "water spread over 34 ha and retreated from 1 ha in the north",
+            "1 ha of water is gone and 34 ha are under water now in the north",
+        ),
+        (
+            "vegetation",
+            "1 ha of vegetation is gone and 34 ha have grown in the north",
+            "vegetation is gone from 1 ha and has grown on 34 ha in the north",
+        ),
+    ],
+)
+def test_what_came_here_and_is_gone_there_is_told_with_both_areas(name, first, second):
+    facts = ChangeFacts({name: 0.5}, {name: 0.1}, place=("north",), area_m2=340_000.0, back_m2=10_000.0)
+    assert cover_sentences(facts) == [first, second]
+
+
+@pytest.mark.parametrize(
     ("area", "words"),
     [
         (345.0, "340 m2 of"),

@@ -74,7 +74,7 @@ def test_a_change_is_read_as_it_was_written(report):
 def test_a_report_from_before_facts_is_read(report):
     new = {
         "count", "count_sure", "direction", "came", "gone", "before_cover", "median_m2", "changed_m2",
-        "changed_at_least", "caption_confident",
+        "changed_back_m2", "changed_at_least", "caption_confident",
     }  # fmt: skip
     edit_json(report, lambda content: [content["features"][0]["properties"].pop(name) for name in new])
     change = read_event(report, 1).change

@@ -19,7 +19,7 @@ from workflows.inspection.remake import remade
 SPOTS = [(30, 30, 20, 20, 250), (30, 60, 20, 20, 160), (100, 30, 20, 20, 240), (110, 150, 8, 30, 190)]
 WORDS = {
     "caption", "alternatives", "score", "direction", "came", "gone", "before_cover", "changed_m2",
-    "changed_at_least", "caption_confident",
+    "changed_back_m2", "changed_at_least", "caption_confident",
 }  # fmt: skip
 
 

@@ -43,6 +43,7 @@ PAIRS = {
                 came=("building", "road"),
                 median_m2=90.5,
                 changed_m2=80.5,
+                changed_back_m2=9.5,
                 changed_at_least=True,
                 caption_confident=False,
             )

@@ -67,6 +67,10 @@ def test_measured_cover_is_added_up_by_area():
         "3 changes were found, 2.9 ha in all: 0.5 ha of water appeared; 1.5 ha of vegetation in 2 places and "
         "more in 1 other are gone."
     ), "how much of the vegetation was flooded is not known"
+    river = change(
+        4, direction="replaced", came=("water",), gone=("water",), changed_m2=2e4, changed_back_m2=3e4
+    )
+    assert ": 2 ha of water appeared; 3 ha of water are gone." in text(river)
     lost = [gone(n, ("vegetation",), changed_m2=area) for n, area in ((1, 12_000.0), (2, 3_000.0))]
     assert text(*lost).endswith(": 1.5 ha of vegetation in 2 places are gone.")
     lost[1] = replace(lost[1], changed_at_least=True)

@@ -30,8 +30,8 @@ function showCard(change) {
     ...term("Gone", change.gone.join(", ")),
     ...term("Before", change.before_cover.join(", ")),
     ...term("Area", size),
-    ...term("Of it changed", change.changed_m2 === null ? null
-      : (change.changed_at_least ? "at least " : "") + areaWords(change.changed_m2)),
+    ...[["Of it changed", change.changed_m2], ["And back", change.changed_back_m2]].flatMap(([name, area]) =>
+      term(name, area === null ? null : (change.changed_at_least ? "at least " : "") + areaWords(area))),
     ...term("Lies", [change.place, change.arrangement === "alone" ? null : change.arrangement].filter(Boolean).join(", ")),
     ...(change.by_hand ? term("Found", "drawn by hand")
       : term("Score", `${change.score.toFixed(2)}, probability of change ${change.change_probability.toFixed(2)}`)),
