@@ -18,7 +18,9 @@ Preference = Callable[[Sequence[str]], Sequence[float]]
 
 _WORDS = ("", *SMALL_NUMBERS)
 ROUNDED_FROM = len(_WORDS)
-"""Number of objects from which a sentence on a map says about how many there are."""
+"""Number of objects from which a sentence on a map says about how many there are..."""
+MOSTLY_SURE = 0.85
+"""...if this share of them is sure."""
 _PICTURE_NUMBERS = {"one": ("a",), "two": ("two",), "some": ("some", "several"), "many": ("many",)}
 _NOUNS = {"water": "pond", "pool": "swimming pool"}
 """Nouns of what is counted, where the class has another name."""
@@ -76,18 +78,29 @@ _ROUNDS = 3
 def number_words(count: int, sure: int | None = None) -> str:
     """Return a number as an analyst writes it: in words to nine, then rounded, ``about 45``, ``about 110``.
 
-    ``sure`` is how many of them are sure: where these are fewer, up to nine are ``six or seven``, ``five to
-    seven`` or, where they are less than half, ``up to seven``.
+    ``sure`` is how many of them are sure: where a sentence minds that these are fewer (:func:`least_number`)
+    it is ``six or seven``, ``five to seven``, ``30 to 45`` or, of less than half, ``up to seven``.
     """
-    if count >= ROUNDED_FROM:
-        step = 5 if count < 100 else 10 ** (len(str(count)) - 2)
-        return f"about {round(count / step) * step}"
-    least = count if sure is None else max(1, sure)
-    if least >= count:
-        return _WORDS[count]
+    least, most = least_number(count, sure), _number(count)
+    if most == _number(least):
+        return f"about {most}" if count >= ROUNDED_FROM else most
     if 2 * least < count:
-        return f"up to {_WORDS[count]}"
-    return f"{_WORDS[least]} {'or' if least == count - 1 else 'to'} {_WORDS[count]}"
+        return f"up to {most}"
+    return f"{_number(least)} {'or' if least == count - 1 else 'to'} {most}"
+
+
+def least_number(count: int, sure: int | None) -> int:
+    """Return how many of some objects a sentence is sure of: all, where it rounds and most of them are."""
+    if sure is None or (count >= ROUNDED_FROM and sure >= MOSTLY_SURE * count):
+        return count
+    return min(sure, count)
+
+
+def _number(number: int) -> str:
+    if number < ROUNDED_FROM:
+        return _WORDS[number]
+    step = 5 if number < 100 else 10 ** (len(str(number)) - 2)
+    return str(round(number / step) * step)
 
 
 def map_name(name: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from rscc.text.cover_sentences import cover_area
 from rscc.text.facts import BUILT, DIRECTIONS, PLANTS, SOMETHING, is_large
-from rscc.text.sentences import ROUNDED_FROM, listed, number_words
+from rscc.text.sentences import ROUNDED_FROM, least_number, listed, number_words
 from workflows.report.change import Change
 from workflows.texts import counted
 
@@ -221,7 +221,7 @@ def _thing(name: str, changes: Sequence[Change], attribute: str, *, alone: bool)
         large = any(is_large(one.area_m2, one.largest_m2, one.median_m2) for one in having)
         noun = "building" if large else "house"
         count = sum(change.count for change in new)
-        least = sum(_sure(change) for change in new)
+        least = sum(least_number(change.count, change.count_sure) for change in new)
         if len(new) < len(having):
             least += len(having) - len(new)
             return f"{f'at least {least:,} ' if new else ''}{noun}s{places}", True
@@ -250,13 +250,6 @@ def _number(least: int, most: int, noun: str, *, rounded: bool) -> str:
         start = f"{about}{least:,} to" if least else "up to"
         return f"perhaps a {noun}" if most == 1 else f"{start} {counted(most, noun)}"
     return f"{number_words(most)} {noun}s" if rounded else counted(most, noun)
-
-
-def _sure(change: Change) -> int:
-    """Return how many objects of a change its sentence is sure of: from ten on it says about how many."""
-    if change.count_sure is None or change.count >= ROUNDED_FROM:
-        return change.count
-    return min(change.count_sure, change.count)
 
 
 def _measured(change: Change, name: str, attribute: str) -> float | None:
