@@ -345,7 +345,7 @@ class ScenePair:
         for window in everywhere(self.grid.width, self.grid.height):
             for number, reader in enumerate(self._readers()):
                 has_data[number] |= bool(reader.read(window)[1].any())
-        remedy = "give a scene with data there, or correct its nodata value with gdal_edit.py -a_nodata"
+        remedy = "give a scene with data there, or correct its mask or (gdal_edit.py -a_nodata) nodata value"
         for has, info in zip(has_data, (self.before, self.after), strict=True):
             if not has:
                 return f"{info.path}: all its pixels on the common ground are nodata; {remedy}"

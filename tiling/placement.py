@@ -66,9 +66,12 @@ def placement(shown: str, file: DatasetReader) -> Placement:
     if not crs or not ((system := CRS.from_user_input(crs)).is_projected or system.is_geographic):
         # Only a GeoTIFF can be edited itself; what is said of others lies beside them.
         edit = "gdal_edit.py" if file.driver == "GTiff" else "gdal_edit.py -ro"
-        raise MissingCRS(
-            f"{shown}: it has no coordinate reference system; set it with {edit} -a_srs EPSG:..."
+        what = (
+            "its coordinate reference system is none of a map"
+            if crs
+            else "it has no coordinate reference system"
         )
+        raise MissingCRS(f"{shown}: {what}; set it with {edit} -a_srs EPSG:...")
     if gcps:
         gcps = _on_one_turn(gcps) if crs.is_geographic else gcps
         transform = fitted(gcps)

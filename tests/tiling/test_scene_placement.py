@@ -197,4 +197,5 @@ def test_systems_with_heights_in_feet_and_at_the_poles_are_known(tmp_path, crs):
 @pytest.mark.parametrize("crs", ["EPSG:4978", 'LOCAL_CS["plan of a house",UNIT["metre",1]]', None])
 def test_a_system_of_no_place_on_earth_is_refused(tmp_path, crs):
     path = write_scene(tmp_path / "a.tif", IMAGE, crs=crs)
-    refused_file(MissingCRS, path, "coordinate reference system; ")
+    what = "system is none of a map; " if crs else "has no coordinate reference system; "
+    refused_file(MissingCRS, path, what, "set it with")

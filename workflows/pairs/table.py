@@ -213,7 +213,8 @@ def _row(folder: Path, texts: Mapping[str, str], footprint: Any) -> PairRow:
             raise ValueError(f"the scene {role} is missing; name it, or take the row out")
     places: dict[str, Any] = {role: _absolute(folder, text) for role, text in scenes.items()}
     if places["before"] == places["after"]:
-        raise ValueError(f"before and after are the same scene, {public_path(scenes['before'])}")
+        same = public_path(scenes["before"])
+        raise ValueError(f"before and after are the same scene, {same}; correct one, or take the row out")
     facts: dict[str, Any] = {"site": texts.get("site") or None, "footprint": footprint}
     facts |= {role: parse_date(texts[role]) for role in ("date_before", "date_after") if texts.get(role)}
     facts |= {role: _cloud(role, texts.get(role, "")) for role in ("cloud_before", "cloud_after")}

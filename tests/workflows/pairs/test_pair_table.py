@@ -152,7 +152,8 @@ def test_other_columns_are_passed_over_and_named(tmp_path):
         ("before,after\n", "it has no rows; give each pair of scenes one"),
         ("before,after\na,b\n\n ,b\n", "line 4: the scene before is missing; name it, or take the row out"),
         ("before,after\na\n", "line 2: the scene after is missing; name it, or take the row out"),
-        ("before,after\na,a\n", "line 2: before and after are the same scene, a"),
+        ("before,after\na,a\n", "line 2: before and after are the same scene, a; correct one, or take the "
+         "row out"),
         ("before,after\na,b\nc,d\na,b\n", "line 4: the same two scenes stands at line 2 already; "
          "give this one another name or take it out"),
         ("pair,before,after\nP1,a,b\np1,c,d\n", "line 3: the pair 'p1' stands at line 2 already; "
@@ -169,7 +170,8 @@ def test_other_columns_are_passed_over_and_named(tmp_path):
          "correct it or leave it empty"),
         ("before,after,footprint\na,b,\"POLYGON ((0 0, inf 0, 1 1, 0 0))\"\n", "line 2: the footprint has "
          "a corner that is nowhere on Earth; check its reference system, or correct it or leave it empty"),
-        ("before,after\na.tif,./x/../a.tif\n", "line 2: before and after are the same scene, a.tif"),
+        ("before,after\na.tif,./x/../a.tif\n", "line 2: before and after are the same scene, "
+         "a.tif; correct one, or take the row out"),
         ("before,after,site\na,b,x\0y\n", "line 2: site holds a character that no text has (NUL); "
          "write the table anew"),
         ("before,after\nhttps://h/a?sig=1,b\nhttps://h/a?sig=2,b\n", "line 3: its scenes are those of line 2 "
