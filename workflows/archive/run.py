@@ -147,7 +147,7 @@ def run_archive(
             seconds=round(time.monotonic() - clock, 2),
             reasons=tuple(grouped(archive.ledger.rows("failed"))),
             kept=tuple(kept),
-            warnings=tuple(grouped_warnings(archive.ledger.rows("done"))),
+            warnings=tuple(grouped_warnings(archive.ledger.rows("done", warned=True))),
         )
 
 

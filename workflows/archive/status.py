@@ -13,7 +13,7 @@ from workflows.store.failures import Reason, grouped, grouped_warnings
 from workflows.store.folder import ArchiveFolder
 from workflows.store.ledger import Ledger
 from workflows.store.ledger_file import no_archive
-from workflows.store.ledger_rows import Counts, LedgerRow, Session
+from workflows.store.ledger_rows import Counts, Session
 from workflows.store.lock import is_at_work
 
 # Seconds of work that the present speed is taken from, and how many pairs it takes to believe in it.
@@ -115,7 +115,7 @@ def failure_reasons(folder: str | Path) -> list[Reason]:
     Raises:
         ArchiveMissing, LedgerForeign, LedgerUnusable: see :func:`archive_status`.
     """
-    return grouped(_rows(archives_in(folder), "failed"))
+    return grouped(row for ledger in _ledgers(folder) for row in ledger.rows("failed"))
 
 
 def warning_reasons(folder: str | Path) -> list[Reason]:
@@ -124,7 +124,7 @@ def warning_reasons(folder: str | Path) -> list[Reason]:
     Raises:
         ArchiveMissing, LedgerForeign, LedgerUnusable: see :func:`archive_status`.
     """
-    return grouped_warnings(_rows(archives_in(folder), "done"))
+    return grouped_warnings(row for ledger in _ledgers(folder) for row in ledger.rows("done", warned=True))
 
 
 def archives_in(folder: str | Path) -> list[ArchiveFolder]:
@@ -150,10 +150,10 @@ def _archives(folder: str | Path) -> tuple[ArchiveFolder | None, list[ArchiveFol
     return archive, []
 
 
-def _rows(archives: Sequence[ArchiveFolder], state: str) -> Iterator[LedgerRow]:
-    for archive in archives:
+def _ledgers(folder: str | Path) -> Iterator[Ledger]:
+    for archive in archives_in(folder):
         with Ledger.reader(archive.path) as ledger:
-            yield from ledger.rows(state)
+            yield ledger
 
 
 def _status(archive: ArchiveFolder) -> Status:

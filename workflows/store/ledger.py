@@ -168,13 +168,16 @@ class Ledger:
                 (pair,),
             )
 
-    def rows(self, state: str | None = None) -> Iterator[LedgerRow]:
+    def rows(self, state: str | None = None, *, warned: bool = False) -> Iterator[LedgerRow]:
         """Yield the pairs in one state, or all that the table has, in its order; a few at a time in memory.
+
+        ``warned``: only those that warn of something.
 
         The ledger may be written meanwhile: a pair that was passed is not yielded again.
         """
         assert state is None or state in STATES, f"{state} is no state"
         which = "state <> 'dropped'" if state is None else f"state = '{state}'"
+        which += " AND warnings <> '[]'" if warned else ""
         query = f"{_SELECT} WHERE {which} AND (number, pair) > (?, ?) ORDER BY number, pair LIMIT {_CHUNK}"
         last: tuple[int, str] = (-1, "")
         while chunk := self._rows(query, *last):
