@@ -12,7 +12,7 @@ import numpy as np
 from rscc.text.facts import PLANTS, ChangeFacts
 
 # A change of cover is stated where at least this share of all pixels made it, and of those that made it or
-# its reverse. Where these are fewer, both are stated if together they are as many, and each this share.
+# its reverse. Where neither way is, both are stated if together they are as many, and each this share.
 OF_ALL, ONE_WAY, EITHER = 0.25, 0.75, 0.1
 # What covered at least this share of the pixels before is named.
 MOST = 0.5
@@ -69,16 +69,14 @@ class CoverTally:
         changed = self.counts[question, before, after]
         either = changed + self.counts[question, after, before]
         is_clear = changed and changed >= OF_ALL * self.pixels and changed >= ONE_WAY * either
-        return changed / self._decided(question) if is_clear else 0.0
+        is_told = question not in _ONE_WAY_ONLY or after == -1
+        return changed / self._decided(question) if is_clear and is_told else 0.0
 
-    def moved(self) -> str:
-        """Return what came on some pixels and is gone from others, notably many of each; empty if nothing."""
-        for name in ("water", *PLANTS):
-            ways = self.counts[name, -1, 1], self.counts[name, 1, -1]
-            notable = sum(ways) >= OF_ALL * self.pixels and min(ways) >= max(1, EITHER * self.pixels)
-            if notable and name not in _ONE_WAY_ONLY:
-                return name
-        return ""
+    def went_both_ways(self, name: str) -> bool:
+        """Return whether a class came on some pixels and is gone from others, notably many of each."""
+        ways = self.counts[name, -1, 1], self.counts[name, 1, -1]
+        notable = sum(ways) >= OF_ALL * self.pixels and min(ways) >= max(1, EITHER * self.pixels)
+        return bool(notable) and name not in _ONE_WAY_ONLY
 
     def _decided(self, question: str) -> int:
         return sum(self.counts[question, old, new] for old in (-1, 1) for new in (-1, 1))
@@ -91,14 +89,16 @@ class CoverTally:
             ground_m2: of the ground that was searched; None where it is not known.
             place: words of the map.
         """
-        for name, (old, new) in product(("water", *PLANTS), ((-1, 1), (1, -1))):
-            if name in _ONE_WAY_ONLY and new == 1:
-                continue
-            if share := self.clear(name, old, new):
+        for name in ("water", *PLANTS):
+            ways = [way for way in ((-1, 1), (1, -1)) if self.clear(name, *way)]
+            if ways:
                 break
+            if self.went_both_ways(name):
+                return self._both_ways(name, area_m2, place)
         else:
-            both = self.moved()
-            return self._both(both, area_m2, place) if both else ChangeFacts(place=place)
+            return ChangeFacts(place=place)
+        old, new = ways[0]
+        share = self.clear(name, old, new)
         changed = self.counts[name, old, new]
         one, other = {name: share}, {}
         if name == "water" and (plants := self.flooded if new == 1 else self.overgrown) >= MOST * changed:
@@ -118,7 +118,7 @@ class CoverTally:
             share=area / ground_m2 if ground_m2 else None,
         )
 
-    def _both(self, name: str, area_m2: float, place: tuple[str, ...]) -> ChangeFacts:
+    def _both_ways(self, name: str, area_m2: float, place: tuple[str, ...]) -> ChangeFacts:
         """Return that something came on some pixels and is gone from others; arguments as :meth:`facts`."""
         forth, back = self.counts[name, -1, 1], self.counts[name, 1, -1]
         decided, pixel = self._decided(name), area_m2 / self.pixels

@@ -7,6 +7,7 @@ people chose for changes that measured alike (:mod:`rscc.text.phrasing`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import cycle, product
 
@@ -81,12 +82,13 @@ def number_words(count: int, sure: int | None = None) -> str:
     ``sure`` is how many of them are sure: where a sentence minds that these are fewer (:func:`least_number`)
     it is ``six or seven``, ``five to seven``, ``30 to 45`` or, of less than half, ``up to seven``.
     """
-    least, most = least_number(count, sure), _number(count)
-    if most == _number(least):
-        return f"about {most}" if count >= ROUNDED_FROM else most
+    least = least_number(count, sure)
+    if least == count:
+        return f"about {_number(count, round)}" if count >= ROUNDED_FROM else _number(count, round)
+    most = _number(count, math.ceil)
     if 2 * least < count:
         return f"up to {most}"
-    return f"{_number(least)} {'or' if least == count - 1 else 'to'} {most}"
+    return f"{_number(least, math.floor)} {'or' if least == count - 1 else 'to'} {most}"
 
 
 def least_number(count: int, sure: int | None) -> int:
@@ -96,11 +98,16 @@ def least_number(count: int, sure: int | None) -> int:
     return min(sure, count)
 
 
-def _number(number: int) -> str:
+def _number(number: int, rounding: Callable[[float], int]) -> str:
     if number < ROUNDED_FROM:
         return _WORDS[number]
     step = 5 if number < 100 else 10 ** (len(str(number)) - 2)
-    return str(round(number / step) * step)
+    return str(rounding(number / step) * step)
+
+
+def several_roads(came: Iterable[str], count: int | None) -> bool:
+    """Return whether the road that came with some buildings is more than one, see :data:`SEVERAL_ROADS`."""
+    return "building" in came and count is not None and count >= SEVERAL_ROADS
 
 
 def map_name(name: str) -> str:
@@ -357,7 +364,7 @@ def _map_thing(facts: ChangeFacts, name: str, gone: bool) -> str:
         return f"perhaps a {noun}" if facts.sure == 0 else f"a {noun}"
     if name in _MASSES:
         return again + map_name(name)
-    if name == "road" and not gone and facts.count is not None and facts.count >= SEVERAL_ROADS:
+    if name == "road" and not gone and several_roads(facts.came, facts.count):
         return "roads"
     return f"a {again}{_NOUNS.get(name, name)}"
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from rscc.text.cover_sentences import cover_area
 from rscc.text.facts import BUILT, DIRECTIONS, PLANTS, SOMETHING, is_large
-from rscc.text.sentences import ROUNDED_FROM, least_number, listed, number_words
+from rscc.text.sentences import ROUNDED_FROM, least_number, listed, number_words, several_roads
 from workflows.report.change import Change
 from workflows.texts import counted
 
@@ -221,10 +221,11 @@ def _thing(name: str, changes: Sequence[Change], attribute: str, *, alone: bool)
         large = any(is_large(one.area_m2, one.largest_m2, one.median_m2) for one in having)
         noun = "building" if large else "house"
         count = sum(change.count for change in new)
-        least = sum(least_number(change.count, change.count_sure) for change in new)
         if len(new) < len(having):
-            least += len(having) - len(new)
-            return f"{f'at least {least:,} ' if new else ''}{noun}s{places}", True
+            sure = sum(change.count if change.count_sure is None else change.count_sure for change in new)
+            sure += len(having) - len(new)
+            return f"{f'at least {sure:,} ' if new else ''}{noun}s{places}", True
+        least = sum(least_number(change.count, change.count_sure) for change in new)
         number = _number(least, count, noun, rounded=any(one.count >= ROUNDED_FROM for one in new))
         # Each alone: the places are as many.
         return f"{number}{places if count > len(having) or not alone else ''}", count > 1
@@ -236,7 +237,9 @@ def _thing(name: str, changes: Sequence[Change], attribute: str, *, alone: bool)
         if rest:
             places = f" in {counted(len(measured), 'place')} and more in {counted(rest, 'other')}"
         return f"{words} of {name}{places}", plural or rest > 0
-    if name == "road" and several:
+    if name == "road" and (
+        several or (attribute == "came" and several_roads(having[0].came, having[0].count))
+    ):
         return "roads", True  # one may pass several changes: how many there are is not known
     if name in _MASSES or several:
         return f"{_several(name)}{places}", _are(name)
@@ -244,12 +247,12 @@ def _thing(name: str, changes: Sequence[Change], attribute: str, *, alone: bool)
 
 
 def _number(least: int, most: int, noun: str, *, rounded: bool) -> str:
-    """Return from how many to how many there are, in the words of sentences where one of these is rounded."""
-    about = "about " if rounded else ""
-    if least < most:
-        start = f"{about}{least:,} to" if least else "up to"
-        return f"perhaps a {noun}" if most == 1 else f"{start} {counted(most, noun)}"
-    return f"{number_words(most)} {noun}s" if rounded else counted(most, noun)
+    """Return from how many to how many there are; ``rounded`` where the sentence of one of them rounds."""
+    if rounded:
+        return f"{number_words(most, least)} {noun}s"
+    if least == most:
+        return counted(most, noun)
+    return f"perhaps a {noun}" if most == 1 else f"{f'{least:,}' if least else 'up'} to {counted(most, noun)}"
 
 
 def _measured(change: Change, name: str, attribute: str) -> float | None:

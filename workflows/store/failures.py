@@ -43,8 +43,15 @@ def grouped(rows: Iterable[LedgerRow]) -> list[Reason]:
 
 
 def grouped_warnings(rows: Iterable[LedgerRow]) -> list[Reason]:
-    """Return what pairs that are done warn of, the most frequent first; other rows are passed over."""
-    return _grouped((row, "warned", "", line) for row in rows if row.state == DONE for line in row.warnings)
+    """Return what pairs that are done warn of, the most frequent first; other rows are passed over.
+
+    What a pair says of both its scenes counts once.
+    """
+    done = (row for row in rows if row.state == DONE)
+    told = (
+        (row, {_NUMBER.sub("0", without_names(row, line)): line for line in row.warnings}) for row in done
+    )
+    return _grouped((row, "warned", "", line) for row, lines in told for line in lines.values())
 
 
 def _grouped(told: Iterable[tuple[LedgerRow, str, str, str]]) -> list[Reason]:

@@ -70,6 +70,9 @@ def test_what_went_both_ways_is_told_where_each_is_a_tenth_and_both_a_quarter(lo
         assert facts.probability == pytest.approx(1), "all that was decided went one way or the other"
         assert "water spread over" in map_caption(facts).text and "retreated from" in map_caption(facts).text
         assert map_caption(facts).score == facts.probability
+    lost_plants = (grid((100, 1)), grid((26, -1), (74, 1)))
+    first = facts_of(water=(before, after), vegetation=lost_plants)
+    assert list(first.gone) == (["water"] if both else ["vegetation"]), "water comes first"
     green = facts_of(green_cover=(before, after))
     assert green.back_m2 is None, "greener is mostly light"
 

@@ -42,10 +42,11 @@ def test_failures_that_say_the_same_of_other_files_are_one_reason():
 
 
 def test_warnings_of_pairs_that_are_done_are_grouped_alike():
-    row = replace(failed("p", ""), state="done", warnings=("/x/a.tif: it lies 2.1 pixels off", "swapped?"))
+    lines = ("/x/a.tif: it lies 2.1 pixels off", "swapped?", "/x/b.tif: it lies 2.2 pixels off")
+    row = replace(failed("p", ""), state="done", warnings=lines)
     rows = [row, replace(row, pair="q", warnings=("/y/b.tif: it lies 3.5 pixels off",)), failed("r", "no")]
     shift, swapped = grouped_warnings(rows)
-    assert (shift.kind, shift.error, shift.line) == ("warned", "", "FILE: it lies 2.1 pixels off")
+    assert (shift.kind, shift.error, shift.line) == ("warned", "", "FILE: it lies 2.2 pixels off")
     assert (shift.count, shift.pairs, swapped.pairs) == (2, ("p", "q"), ("p",))
 
 
