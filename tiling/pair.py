@@ -191,7 +191,9 @@ class ScenePair:
 
     def _fit_stretch(self, scale: Scale | None) -> None:
         size = (self.grid.width, self.grid.height)
-        sample = sample_pixels(self._read_raw, *size)
+        *corners, _ = self._read_raw(Window(0, 0, 1, 1))
+        fitted = scale is not None or any(corner.dtype != np.uint8 for corner in corners)
+        sample = sample_pixels(self._read_raw, *size, for_stretch=fitted)
         if sample is None:
             raise NothingValid(self._empty_scene())
         if any((pixels == pixels.flat[0]).all() for pixels in sample):
@@ -249,8 +251,8 @@ class ScenePair:
         first, second = (float(np.percentile(date, PERCENTILES[1])) for date in (before, after))
         if before.dtype == after.dtype and 0 < OTHER_UNIT * min(first, second) < max(first, second):
             self._note(
-                f"{self.after.path}: its bright pixels are about {second:.3g}, those of {self.before.path} "
-                f"about {first:.3g}; in other units? Bring both to one: now they are compared as they are"
+                f"{self.after.path}: its bright pixels are about {second:,.6g}, those of {self.before.path} "
+                f"about {first:,.6g}; if these are two units, bring both to one"
             )
 
     def _note_clipped(self, info: SceneInfo, table: Table | None, pixels: np.ndarray) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tiling.grid import TileGrid, Window, lattice
-from tiling.registration import Read
+from tiling.registration import MOST, Read
 
 # With fewer valid pixels than this in the windows that are spread over the scene, it is searched for more.
 ENOUGH = 4096
@@ -16,8 +16,14 @@ SEARCH = 512
 CELL = 8
 
 
-def sample_pixels(read: Read, width: int, height: int) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return pixels (3, n) of both dates, from where both are valid; None where no pixel is."""
+def sample_pixels(
+    read: Read, width: int, height: int, *, for_stretch: bool = True
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return pixels (3, n) of both dates, from where both are valid; None where no pixel is.
+
+    Those of 8 bits, to which nothing is fitted (``for_stretch`` False), are fewer: from windows that are
+    inside those by which the shift is measured, so that no more blocks are read.
+    """
     dates: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
 
     def add(window: Window) -> int:
@@ -27,8 +33,9 @@ def sample_pixels(read: Read, width: int, height: int) -> tuple[np.ndarray, np.n
             date.append(image[:, valid])
         return int(valid.sum())
 
-    count = sum(add(window) for window in lattice(width, height))
-    if count < ENOUGH:
+    windows = lattice(width, height) if for_stretch else lattice(width, height, MOST)
+    count = sum(add(window) for window in windows)
+    if count < (ENOUGH if for_stretch else 1):
         for window in everywhere(width, height):
             count += add(window)
             if count >= ENOUGH:

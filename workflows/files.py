@@ -186,5 +186,5 @@ def _not_writable(path: Path, error: OSError) -> OutputNotWritable:
     with suppress(OSError):
         free = shutil.disk_usage(path.parent).free
         if error.strerror is None and free < NEARLY_FULL:  # GDAL and SQLite do not say so
-            reason = f"only {free / 1000:,.0f} kB are free"
+            reason += f"; only {free / 1000:,.0f} kB are free there"
     return OutputNotWritable(f"{path}: cannot be written ({reason}); choose another folder or free this one")

@@ -348,8 +348,9 @@ def _map_subject(facts: ChangeFacts, *, gone: bool) -> tuple[str, bool]:
 
 
 def _map_things(facts: ChangeFacts, *, gone: bool) -> list[str]:
-    """Return noun phrases of all that came or is gone."""
-    return [_map_thing(facts, name, gone) for name in _ordered(facts.gone if gone else facts.came)]
+    """Return noun phrases of all that came or is gone; what is so perhaps comes last."""
+    things = [_map_thing(facts, name, gone) for name in _ordered(facts.gone if gone else facts.came)]
+    return sorted(things, key=lambda thing: thing.startswith("perhaps "))
 
 
 def _map_thing(facts: ChangeFacts, name: str, gone: bool) -> str:

@@ -270,7 +270,8 @@ def finetuning_config(defaults: Config, start: Start) -> Config:
     card = folder.card
     if not start.whole:
         raise ConfigInvalid(
-            f"{folder.path}: holds a part of a model ({card.description}); say with --config what to train"
+            f"{folder.path}: holds a part of a model ({card.description}); give with --config a config that "
+            "has a table [model]"
         )
     return replace(
         defaults,

@@ -23,10 +23,13 @@ CRS, GSD, WEST, NORTH = "EPSG:32633", 0.5, 500_000.0, 5_600_000.0
 TO_DEGREES = transformer(CRS, "EPSG:4326")
 KINDS = (
     {"direction": "appeared", "came": ("building", "road"), "count": 3, "score": 0.9, "place": "south-west"},
-    {"direction": "disappeared", "gone": ("trees",), "score": 0.7, "place": "south"},
+    {
+        "direction": "disappeared", "gone": ("trees",), "score": 0.7, "place": "south", "changed_m2": 60.0,
+        "changed_back_m2": 7.0,
+    },
     {"direction": "replaced", "came": ("building",), "gone": ("building",), "score": 0.5, "place": "south"},
     {"direction": None, "score": 0.2, "caption": "something changed", "place": None},
-)
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -291,7 +291,7 @@ def test_black_that_fills_a_part_of_8_bits_is_told_and_no_other_unit_goes_unsaid
         before, after = write_dates(tmp_path / name, *dates)
         with ScenePair.open(before, after) as pair:
             (note,) = pair.notes
-            assert note.startswith(f"{after}: its bright pixels are about ") and "other units" in note
+            assert note.startswith(f"{after}: its bright pixels are about ") and "two units" in note
     with ScenePair.open(*write_dates(tmp_path, image // 2, image)) as pair:
         assert not pair.notes, "light and season"
 

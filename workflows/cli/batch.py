@@ -28,7 +28,7 @@ from workflows.cli.options import (
 from workflows.cli.terminal import area_words
 from workflows.options import SceneOptions
 from workflows.progress import duration
-from workflows.texts import shown_lines
+from workflows.texts import counted, shown_lines
 
 if TYPE_CHECKING:
     from workflows.archive.estimate import Estimate
@@ -270,9 +270,7 @@ def archive_summary(result: ArchiveSummary, output: Path) -> str:
         lines.append(f"failed  {result.failed:,} (rscc status {output} --failed lists them)")
         lines += [f"        {reason.count:,}: {reason.line}" for reason in result.reasons[:REASONS]]
     if result.warnings:
-        lines.append(
-            f"warned  of {len(result.warnings):,} things (rscc status {output} --warnings lists them)"
-        )
+        lines.append(f"warned  of {counted(len(result.warnings), 'thing')} (rscc status {output} --warnings)")
         lines += [f"        {warning.count:,}: {warning.line}" for warning in result.warnings[:REASONS]]
     if result.kept:
         lines.append(kept_line(result.kept))

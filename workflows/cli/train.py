@@ -29,7 +29,8 @@ def train(
         typer.Option("--dataset", help="Layout of the data; default: the config's, else levir_cc."),
     ] = None,
     config: Annotated[
-        str | None, typer.Option(help="TOML file or shipped config; default: <MODEL>_<DATASET>.")
+        str | None,
+        typer.Option(help="TOML file or shipped config; default: <MODEL>_<DATASET>, with --from finetune."),
     ] = None,
     name: Annotated[
         str | None, typer.Option(help="Name of the new model; default: of the run folder.")

@@ -74,7 +74,7 @@ class Place:
         if self.region.mean_probability < SURE:
             return 0
         areas = self.objects_m2 if len(self.objects_m2) == 1 else self._parted(surer_sizes)
-        return sum(area >= PART * max(areas) for area in areas)
+        return sum(area >= PART * max(self.objects_m2) for area in areas)
 
     def _parted(self, sizes_of: Callable[[np.ndarray], np.ndarray]) -> tuple[float, ...]:
         if self.kind != "change":

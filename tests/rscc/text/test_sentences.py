@@ -227,7 +227,7 @@ def test_all_small_sets_of_facts_are_told_apart_and_read_back() -> None:
         ),
         (told(["building"], 2, gone=["building"]), "two houses are built in place of former buildings"),
         (told(["building"], 1, gone=["building"]), "a house is built in place of a former building"),
-        (replace(told(["building", "trees"], 1), sure=0), "perhaps a house and trees appear"),
+        (replace(told(["building", "trees"], 1), sure=0), "trees and perhaps a house appear"),
         (replace(told([], 1, gone=["building"]), sure=0), "perhaps a house is removed"),
         (
             told(["parking lot"], beside=["trees", "building", "road"]),

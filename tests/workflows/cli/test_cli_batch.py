@@ -17,10 +17,12 @@ from inline_engine import InlineEngine
 
 from rscc.model_folder import ModelCard
 from rscc.shipped import DEFAULT_MODEL
+from workflows.archive.run import ArchiveSummary
 from workflows.cli import batch as cli_batch
-from workflows.cli.batch import read_shard
+from workflows.cli.batch import archive_summary, read_shard
 from workflows.errors import OptionInvalid
 from workflows.inspection.cost import CORE_SECONDS
+from workflows.store.failures import Reason
 
 
 @pytest.fixture
@@ -72,6 +74,17 @@ def test_an_archive_with_failures_ends_with_3_and_says_why(made, out, command, a
     assert lines[2] == f"failed  2 (rscc status {out} --failed lists them)"
     assert lines[3].startswith("        1: FILE: ")
     assert lines[-1] == f"layers  {out}/changes.gpkg (open it in QGIS), changes.parquet, summary.csv"
+
+
+def test_what_its_pairs_warn_of_is_said(out):
+    warned = [Reason("warned", "", f"FILE: {n}", 9 - n, ("p",)) for n in range(7)]
+    lines = archive_summary(
+        ArchiveSummary(9, 9, 0, 0, 4, 100.0, 1.0, warnings=tuple(warned)), out
+    ).splitlines()
+    assert lines[2:8] == [
+        f"warned  of 7 things (rscc status {out} --warnings)",
+        *(f"        {9 - n}: FILE: {n}" for n in range(5)),
+    ]
 
 
 def test_quiet_says_nothing_and_json_all(made, out, command, asked):

@@ -333,7 +333,7 @@ def test_a_report_names_shipped_models_only(report, tmp_path):
 def test_the_text_says_the_sentence_of_the_report_first_and_every_fact(report):
     set_attributes(
         report, 1, caption="two houses are built", direction="appeared", came=["building"], count=2,
-        before_cover=["trees"], reviewer_caption="a barn is built",
+        before_cover=["trees"], reviewer_caption="a barn is built", changed_m2=20000.0, changed_back_m2=300.0,
     )  # fmt: skip
     event = read_event(report, 1)
     event = replace(event, change=replace(event.change, area_m2=12345.0))
@@ -346,6 +346,8 @@ def test_the_text_says_the_sentence_of_the_report_first_and_every_fact(report):
         "ground before trees",
         "objects       2",
         "area          12,345 m2 (1.23 ha)",
+        "of it changed 20,000 m2 (2.00 ha)",
+        "and back      300 m2",
         "dates         2016 to 2019",
         "scenes        a_2016.tif -> b_2019.tif",
         "report        changes.geojson, change 1",

@@ -130,6 +130,7 @@ def test_a_change_is_flown_to_and_the_address_brings_back_what_was_seen(opened, 
     assert card.get_by_role("heading").text_content() == "Change 6"
     assert card.locator(".caption").text_content() == "house 6 is built"
     assert "trees" in card.locator("dl").text_content()
+    assert "Of it changed60 m²And back7 m²" in card.locator("dl").text_content()
     seen = address(page, "change=6&at=.*,4.0000&")
     x, y, _ = map(float, seen["at"].split(","))
     left, top = corner(made, 5)

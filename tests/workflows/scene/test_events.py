@@ -155,6 +155,14 @@ def test_objects_are_sure_by_the_probability_of_their_outline_and_their_share_of
     assert Event((place(0.5, 100),)).sure == 0
 
 
+def test_of_houses_that_a_wide_waist_parts_one_is_sure():
+    house, next_one = box(0, 0, 20, 24), box(26, 0, 46, 24)
+    for waist, sure in ((box(20, 10, 26, 14), 2), (box(20, 5, 26, 19), 1)):
+        outline = shapely.union_all([house, waist, next_one])
+        place = Place(ChangeRegion(outline, outline, 0.9, 1000), outline, outline.area / 4)
+        assert (Event((place,)).count, Event((place,)).sure) == (2, sure)
+
+
 def test_houses_that_touch_are_counted_alone_and_share_the_area_of_their_outline(tmp_path):
     touching = [(30, 30, 24, 20, 240), (40, 50, 4, 6, 240), (30, 56, 24, 20, 240)]
     [change] = captioned(make_pair(tmp_path, touching), simplify=0).changes
