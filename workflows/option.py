@@ -38,13 +38,23 @@ def option(default: Any, help: str | None = None, **facts: Any) -> Any:
     return field(default=default, metadata={"option": Option(help, **facts)})
 
 
+def _is_allowed(value: Any, facts: Option) -> bool:
+    try:
+        return facts.is_allowed is None or facts.is_allowed(value)
+    except (TypeError, AttributeError):
+        return False  # of another type than those that are
+
+
 class Options:
     """What all lists of options have in common: dataclasses whose fields are made by :func:`option`."""
 
     def __post_init__(self) -> None:
         for name in self.names():
             value, facts = getattr(self, name), self.option(name)
-            if value is not None and facts.is_allowed is not None and not facts.is_allowed(value):
+            if type(value).__module__ == "numpy":  # a record takes plain numbers alone
+                value = value.item()
+                object.__setattr__(self, name, value)
+            if value is not None and not _is_allowed(value, facts):
                 called = self.flag(name).removeprefix("--")
                 raise OptionInvalid(f"{called} is {str(value)[:60]}; it must be {facts.allowed}")
 

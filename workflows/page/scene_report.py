@@ -130,6 +130,9 @@ def caption(
             ``captions``, and ``outlines`` with ``refine``.
         options: fields of :class:`workflows.SceneOptions`, such as ``threshold=0.4`` or ``align=True``.
 
+    Warns:
+        UserWarning: for each of the report's ``run["warnings"]``, such as dates that seem swapped.
+
     Raises:
         TilingError: a scene cannot be read, or the two cannot be compared; the message names the file.
         TooCoarse: a scene is coarser than the model is meant for; ``force=True`` tries all the same.
@@ -144,6 +147,8 @@ def caption(
 
         captioner = Captioner.load(model, device=device)
     report = caption_scene(*scenes, captioner, chosen, progress)
+    for text in report.run["warnings"]:
+        warnings.warn(text, stacklevel=2)
     return SceneReport(
         report.changes, report.run, report.finished, scenes=(str(before), str(after)), options=chosen
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -80,13 +80,13 @@ class ChangeReport:
         same = isinstance(area, float | int) and abs(area - now["area_m2"]) <= rounding
         if same and told.get("changes") == now["changes"]:
             return self
-        return type(self)(self.changes, {**self.run, "summary": now})
+        return replace(self, run={**self.run, "summary": now}, finished=None)
 
     def write(self, path: str | Path, overwrite: bool = False, chips: Chips | None = None) -> Path:
         """Write the report in the format of the suffix of ``path``, and its QGIS style.
 
-        The style lies beside it (``.qml``); a GeoPackage has it inside. All files appear complete or not at
-        all. Returns the path of the report.
+        Its summary is that of the changes as they are now. The style lies beside it (``.qml``); a GeoPackage
+        has it inside. All files appear complete or not at all. Returns the path of the report.
 
         Args:
             path: where it goes.
@@ -101,7 +101,10 @@ class ChangeReport:
         path = check_report(path, overwrite, inputs)
         style = style_path(path)
         write_together(
-            {**({} if style is None else {style: [qgis_style()]}), path: self._content(path, chips)}
+            {
+                **({} if style is None else {style: [qgis_style()]}),
+                path: self.recounted()._content(path, chips),
+            }
         )
         if self.finished is not None:
             self.finished()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 
+import numpy as np
 import pyogrio
 import pytest
 from fakes import BrightnessCaptioner
@@ -17,6 +18,7 @@ from tiling import SceneNotFound
 from workflows import SceneOptions, caption, caption_scene
 from workflows.errors import FormatUnsupported, OptionInvalid, OutputExists
 from workflows.files import SUPPORTED_SUFFIXES
+from workflows.inspection.event import read_report
 from workflows.report.expressions import CHIP_FIELDS
 
 TWO = [(20, 20, 30, 30, 240), (100, 150, 30, 40, 10)]
@@ -53,6 +55,33 @@ def test_what_is_wrong_is_said_before_a_model_is_looked_for(pair, tmp_path):
         caption(pair.before, pair.after, model="no such model", treshold=0.4)
     with pytest.raises(ModelNotFound, match="no such model"):
         caption(pair.before, pair.after, model="no such model")
+
+
+def test_what_makes_it_doubtful_is_warned_of(pair):
+    with pytest.warns(UserWarning, match="given twice"):
+        twice = caption(pair.before, pair.before, captioner=BrightnessCaptioner())
+    assert not twice.changes
+
+
+def test_options_may_be_numbers_of_numpy_and_are_of_their_types(pair):
+    numbers = {"threshold": np.float32(0.5), "min_area": np.int64(250), "batch_size": np.int64(4)}
+    plain = {"threshold": 0.5, "min_area": 250, "batch_size": 4}
+    few, same = (
+        caption(pair.before, pair.after, captioner=BrightnessCaptioner(), **o) for o in (numbers, plain)
+    )
+    assert few.changes == same.changes and few.run["settings"] == same.run["settings"]
+    for wrong in ({"threshold": "0.4"}, {"min_area": "large"}, {"memory": "2GB"}):
+        with pytest.raises(OptionInvalid, match="it must be"):
+            caption(pair.before, pair.after, captioner=BrightnessCaptioner(), **wrong)
+
+
+def test_changes_that_were_taken_out_are_in_no_summary(pair, tmp_path):
+    report = caption(pair.before, pair.after, captioner=BrightnessCaptioner())
+    del report.changes[0]
+    assert report.recounted().run["summary"]["changes"] == 1
+    assert (
+        read_report(report.save(tmp_path / "one.geojson")).run["summary"]["text"].startswith("1 change was")
+    )
 
 
 def test_it_is_saved_in_the_format_of_the_suffix(report, tmp_path):
@@ -124,7 +153,8 @@ def rings(geometry):
 def test_a_plot_of_no_change_has_nothing_but_its_title(pair):
     pyplot = pytest.importorskip("matplotlib.pyplot")
     pyplot.switch_backend("Agg")
-    axes = caption(pair.before, pair.before, captioner=BrightnessCaptioner()).plot()
+    with pytest.warns(UserWarning, match="given twice"):
+        axes = caption(pair.before, pair.before, captioner=BrightnessCaptioner()).plot()
     assert not axes.collections and axes.get_title().startswith("No change")
     pyplot.close("all")
 
