@@ -16,7 +16,7 @@ from workflows.errors import FormatUnsupported, OutputExists, OutputFolderMissin
 
 SUPPORTED_SUFFIXES = (".geojson", ".geojsonl", ".gpkg", ".fgb", ".parquet")
 NEARLY_FULL = 10**6
-"""Free bytes below which a disk is the reason where a library cannot write and does not say why."""
+"""Free bytes that are told of where a library cannot write and does not say why."""
 _FORMULA = re.compile(r"'*\s*[=+@\t-]")
 
 

@@ -72,7 +72,7 @@ _COMPASS = ("north", "south", "east", "west", "centre")
 MOST = 5
 """Sentences about one change: the caption and its alternatives."""
 SEVERAL_ROADS = 30
-"""Buildings on a map from which the road that came with them is several, by reading training scenes."""
+"""Buildings from which the road that came with them is several, by reading validation and training scenes."""
 _ROUNDS = 3
 
 
