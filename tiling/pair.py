@@ -191,8 +191,8 @@ class ScenePair:
 
     def _fit_stretch(self, scale: Scale | None) -> None:
         size = (self.grid.width, self.grid.height)
-        *corners, _ = self._read_raw(Window(0, 0, 1, 1))
-        fitted = scale is not None or any(corner.dtype != np.uint8 for corner in corners)
+        types = {name for info in (self.before, self.after) for name in info.dtypes}
+        fitted = scale is not None or types != {"uint8"}
         sample = sample_pixels(self._read_raw, *size, for_stretch=fitted)
         if sample is None:
             raise NothingValid(self._empty_scene())

@@ -6,7 +6,7 @@ Everything here reads headers only: no pixel is decoded.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -192,35 +192,34 @@ def files_of(scene: SceneInfo) -> set[str]:
 def _checked(location: Location, access: Access) -> Iterator[DatasetReader]:
     access.check(location)
     with safe_environment(location.source):
-        opened, parts = _opened(location)
+        opened, parts, beside = _opened(location)
         with opened as file:
             check_header(location.shown, file)
             if location.local is not None:
-                if location.member is None:
-                    _check_mask(location.shown, file, location.local)
+                _check_mask(location.shown, file, beside)
                 check_substance(location.shown, file, parts)
             yield file
 
 
-def _opened(location: Location) -> tuple[DatasetReader, list[Path]]:
+def _opened(location: Location) -> tuple[DatasetReader, list[Path], list[Path]]:
     """Open a scene with the driver that its first bytes call for, after the checks of what it refers to.
 
-    Returns with it the files of this machine that its pixels are read from.
+    Returns with it the files of this machine that its pixels are read from, and its masks and overviews.
     """
     shown, source = location.shown, location.source
     if location.local is None:
-        return _open_remote(shown, source), []
+        return _open_remote(shown, source), [], []
     if location.member is not None:
         head = head_of(shown, location.local, location.member, _HEAD)
         if looks_like_vrt(head):
             raise UnsafeReference(f"{shown}: a VRT is not read from an archive; unpack it with its sources")
-        return _open_as(shown, source, _driver(shown, head)), [location.local]
+        return _open_as(shown, source, _driver(shown, head)), [location.local], []
     path, sidecars = Path(source), Sidecars()
     head = _head(shown, path)
     if looks_like_vrt(head):
         return _open_vrt(shown, path, sidecars)
-    _check_sidecars(shown, path, sidecars)
-    return _open_as(shown, path, _driver(shown, head)), [path]
+    beside = _check_sidecars(shown, path, sidecars)
+    return _open_as(shown, path, _driver(shown, head)), [path], beside
 
 
 def _open_remote(shown: str, source: str) -> DatasetReader:
@@ -237,13 +236,13 @@ def _open_remote(shown: str, source: str) -> DatasetReader:
     )
 
 
-def _open_vrt(shown: str, path: Path, sidecars: Sidecars) -> tuple[DatasetReader, list[Path]]:
+def _open_vrt(shown: str, path: Path, sidecars: Sidecars) -> tuple[DatasetReader, list[Path], list[Path]]:
     """Open a VRT as it was checked: GDAL sees neither the file nor, by itself, what lies beside it."""
     vrt = checked_vrt(shown, path)
     names = {source: _check_source(shown, source, sidecars, vrt.bands[source]) for source in vrt.sources}
     beside = _check_sidecars(shown, path, sidecars)
     mask = next((pinned(shown, str(file), "GTiff") for file in beside if file.suffix.lower() == MASK), None)
-    return _open_as(shown, vrt.text(names, mask), "VRT"), [path, *vrt.sources]
+    return _open_as(shown, vrt.text(names, mask), "VRT"), [path, *vrt.sources], beside
 
 
 def _open_as(shown: str, source: str | Path, driver: str) -> DatasetReader:
@@ -325,11 +324,10 @@ def _check_sidecars(shown: str, path: Path, sidecars: Sidecars) -> list[Path]:
     return found
 
 
-def _check_mask(shown: str, file: DatasetReader, path: Path) -> None:
+def _check_mask(shown: str, file: DatasetReader, beside: Iterable[Path]) -> None:
     """Refuse a mask beside a file that has another size: GDAL would lay it at the corner."""
-    beside = Sidecars().rasters(shown, path) if _masked_by(file) == "mask" else []
     for one in beside:
-        if one.suffix.lower() == MASK:
+        if one.suffix.lower() == MASK and _masked_by(file) == "mask":
             with _open_as(str(one), one, "GTiff") as mask:
                 size, own = ("{1} x {0}".format(*raster.shape) for raster in (mask, file))
             if size != own:

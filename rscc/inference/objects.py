@@ -39,17 +39,8 @@ def parted(mask: np.ndarray) -> tuple[np.ndarray, int]:
         (H, W) int32 with the number of the object, from 1, that each pixel of the mask belongs to, 0
         elsewhere; and how many there are.
     """
-    padded, heights = _hilly(mask)
-    patches, count = ndimage.label(padded)
-    if count == 1 and ndimage.label(local_maxima(heights), np.ones((3, 3)))[1] == 1:
-        return mask.astype(np.int32), 1  # one top, so one hill: most outlines, in a third of the time
-    hills, _ = ndimage.label(h_maxima(heights, RISE), np.ones((3, 3)))
-    hilly = np.zeros(count + 1, bool)
-    hilly[patches[hills > 0]] = True
-    # Patches too small for a hill of their own are objects as they are.
-    low, _ = ndimage.label(padded & ~hilly[patches])
-    labels = watershed(-heights, np.where(low > 0, low + hills.max(), hills), mask=padded)
-    return labels[1:-1, 1:-1].astype(np.int32), int(labels.max())
+    labels, count, _ = _parted(mask)
+    return labels, count
 
 
 def object_sizes(mask: np.ndarray) -> np.ndarray:
@@ -58,13 +49,12 @@ def object_sizes(mask: np.ndarray) -> np.ndarray:
     return np.bincount(labels.ravel())[1:]
 
 
-def surer_sizes(mask: np.ndarray) -> np.ndarray:
-    """Return the same, with objects that only a wide waist parts, see :data:`WIDE`, taken for one."""
-    labels, count = parted(mask)
+def both_sizes(mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return :func:`object_sizes`, and the same with those as one that a wide waist parts, :data:`WIDE`."""
+    labels, count, heights = _parted(mask)
     sizes = np.bincount(labels.ravel(), minlength=count + 1)[1:]
     if count < 2:
-        return sizes
-    heights = _hilly(mask)[1][1:-1, 1:-1]
+        return sizes, sizes
     tops = ndimage.maximum(heights, labels, np.arange(count + 1))
     wide = [
         (one - 1, other - 1)
@@ -73,15 +63,26 @@ def surer_sizes(mask: np.ndarray) -> np.ndarray:
     ]
     rows, columns = zip(*wide, strict=True) if wide else ((), ())
     among = coo_array((np.ones(len(wide)), (rows, columns)), shape=(count, count))
-    return np.bincount(connected_components(among, directed=False)[1], weights=sizes).astype(int)
+    merged = connected_components(among, directed=False)[1]
+    return sizes, np.bincount(merged, weights=sizes).astype(int)
 
 
-def _hilly(mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return a mask with a border of a pixel, and its heights."""
+def _parted(mask: np.ndarray) -> tuple[np.ndarray, int, np.ndarray]:
+    """Return the objects of a mask as :func:`parted` does, and the height of each pixel, (H, W) float."""
     padded = np.pad(mask, 1)  # the picture's edge is a border like any other
     heights = ndimage.gaussian_filter(ndimage.distance_transform_edt(padded), SMOOTHING)
     heights[~padded] = 0
-    return padded, heights
+    inside = heights[1:-1, 1:-1]
+    patches, count = ndimage.label(padded)
+    if count == 1 and ndimage.label(local_maxima(heights), np.ones((3, 3)))[1] == 1:
+        return mask.astype(np.int32), 1, inside  # one top, so one hill: most outlines, in a third of the time
+    hills, _ = ndimage.label(h_maxima(heights, RISE), np.ones((3, 3)))
+    hilly = np.zeros(count + 1, bool)
+    hilly[patches[hills > 0]] = True
+    # Patches too small for a hill of their own are objects as they are.
+    low, _ = ndimage.label(padded & ~hilly[patches])
+    labels = watershed(-heights, np.where(low > 0, low + hills.max(), hills), mask=padded)
+    return labels[1:-1, 1:-1].astype(np.int32), int(labels.max()), inside
 
 
 def _saddles(labels: np.ndarray, heights: np.ndarray) -> Iterator[tuple[int, int, float]]:

@@ -229,10 +229,12 @@ def _thing(name: str, changes: Sequence[Change], attribute: str, *, alone: bool)
         number = _number(least, count, noun, rounded=any(one.count >= ROUNDED_FROM for one in new))
         # Each alone: the places are as many.
         return f"{number}{places if count > len(having) or not alone else ''}", count > 1
-    measured = [change for change in having if _measured(change, name, attribute) is not None]
+    measured = [
+        (change, area) for change in having if (area := _measured(change, name, attribute)) is not None
+    ]
     if measured:
-        area = sum(_measured(change, name, attribute) or 0.0 for change in measured)
-        words, plural = cover_area(area, at_least=any(change.changed_at_least for change in measured))
+        at_least = any(change.changed_at_least for change, _ in measured)
+        words, plural = cover_area(sum(area for _, area in measured), at_least=at_least)
         rest = len(having) - len(measured)
         if rest:
             places = f" in {counted(len(measured), 'place')} and more in {counted(rest, 'other')}"
@@ -252,7 +254,9 @@ def _number(least: int, most: int, noun: str, *, rounded: bool) -> str:
         return f"{number_words(most, least)} {noun}s"
     if least == most:
         return counted(most, noun)
-    return f"perhaps a {noun}" if most == 1 else f"{f'{least:,}' if least else 'up'} to {counted(most, noun)}"
+    if most == 1:
+        return f"perhaps a {noun}"
+    return f"{f'{least:,}' if least else 'up'} to {counted(most, noun)}"
 
 
 def _measured(change: Change, name: str, attribute: str) -> float | None:

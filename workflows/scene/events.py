@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import compress
@@ -15,7 +15,7 @@ import shapely
 from shapely.affinity import affine_transform
 from shapely.geometry import MultiPolygon, Polygon
 
-from rscc.inference.objects import object_sizes, surer_sizes
+from rscc.inference.objects import both_sizes
 from tiling import (
     ChangeRegion,
     Frame,
@@ -63,28 +63,34 @@ class Place:
     area_m2: float
     kind: str = "change"
 
-    @cached_property
+    @property
     def objects_m2(self) -> tuple[float, ...]:
         """Square metres of each object in it: buildings that touch are parted."""
-        return self._parted(object_sizes)
+        return self._objects[0]
 
-    @cached_property
+    @property
     def sure(self) -> int:
         """How many objects it has for certain, see :data:`SURE` and :data:`PART`."""
         if self.region.mean_probability < SURE:
             return 0
-        areas = self.objects_m2 if len(self.objects_m2) == 1 else self._parted(surer_sizes)
-        return sum(area >= PART * max(self.objects_m2) for area in areas)
+        areas, surer = self._objects
+        return sum(area >= PART * max(areas) for area in surer)
 
-    def _parted(self, sizes_of: Callable[[np.ndarray], np.ndarray]) -> tuple[float, ...]:
+    @cached_property
+    def _objects(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Square metres of each object, and of those that are parted for certain."""
+        alone = (self.area_m2,)
         if self.kind != "change":
-            return (self.area_m2,)
+            return alone, alone
         outline = self.region.pixel_polygon
         window = window_around(outline)
         if self.area_m2 > PARTED_GSD**2 * outline.area or window.width * window.height > LARGEST_PARTED:
-            return (self.area_m2,)
-        sizes = sizes_of(burnt([outline], window))
-        return tuple((self.area_m2 * sizes / sizes.sum()).tolist())
+            return alone, alone
+        areas, surer = (
+            tuple((self.area_m2 * sizes / sizes.sum()).tolist())
+            for sizes in both_sizes(burnt([outline], window))
+        )
+        return areas, surer
 
     def redrawn(self, region: ChangeRegion, pair: ScenePair | Frame, min_area: float) -> Place:
         """Return the place with the outline of ``region``, or as it is where that is too small."""

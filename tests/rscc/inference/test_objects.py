@@ -5,7 +5,7 @@ import pytest
 from scipy import ndimage
 
 from rscc.inference.facts import counted
-from rscc.inference.objects import object_sizes, parted, surer_sizes
+from rscc.inference.objects import both_sizes, object_sizes, parted
 
 
 def mask_of(*boxes: tuple[int, int, int, int], shape=(80, 120)) -> np.ndarray:
@@ -57,12 +57,13 @@ def test_a_row_of_houses_drawn_as_one_is_as_many_as_it_has_waists() -> None:
 def test_only_a_narrow_waist_parts_for_certain() -> None:
     narrow, wide = mask_of(HOUSE, BRIDGE, NEXT), mask_of(HOUSE, (25, 30, 14, 6), NEXT)
     assert parted(narrow)[1] == parted(wide)[1] == 2
-    assert sorted(surer_sizes(narrow)) == sorted(object_sizes(narrow))
-    assert surer_sizes(wide).tolist() == [wide.sum()]
+    assert sorted(both_sizes(narrow)[1]) == sorted(object_sizes(narrow))
+    assert both_sizes(wide)[1].tolist() == [wide.sum()]
     third = mask_of(HOUSE, BRIDGE, NEXT, (25, 56, 14, 6), (20, 62, 24, 20))
-    assert len(object_sizes(third)) == 3 and len(surer_sizes(third)) == 2
-    assert surer_sizes(third).sum() == third.sum()
-    assert surer_sizes(mask_of(HOUSE)).tolist() == [24 * 20]
+    assert both_sizes(third)[0].tolist() == object_sizes(third).tolist()
+    assert len(object_sizes(third)) == 3 and len(both_sizes(third)[1]) == 2
+    assert both_sizes(third)[1].sum() == third.sum()
+    assert both_sizes(mask_of(HOUSE))[1].tolist() == [24 * 20]
 
 
 def test_an_empty_mask_has_no_object() -> None:

@@ -147,7 +147,7 @@ def test_an_event_knows_the_sizes_of_its_outlines():
 def test_objects_are_sure_by_the_probability_of_their_outline_and_their_share_of_it():
     def place(probability, *areas):
         made = Place(ChangeRegion(SQUARE, SQUARE, probability, 1), SQUARE, sum(areas))
-        made.__dict__["_parted"] = lambda sizes_of: areas
+        made.__dict__["_objects"] = areas, areas
         return made
 
     event = Event((place(0.86, 100, 50, 49), place(0.8599, 300), place(1.0, 20)))
