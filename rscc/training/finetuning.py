@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rscc.config import SENTENCES
 from rscc.data.benchmarks.annotations import PairDataset
 from rscc.data.pairs import PairRecord, truly_changed
 from rscc.errors import DatasetLayoutInvalid, SplitMissing
@@ -94,6 +95,24 @@ def describe_pairs(
         lines.append(
             f"warning: all training pairs are {only}: whether anything changed cannot be learnt; the model "
             f"will call nearly every pair {only}; add pairs that are {other}"
+        )
+    return lines
+
+
+def doubts_about(start: ModelCard, records: Sequence[PairRecord]) -> list[str]:
+    """Return the lines that say what pairs teach a start badly: another resolution, or words of maps."""
+    low, high = start.gsd_range
+    apart = sum(record.gsd is not None and not low <= record.gsd <= high for record in records)
+    lines = []
+    if apart:
+        lines.append(
+            f"warning: {apart} of {len(records)} training pairs are not of the {low:g} to {high:g} m per "
+            f"pixel that {start.name} is meant for; start from another model, or resample them"
+        )
+    if start.sentences != "decoder":
+        lines.append(
+            f"warning: reports by {start.name} make their sentences of {SENTENCES[start.sentences]}: "
+            "captions teach it the words of --no-ground only"
         )
     return lines
 

@@ -35,6 +35,7 @@ from rscc.training.caching import Caches, fill_caches
 from rscc.training.finetuning import (
     compare_scores,
     describe_pairs,
+    doubts_about,
     keep_better,
     learn_facts,
     read_splits,
@@ -104,6 +105,9 @@ def train_model(
     tunes = start is not None and start.whole and not learns_masks_only(config)
     facts_alone = start is not None and tunes and learns_facts_alone(start, paths, config)
     train, val = _read_pairs(run, tunes=tunes, facts_alone=facts_alone)
+    if start is not None and tunes:
+        for line in doubts_about(start.folder.card, train):
+            report(line)
     run = _in_fast_precision(run)
     config = run.config
     if start is not None and facts_alone:

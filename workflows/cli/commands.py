@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -15,7 +16,7 @@ from workflows.cli.evaluate import evaluate
 from workflows.cli.explain import explain
 from workflows.cli.inspect import inspect
 from workflows.cli.merge import merge
-from workflows.cli.options import Debug
+from workflows.cli.options import Debug, JsonOption
 from workflows.cli.pairs import pairs
 from workflows.cli.qgis import qgis
 from workflows.cli.review import review
@@ -50,11 +51,15 @@ def root(version: Version = False, debug: Debug = False) -> None:
     """Words for what changed on the ground: two satellite scenes in, a captioned change layer out."""
 
 
-def models(debug: Debug = False) -> None:
+def models(as_json: JsonOption = False, debug: Debug = False) -> None:
     """List the models that come with this installation."""
     from rscc.model_folder import available_models
     from rscc.training.card import confidence_line
+    from workflows.cli.terminal import say_json
 
+    if as_json:
+        say_json([asdict(card) for card in available_models()])
+        return
     for card in available_models():
         low, high = card.gsd_range
         typer.echo(

@@ -17,11 +17,18 @@ from rscc.data.benchmarks.levir_cc import LevirCC
 from rscc.data.pairs import PairRecord
 from rscc.errors import ConfigInvalid, DatasetLayoutInvalid
 from rscc.evaluation.run import score_model
-from rscc.model_folder import load_facts, open_model_folder
+from rscc.model_folder import find_model, load_facts, open_model_folder
 from rscc.sequences import evenly
 from rscc.training import finetuning, finish
 from rscc.training import run as runs
-from rscc.training.finetuning import Comparison, compare_scores, describe_pairs, hold_out, read_splits
+from rscc.training.finetuning import (
+    Comparison,
+    compare_scores,
+    describe_pairs,
+    doubts_about,
+    hold_out,
+    read_splits,
+)
 from rscc.training.start import RunPaths, finetuning_config, learns_facts_alone, open_start
 
 pytestmark = pytest.mark.usefixtures("tiny_registered")
@@ -117,6 +124,19 @@ def test_what_is_learnt_is_said() -> None:
         same = [record(number, changed) for number in range(12)]
         warning = describe_pairs(same, same, held_out=False, learns_flag=False)[1]
         assert warning.startswith(f"warning: {word}")
+
+
+def test_what_cannot_be_taught_is_said() -> None:
+    base, medium = (open_model_folder(find_model(name)).card for name in ("rscc-base", "rscc-medium"))
+    fine, coarse = (replace(record(0), gsd=gsd) for gsd in (0.5, 10.0))
+    assert doubts_about(base, [fine, record(1)]) == []
+    (line,) = doubts_about(base, [fine, coarse])
+    assert line.startswith(
+        "warning: 1 of 2 training pairs are not of the 0.2 to 1.2 m per pixel that rscc-base"
+    )
+    (line,) = doubts_about(medium, [coarse])
+    assert "rscc-medium make their sentences of indices" in line
+    assert "the words of --no-ground only" in line
 
 
 def test_scores_are_compared_on_pairs_at_even_distances() -> None:

@@ -296,6 +296,10 @@ def test_models_lists_what_is_shipped(rscc_command):
     assert [line.split()[0] for line in out.splitlines() if line[:1].strip()] == [
         card.name for card in available_models()
     ]
+    told = json.loads(rscc_command("models", "--json")[1])
+    assert [(one["name"], one["version"], one["gsd_range"]) for one in told] == [
+        (card.name, card.version, [*card.gsd_range]) for card in available_models()
+    ]
 
 
 @pytest.mark.slow
