@@ -330,7 +330,8 @@ class Captioner:
             roads = road_logits(answers[number].cpu().numpy())
             near = None if roads is None else picture_roads(roads, self.card.gsd * masks.shape[-1])
             seen = (logits[number], closer[number], masks[number], 1.0 if assume_changed else probability)
-            captions.append(self.facts.picture_caption(*seen, near, self.card.gsd, lone[number]))
+            found = self.facts.picture_caption(*seen, gsd=self.card.gsd, roads=near, lone=lone[number])
+            captions.append(found)
         return captions
 
     def _say(

@@ -17,7 +17,7 @@ CELL = 8
 
 
 def sample_pixels(
-    read: Read, width: int, height: int, *, for_stretch: bool = True
+    read: Read, width: int, height: int, *, for_stretch: bool
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Return pixels (3, n) of both dates, from where both are valid; None where no pixel is.
 

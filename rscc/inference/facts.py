@@ -60,8 +60,9 @@ class FactModel:
         closer: np.ndarray,
         mask: np.ndarray,
         probability: float,
+        *,
+        gsd: float,
         roads: RoadEvidence | None = None,
-        gsd: float = 0.5,
         lone: Mapping[str, float] | None = None,
     ) -> GroundedCaption:
         """Return the caption of a pair that changed with ``probability``.
@@ -69,8 +70,8 @@ class FactModel:
         Args:
             logits, closer: (len(ANSWERS),), see :func:`stated_logits`.
             mask: (H, W) bool, the changed pixels.
-            roads: that are found in the picture; None where the model finds none by itself.
             gsd: metres per pixel of the mask.
+            roads: that are found in the picture; None where the model finds none by itself.
             lone: see :func:`rscc.inference.lone_changes.lone_answers`, where nothing else tells of a change:
                 they are so whatever the picture as a whole says, and need no building that changed.
         """

@@ -52,8 +52,10 @@ class Int8ChangeHead(nn.Module):
             for level, smooth in zip(levels[-2::-1], self._smooth, strict=True):
                 enlarged = F.interpolate(x, size=level.shape[-2:], mode="bilinear", align_corners=False)
                 x = smooth(smooth.given.integers(level.add_(enlarged)))
-            logits: Tensor = self.logit(x)
-        return logits.squeeze(1)
+            # Not by a convolution: its sums of floats depend on how many pairs there are, and on the threads.
+            weight, bias = self.logit.weight.flatten(), self.logit.bias
+            logits: Tensor = (x * weight[:, None, None]).sum(dim=1).add_(bias)
+        return logits
 
 
 class _Level:

@@ -74,7 +74,7 @@ def cover_sentences(facts: ChangeFacts) -> list[str]:
     return list(dict.fromkeys(sentences))
 
 
-def cover_area(square_metres: float, *, at_least: bool = False) -> tuple[str, bool]:
+def cover_area(square_metres: float, *, at_least: bool) -> tuple[str, bool]:
     """Return an area with two digits that count, and whether its verb is in the plural."""
     least = "at least " if at_least else ""
     if square_metres < _SMALL:

@@ -68,7 +68,6 @@ _REMOVED_VERBS = (
     ("has been removed", "have been removed"),
 )
 _GONE_VERBS = (("disappears", "disappear"), ("has disappeared", "have disappeared"))
-_COMPASS = ("north", "south", "east", "west", "centre")
 MOST = 5
 """Sentences about one change: the caption and its alternatives."""
 SEVERAL_ROADS = 30
@@ -96,6 +95,11 @@ def least_number(count: int, sure: int | None) -> int:
     if sure is None or (count >= ROUNDED_FROM and sure >= MOSTLY_SURE * count):
         return count
     return min(sure, count)
+
+
+def rounded_down(number: int) -> str:
+    """Return a number as a sentence says the least of a range: in words to nine, then a round one."""
+    return _number(number, math.floor)
 
 
 def _number(number: int, rounding: Callable[[float], int]) -> str:
@@ -377,8 +381,7 @@ def _map_beside(facts: ChangeFacts) -> str:
 
 
 def _map_place(facts: ChangeFacts) -> str:
-    compass = "-".join(word for word in facts.place if word in _COMPASS)
-    return f"in the {compass}" if compass else [*_places(facts), ""][1]
+    return f"in the {'-'.join(facts.place)}" if facts.place else ""
 
 
 def _plural(phrase: str) -> bool:

@@ -28,6 +28,7 @@ CASES = (
     ({"gone": ("road",), "direction": "disappeared", "count": 3}, "road disappeared"),
     ({"came": ("grass",), "gone": ("trees",), "direction": "replaced"}, "vegetation replaced"),
     ({"came": ("parking lot",), "direction": "appeared", "count": 113}, "other appeared"),
+    ({"came": ("building",), "direction": "appeared", "count": 113}, "building appeared"),
     ({}, None),
 )
 NASTY = (
@@ -58,7 +59,7 @@ def test_kind_and_direction_are_told_in_every_format(kinds, tmp_path, suffix):
         assert rule["wrapped_after"] > 0 and rule["buffered"]
     assert [said["category"] for said in layer["said"]] == [expected for _, expected in CASES]
     assert [said["labels"][0] for said in layer["said"]] == [one.caption for one in kinds.changes]
-    short = ["building", "3 × road", "vegetation", "113 × other", None]
+    short = ["building", "road", "vegetation", "other", "113 × building", None]
     assert [said["labels"][1] for said in layer["said"]] == short
     rows = dict(Cells.of(layer["said"][0]["tip"]))
     assert rows["dates"] == "2019-08 → 2020" and rows["score"] == "0.75" and rows["area"] == "100 m²"

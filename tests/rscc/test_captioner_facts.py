@@ -45,7 +45,8 @@ def test_with_facts_captions_are_grounded(grounded) -> None:
     assert logits.shape == (3, len(ANSWERS))
     for number, caption in enumerate(captions):
         probability = float(found.changed_probability[number])
-        expected = grounded.facts.picture_caption(logits[number], closer[number], masks[number], probability)
+        seen = logits[number], closer[number], masks[number], probability
+        expected = grounded.facts.picture_caption(*seen, gsd=grounded.card.gsd)
         assert isinstance(caption, GroundedCaption)
         assert caption.text == expected.text and caption.alternatives == expected.alternatives
         assert caption.score == pytest.approx(expected.score, abs=1e-3)
@@ -61,9 +62,9 @@ def test_facts_are_told_of_pairs_and_pixels_at_the_thresholds_themselves(grounde
     peak, probability = float(found.change_probability.max()), float(found.changed_probability[0])
     asked, own = [], type(grounded.facts).picture_caption
 
-    def picture_caption(self, logits, closer, mask, *others):
+    def picture_caption(self, logits, closer, mask, *others, **named):
         asked.append((closer, mask))
-        return own(self, logits, closer, mask, *others)
+        return own(self, logits, closer, mask, *others, **named)
 
     monkeypatch.setattr(type(grounded.facts), "picture_caption", picture_caption)
     grounded.card = replace(grounded.card, threshold=peak)

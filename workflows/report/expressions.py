@@ -40,8 +40,9 @@ def sentence() -> str:
 
 
 def summary() -> str:
-    """Return the expression of the label from afar, such as ``113 × building``; the kind alone for one."""
-    return f"""if("direction" IS NULL, NULL, if("count" > 1, concat("count", ' × ', {kind()}), {kind()}))"""
+    """Return the expression of the label from afar, such as ``113 × building``; the kind alone for others."""
+    counted = """if("count" > 1, concat("count", ' × building'), 'building')"""
+    return f"""if("direction" IS NULL, NULL, if({kind()} = 'building', {counted}, {kind()}))"""
 
 
 def map_tip() -> str:

@@ -156,6 +156,11 @@ def ground_record(pair: ScenePair) -> dict[str, Any] | None:
     return geometry_member(rounded(shapely.simplify(shown, _GROUND_TOLERANCE)))
 
 
+def tells_facts(captioner: Captioner, options: SceneOptions) -> bool:
+    """Return whether fact heads are asked of each tile, whose answers a finished tile keeps."""
+    return options.ground and getattr(captioner, "facts", None) is not None
+
+
 def identity(pair: ScenePair, grid: TileGrid, captioner: Captioner, options: SceneOptions) -> dict[str, Any]:
     """Return what the probabilities of a pair depend on: two runs with the same have the same."""
     return {
@@ -166,6 +171,7 @@ def identity(pair: ScenePair, grid: TileGrid, captioner: Captioner, options: Sce
         "area": list(astuple(grid.area)),
         "model": model_record(captioner.card),
         "fast": options.fast,
+        "facts": tells_facts(captioner, options),
         # Its kind, not its number: a part of the scene may be done on any of several.
         "device": device_of(captioner).partition(":")[0],
         # As asked for, not as planned: what a process holds differs a little from run to run.

@@ -72,13 +72,13 @@ class ChangeReport:
         )
 
     def recounted(self) -> ChangeReport:
-        """Return the report with a summary of its changes as they are; itself where nobody edited them."""
+        """Return the report with a summary of its changes as they are; itself where it has that, or none."""
         told, now = self.run.get("summary"), summary_of(self.changes).as_dict()
         if not isinstance(told, dict):
             return self
         area, rounding = told.get("area_m2"), 0.01 * (1 + len(self.changes))
         same = isinstance(area, float | int) and abs(area - now["area_m2"]) <= rounding
-        if same and told.get("changes") == now["changes"]:
+        if same and all(told.get(name) == now[name] for name in ("text", "changes")):
             return self
         return replace(self, run={**self.run, "summary": now}, finished=None)
 
@@ -112,7 +112,7 @@ class ChangeReport:
 
     def encoded(self) -> bytes:
         """Return the report as GeoJSON, the bytes that :meth:`write` writes to a ``.geojson``."""
-        return "".join(self._lines()).encode()
+        return "".join(self.recounted()._lines()).encode()
 
     def _content(self, path: Path, chips: Chips | None) -> Iterable[str] | Callable[[Path], None]:
         """Return what a report at ``path`` holds: its text, or what writes it to a path."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from rscc.text.cover_sentences import cover_area
 from rscc.text.facts import BUILT, DIRECTIONS, PLANTS, SOMETHING, is_large
-from rscc.text.sentences import ROUNDED_FROM, least_number, listed, number_words, several_roads
+from rscc.text.sentences import ROUNDED_FROM, least_number, listed, number_words, rounded_down, several_roads
 from workflows.report.change import Change
 from workflows.texts import counted
 
@@ -107,7 +107,7 @@ def archive_summary(
     )
     classes, unnamed = _of_these(came, gone), directions.get(UNNAMED)
     if classes and unnamed:
-        classes.append(_not_known(unnamed.changes))
+        classes.append(_not_stated(unnamed.changes))
     sentences = [_found(total, done, changed), *classes, *_rest(done, failed, left)]
     if unbegun:
         verb = "has" if unbegun == 1 else "have"
@@ -179,14 +179,15 @@ def _sentences(changes: Sequence[Change]) -> list[str]:
         return [f"{found}.", *(["What changed is not known."] if unknown else [])]
     sentences = [f"{found}: {'; '.join(_clauses(named))}."]
     if len(named) < len(changes):
-        sentences.append(_not_known(len(changes) - len(named)))
+        sentences.append(_not_stated(len(changes) - len(named)))
     elif not any(change.gone for change in changes):
         sentences.append("Nothing was found to be removed.")
     return sentences
 
 
-def _not_known(changes: int) -> str:
-    return f"What changed in {changes:,} of them is not known."
+def _not_stated(changes: int) -> str:
+    # Not "not known": a person's words, or a decoder's, may tell.
+    return f"What came or is gone in {changes:,} of them is not stated."
 
 
 def _clauses(changes: Sequence[Change]) -> list[str]:
@@ -221,12 +222,13 @@ def _thing(name: str, changes: Sequence[Change], attribute: str, *, alone: bool)
         large = any(is_large(one.area_m2, one.largest_m2, one.median_m2) for one in having)
         noun = "building" if large else "house"
         count = sum(change.count for change in new)
-        if len(new) < len(having):
-            sure = sum(change.count if change.count_sure is None else change.count_sure for change in new)
-            sure += len(having) - len(new)
-            return f"{f'at least {sure:,} ' if new else ''}{noun}s{places}", True
         least = sum(least_number(change.count, change.count_sure) for change in new)
-        number = _number(least, count, noun, rounded=any(one.count >= ROUNDED_FROM for one in new))
+        rounded = any(one.count >= ROUNDED_FROM for one in new)
+        if len(new) < len(having):
+            least += len(having) - len(new)
+            number = f"{rounded_down(least)} {noun}s" if rounded else counted(least, noun)
+            return (f"at least {number}{places}", least > 1) if new else (f"{noun}s{places}", True)
+        number = _number(least, count, noun, rounded=rounded)
         # Each alone: the places are as many.
         return f"{number}{places if count > len(having) or not alone else ''}", count > 1
     measured = [
@@ -256,7 +258,7 @@ def _number(least: int, most: int, noun: str, *, rounded: bool) -> str:
         return counted(most, noun)
     if most == 1:
         return f"perhaps a {noun}"
-    return f"{f'{least:,}' if least else 'up'} to {counted(most, noun)}"
+    return f"{'up' if 2 * least < most else f'{least:,}'} to {counted(most, noun)}"
 
 
 def _measured(change: Change, name: str, attribute: str) -> float | None:

@@ -20,7 +20,7 @@ from tiling import ScenePair, TileGrid, Window
 from workflows.dates import scene_date
 from workflows.options import SceneOptions
 from workflows.progress import Progress, device_of
-from workflows.report.record import identity
+from workflows.report.record import identity, tells_facts
 from workflows.scene.cascade import open_scout
 from workflows.scene.crops import CropPlanner
 from workflows.scene.layout import ground_of
@@ -150,8 +150,7 @@ class OpenRun:
 
         The search keeps those of tiles with a change, a new road or a clearing.
         """
-        tells = self.options.ground and getattr(self.captioner, "facts", None) is not None
-        return {} if tells else None
+        return {} if tells_facts(self.captioner, self.options) else None
 
     @cached_property
     def crops(self) -> CropPlanner:

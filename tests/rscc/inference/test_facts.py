@@ -31,7 +31,7 @@ LOGITS = logits_of("came building", "around trees")
 
 def told(logits: np.ndarray, count: int, probability: float = 1.0) -> GroundedCaption:
     """What is told of a picture with some squares that changed."""
-    return tiny_facts().picture_caption(logits, logits, squares(count), probability)
+    return tiny_facts().picture_caption(logits, logits, squares(count), probability, gsd=0.5)
 
 
 def test_a_picture_is_told_with_number_place_and_probability() -> None:
@@ -47,7 +47,9 @@ def test_a_picture_is_told_with_number_place_and_probability() -> None:
 
 def test_people_s_words_depend_on_what_is_measured() -> None:
     model = tiny_facts(tiny_phrasing())
-    one, three = (model.picture_caption(LOGITS, LOGITS, squares(count), 1.0).text for count in (1, 3))
+    one, three = (
+        model.picture_caption(LOGITS, LOGITS, squares(count), 1.0, gsd=0.5).text for count in (1, 3)
+    )
     assert one.startswith("a building ") and three.startswith("several villas are constructed")
 
 
@@ -77,7 +79,7 @@ def test_a_change_that_is_known_needs_less_to_be_of_buildings() -> None:
 
 def test_a_small_building_is_known_by_its_own_pixels() -> None:
     whole, closer = logits_of(came_building=-4.0, gone_building=-5.0), logits_of("came building", "came road")
-    caption = tiny_facts().picture_caption(whole, closer, squares(1), 1.0)
+    caption = tiny_facts().picture_caption(whole, closer, squares(1), 1.0, gsd=0.5)
     assert set(caption.facts.came) == {"building"}
 
 
@@ -172,7 +174,9 @@ def folder(tmp_path):
 def said(model: FactModel) -> list[GroundedCaption]:
     names = ("came building", "gone building", "came road", "gone trees", "around trees", "around road")
     logits = [logits_of(*names[i : i + 3]) for i in range(len(names))]
-    return [model.picture_caption(one, one, squares(count), 0.9) for one in logits for count in range(4)]
+    return [
+        model.picture_caption(one, one, squares(count), 0.9, gsd=0.5) for one in logits for count in range(4)
+    ]
 
 
 @pytest.mark.parametrize("has_words", [True, False])
@@ -249,13 +253,17 @@ def test_what_lies_by_itself_is_stated_whatever_the_picture_says() -> None:
     likely = float(np.log(0.2 / 0.8))
     logits = logits_of(came_building=likely, came_road=-2.0)
     nowhere, model = RoadEvidence(0.0, 0.0), tiny_facts()
-    usual = model.picture_caption(logits, logits, squares(0), 0.9, nowhere)
+    usual = model.picture_caption(logits, logits, squares(0), 0.9, gsd=0.5, roads=nowhere)
     assert set(usual.facts.came) == {"building"}, "something changed for certain"
-    road = model.picture_caption(logits, logits, squares(0), 0.9, nowhere, lone={"came road": 2.0})
+    road = model.picture_caption(
+        logits, logits, squares(0), 0.9, gsd=0.5, roads=nowhere, lone={"came road": 2.0}
+    )
     assert road.facts.came == {"road": pytest.approx(1 / (1 + np.exp(-2.0)))}
-    trees = model.picture_caption(logits, logits, squares(0), 0.9, nowhere, lone={"gone trees": 2.0})
+    trees = model.picture_caption(
+        logits, logits, squares(0), 0.9, gsd=0.5, roads=nowhere, lone={"gone trees": 2.0}
+    )
     assert (set(trees.facts.came), set(trees.facts.gone)) == (set(), {"trees"})
     surer = logits_of("came road", "came building")
-    both = model.picture_caption(surer, surer, squares(2), 0.9, lone={"came road": 2.0})
+    both = model.picture_caption(surer, surer, squares(2), 0.9, gsd=0.5, lone={"came road": 2.0})
     assert both.facts.came["road"] == pytest.approx(1 / (1 + np.exp(-SURE_LOGIT)))
     assert both.facts.came["building"] > 0.9

@@ -2,6 +2,7 @@
 
 import copy
 import re
+from functools import partial
 
 import numpy as np
 import pytest
@@ -201,7 +202,12 @@ def test_the_head_answers_as_the_float_one(plain, in_integers) -> None:
     assert (alike - given).abs().max() > 0.01
 
 
-def test_a_pair_gives_the_same_bytes_alone_and_among_others_of_any_size(in_integers) -> None:
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_pair_gives_the_same_bytes_alone_and_among_others_of_any_size(
+    in_integers, threads, request
+) -> None:
+    request.addfinalizer(partial(torch.set_num_threads, torch.get_num_threads()))
+    torch.set_num_threads(threads)
     (made, head), images = in_integers, soft_images(4)
     with torch.inference_mode():
         together = made(images)

@@ -169,7 +169,7 @@ def check_all(sentences: list[str], known: ChangeFacts) -> None:
 
 @pytest.mark.slow
 @settings(max_examples=300)
-@given(facts(COMPASS) | facts())
+@given(facts(COMPASS))
 @example(told(["building", "road", "trees"], 12, gone=["building", "trees"], beside=STANDING))
 @example(told(["trees"], 3, gone=["building"], before=["grass"], place=("north", "east")))
 def test_a_sentence_on_a_map_states_the_facts(known) -> None:
@@ -242,7 +242,6 @@ def test_all_small_sets_of_facts_are_told_apart_and_read_back() -> None:
             told(["building"], 1, before=["trees", "bare ground"]),
             "a house is built where there were trees and open ground",
         ),
-        (told(["road"], place=("middle",)), "a road is built in the middle of the scene"),
         (told(["road"], place=("centre",)), "a road is built in the centre"),
     ],
 )

@@ -28,7 +28,7 @@ def test_sums_are_those_of_the_reports(archive, tmp_path):
     assert told["summary"]["text"] == (
         "12 changes were found in 3 of 4 pairs, 3,400 m2 in all. "
         "Of these changes, there are new buildings in 6 and new roads in 4; gone are trees in 4 and "
-        "buildings in 2. What changed in 2 of them is not known. "
+        "buildings in 2. What came or is gone in 2 of them is not stated. "
         "Of 7 pairs in the archive, 2 failed and 1 is not done yet."
     )
     assert [one["state"] for one in told["pairs"]] == [

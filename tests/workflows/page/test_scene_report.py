@@ -84,6 +84,16 @@ def test_changes_that_were_taken_out_are_in_no_summary(pair, tmp_path):
     )
 
 
+def test_a_summary_is_of_the_counts_and_classes_as_they_are(pair, tmp_path):
+    report = caption(pair.before, pair.after, captioner=BrightnessCaptioner())
+    report.changes[:] = [replace(report.changes[0], direction="appeared", came=("building",), count=40)]
+    assert "about 40 houses were built" in report.recounted().run["summary"]["text"]
+    named = report.recounted()
+    assert named.recounted() is named, "nobody edited it"
+    named.changes[0] = replace(named.changes[0], count=1)
+    assert "1 house was built" in named.recounted().run["summary"]["text"]
+
+
 def test_it_is_saved_in_the_format_of_the_suffix(report, tmp_path):
     for suffix in (*SUPPORTED_SUFFIXES, ".html"):
         path = tmp_path / f"as_{suffix[1:]}{suffix}"

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rscc.text.facts import SOMETHING
-from rscc.text.sentences import number_words
+from rscc.text.sentences import number_words, rounded_down
 from workflows.report.summary import archive_summary, area_in_words, summary_of
 
 
@@ -54,6 +54,9 @@ def test_several_changes_are_added_up_class_by_class():
 def test_buildings_in_place_of_others_are_counted_once():
     house, sizes = ("building",), {"largest_m2": 600.0, "median_m2": 600.0}
     both = change(1, direction="replaced", came=house, gone=house, count=3, **sizes)
+    again, old = replace(both, largest_m2=90.0, median_m2=90.0), gone(2, house, count_sure=0)
+    assert "; at least 1 house in 2 places is gone." in text(again, old)
+    assert "; at least 10 houses in 2 places are gone." in text(again, replace(old, count=12, count_sure=11))
     assert text(both).startswith("1 change was found, 100 m2: 3 buildings were built; buildings are gone.")
 
 
@@ -79,7 +82,7 @@ def test_measured_cover_is_added_up_by_area():
 
 def test_numbers_are_as_sure_as_those_of_the_changes():
     doubtful = appeared(1, 8, count_sure=1), appeared(2, 1, count_sure=0)
-    assert "1 to 9 houses in 2 places were built" in text(*doubtful)
+    assert "up to 9 houses in 2 places were built" in text(*doubtful)
     assert "up to 3 houses in 2 places" in text(appeared(1, 2, count_sure=0), appeared(2, 1, count_sure=0))
     assert ": perhaps a house was built." in text(appeared(1, 1, count_sure=0))
     assert "3 to 4 houses in 2 places" in text(appeared(1, 3, count_sure=2), appeared(2, 1, count_sure=1))
@@ -94,7 +97,7 @@ def test_what_is_not_told_is_not_made_up():
     unknown = [change(number, caption=SOMETHING) for number in (1, 2)]
     assert text(*unknown) == "2 changes were found, 200 m2 in all. What changed is not known."
     said = text(appeared(1), change(2), change(3))
-    assert said.endswith("1 house was built. What changed in 2 of them is not known.")
+    assert said.endswith("1 house was built. What came or is gone in 2 of them is not stated.")
 
 
 @pytest.mark.parametrize(
@@ -155,14 +158,11 @@ def test_every_number_is_in_the_table(changes):
             counts |= {len(having), sum(one.count for one in having)}
             counts.add(sum(one.count if name not in one.came else 1 for one in having))
             counts.add(sum(one.count for one in having if name not in one.came))
-    rounded = {number_words(count) for count in counts}
-    for about, number in re.findall(r"(about )?(\d[\d,.]*\d|\d)", re.sub(r"k?m2", "", said)):
-        known = (
-            f"about {number}" in rounded
-            if about
-            else number.replace(",", "").isdigit() and int(number.replace(",", "")) in counts
-        )
-        assert number in sizes or known
+    rounded = {number_words(count) for count in counts} | {f"at least {rounded_down(n)}" for n in counts}
+    for rounding, number in re.findall(r"(about |at least )?(\d[\d,.]*\d|\d)", re.sub(r"k?m2", "", said)):
+        exact = rounding != "about " and number.replace(",", "").isdigit()
+        known = exact and int(number.replace(",", "")) in counts
+        assert known or number in sizes or f"{rounding}{number}" in rounded
 
 
 def test_an_archive_is_the_sum_of_its_reports():
@@ -175,10 +175,11 @@ def test_an_archive_is_the_sum_of_its_reports():
     assert made.text == (
         "4 changes were found in 2 of 3 pairs, 1.0 ha in all. "
         "Of these changes, there are new buildings in 2 and new roads in 1; gone are trees in 1. "
-        "What changed in 1 of them is not known. Of 6 pairs in the archive, 2 failed and 1 is not done yet."
+        "What came or is gone in 1 of them is not stated. "
+        "Of 6 pairs in the archive, 2 failed and 1 is not done yet."
     )
     assert archive_summary(scenes, unbegun=2).text.endswith(
-        " is not known. 2 shards of the archive have not begun."
+        " is not stated. 2 shards of the archive have not begun."
     )
     assert {name: one.changes for name, one in made.directions.items()} == {
         "appeared": 2, "disappeared": 1, "unnamed": 1

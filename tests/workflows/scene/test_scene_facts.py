@@ -140,6 +140,14 @@ def test_words_cost_no_tile_that_the_search_has_not_seen(pair):
     assert not captioner.crops, "no crop is described"
 
 
+def test_tiles_that_were_finished_without_facts_are_asked_anew(pair, tmp_path):
+    first, second, third = (
+        captioned(pair, FactCaptioner(), tile_cache=tmp_path / "cache", ground=ground).run["resumed_tiles"]
+        for ground in (False, True, True)
+    )
+    assert first == second == 0 < third
+
+
 @pytest.mark.parametrize("kind", [FactCaptioner, RoadCaptioner])
 def test_finished_tiles_keep_their_facts_and_roads(tmp_path, kind):
     class Stopped(Exception):

@@ -69,7 +69,7 @@ def test_a_stopped_run_goes_on_with_the_finished_rows(pair, tmp_path):
         calm = captioned(pair, Counting(), overlap=overlap, batch_size=4, group_distance=0)
         total = calm.run["tiling"]["tiles"]
         assert len(calm.changes) == len(SPOTS)
-        for tiles in (1, 13, total - 1):
+        for tiles in (1, 17, total - 1):  # two batches run side by side: either of them may be stopped
             folder = tmp_path / f"{overlap}_{tiles}"
             stopped_after(pair, folder, tiles, overlap=overlap, batch_size=4)
             model = Counting()
