@@ -76,6 +76,9 @@ EXCESS_GREEN = Index("excess green", ("red", "green", "blue"), 0.05, 0.15)
 NBR = Index("NBR", ("nir", "swir22"), -0.1, 0.1)
 # How far NBR falls at least in a fire of moderate severity, and the share of near infrared that char keeps.
 BURNT_FALL, CHARRED = 0.27, 0.5
+# What is water for NDWI is as dark in near infrared, as a share of the brightest ground: where values were
+# stretched for the eye, bare soil has the NDWI of water.
+DARK = 0.4
 
 QUESTIONS: Mapping[str, tuple[Index, ...]] = {
     "water": (MNDWI, NDWI),
@@ -135,12 +138,14 @@ class CoverRules:
             season and the sensor, since most ground does not change.
         lights: of both dates, where excess green is asked for.
         burns: whether NBR can be told.
+        dark: below which near infrared of both dates may be water; None where NDWI is not asked.
     """
 
     indices: Mapping[str, Index]
     moved: Mapping[str, float] = field(default_factory=dict)
     lights: tuple[Light, Light] | None = None
     burns: bool = False
+    dark: tuple[float, float] | None = None
 
     @classmethod
     def fit(cls, before: Bands, after: Bands) -> CoverRules:
@@ -161,18 +166,25 @@ class CoverRules:
             if not np.isnan(change).all()
         }
         told = {name: index for name, index in indices.items() if name in moved}
-        return cls(told, moved, lights, burns and "burnt" in moved)
+        brightest = [
+            float(np.percentile(date["nir"], 99)) for date in (before, after) if NDWI in told.values()
+        ]
+        dark = (DARK * brightest[0], DARK * brightest[1]) if brightest else None
+        return cls(told, moved, lights, burns and "burnt" in moved, dark)
 
     def decide(self, before: Bands, after: Bands) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         """Return the decisions of both dates by question, see :meth:`Index.decide`."""
         if self.lights is not None:
             before, after = self.lights[0].brought(before), self.lights[1].brought(after)
         dates = []
-        for bands, sign in ((before, 1), (after, -1)):
+        for number, (bands, sign) in enumerate(((before, 1), (after, -1))):
             answers = {
                 name: index.decide(index.of(bands), sign * self.moved[name])
                 for name, index in self.indices.items()
             }
+            if self.dark is not None:
+                is_dark = bands["nir"] < self.dark[number]
+                answers["water"] = np.where(is_dark, answers["water"], np.minimum(answers["water"], 0))
             dates.append({name: _on_land(name, answers) for name in answers})
         return {name: (dates[0][name], dates[1][name]) for name in self.indices}
 

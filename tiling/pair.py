@@ -304,7 +304,7 @@ class ScenePair:
                     "too little alike); it was left in its place"
                 )
         elif remaining > NOTICEABLE:
-            remedy = "it could not be corrected" if align else "--align corrects that"
+            remedy = "it could not be corrected" if align else "--align may correct that"
             self._note(
                 f"{self.after.path}: it lies {remaining:.1f} pixels ({remaining * self.grid.gsd:.2g} m) off "
                 f"{self.before.path}; {remedy}"

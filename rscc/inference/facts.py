@@ -179,10 +179,10 @@ def stated_logits(logits: np.ndarray, closer: np.ndarray) -> np.ndarray:
     return np.where(OF_BUILDINGS, np.maximum(logits, closer), logits)
 
 
-def map_caption(facts: ChangeFacts) -> GroundedCaption:
-    """Return the caption of a change on a map, which there is for certain."""
+def map_caption(facts: ChangeFacts, changed: float = 1.0) -> GroundedCaption:
+    """Return the caption of a change on a map, which there is with the probability ``changed``."""
     sentences = map_sentences(facts) if facts.area_m2 is None else cover_sentences(facts)
-    return _caption(sentences, facts, 1.0)
+    return _caption(sentences, facts, changed)
 
 
 def _caption(sentences: list[str], facts: ChangeFacts, changed: float) -> GroundedCaption:

@@ -52,7 +52,7 @@ _MAP_COVERS = {
 _MAP_BESIDE = {
     "road": "beside the road",
     "parking lot": "next to the parking lot",
-    "building": "near houses",
+    "building": "near buildings",
     "trees": "near trees",
 }
 _BUILT_VERBS = (
@@ -79,15 +79,16 @@ def number_words(count: int, sure: int | None = None) -> str:
     """Return a number as an analyst writes it: in words to nine, then rounded, ``about 45``, ``about 110``.
 
     ``sure`` is how many of them are sure: where a sentence minds that these are fewer (:func:`least_number`)
-    it is ``six or seven``, ``five to seven``, ``30 to 45`` or, of less than half, ``up to seven``.
+    it is ``six or seven``, ``two to seven``, ``31 to 44``, ``130 to 170`` or, without any, ``up to seven``.
     """
     least = least_number(count, sure)
     if least == count:
-        return f"about {_number(count, round)}" if count >= ROUNDED_FROM else _number(count, round)
-    most = _number(count, math.ceil)
-    if 2 * least < count:
-        return f"up to {most}"
-    return f"{_number(least, math.floor)} {'or' if least == count - 1 else 'to'} {most}"
+        return f"about {_rounded(count, round)}" if count >= ROUNDED_FROM else _WORDS[count]
+    if count < ROUNDED_FROM:
+        first, last = _WORDS[least], _WORDS[count]
+    else:  # how unsure they are, the range says already
+        first, last = _rounded(least, math.floor, step=1), _rounded(count, math.ceil, step=1)
+    return f"{first} {'or' if least == count - 1 else 'to'} {last}" if least else f"up to {last}"
 
 
 def least_number(count: int, sure: int | None) -> int:
@@ -97,21 +98,15 @@ def least_number(count: int, sure: int | None) -> int:
     return min(sure, count)
 
 
-def rounded_down(number: int) -> str:
-    """Return a number as a sentence says the least of a range: in words to nine, then a round one."""
-    return _number(number, math.floor)
-
-
-def _number(number: int, rounding: Callable[[float], int]) -> str:
-    if number < ROUNDED_FROM:
-        return _WORDS[number]
-    step = 5 if number < 100 else 10 ** (len(str(number)) - 2)
+def _rounded(number: int, rounding: Callable[[float], int], step: int = 5) -> str:
+    if number >= 100:
+        step = 10 ** (len(str(number)) - 2)
     return str(rounding(number / step) * step)
 
 
-def several_roads(came: Iterable[str], count: int | None) -> bool:
-    """Return whether the road that came with some buildings is more than one, see :data:`SEVERAL_ROADS`."""
-    return "building" in came and count is not None and count >= SEVERAL_ROADS
+def several_roads(names: Iterable[str], count: int | None) -> bool:
+    """Return whether the road among what came, or is gone, with so many buildings is more than one."""
+    return "building" in names and count is not None and count >= SEVERAL_ROADS
 
 
 def map_name(name: str) -> str:
@@ -317,8 +312,8 @@ def _map_sentences(facts: ChangeFacts) -> Iterator[str]:
         on = f"partly {on}"  # the rest of it was what is gone
         around = [beside, on, place]
     details: list[list[str]] = [around, [beside, on], [place], []] * 2
-    for (words, more), some in zip(cycle(_map_changes(facts)), details, strict=False):
-        yield _joined([words, *some, more])
+    for words, some in zip(cycle(_map_changes(facts)), details, strict=False):
+        yield _joined([words, *some])
 
 
 def _stood_there(facts: ChangeFacts) -> bool:
@@ -326,21 +321,21 @@ def _stood_there(facts: ChangeFacts) -> bool:
     return all(name in BUILT or name in facts.before for name in facts.gone)
 
 
-def _map_changes(facts: ChangeFacts) -> list[tuple[str, str]]:
-    """Return what came and is gone, in several ways: the words before and behind those of where it is."""
+def _map_changes(facts: ChangeFacts) -> list[str]:
+    """Return what came and is gone, in several ways."""
     came, old = _map_subject(facts, gone=False), _map_subject(facts, gone=True)
     if not (facts.came and facts.gone):
         words, plural = old if facts.gone else came
-        return [(f"{words} {verb[plural]}", "") for verb in _verbs(facts, gone=bool(facts.gone))]
+        return [f"{words} {verb[plural]}" for verb in _verbs(facts, gone=bool(facts.gone))]
     appear = f"{came[0]} {_verbs(facts, gone=False)[0][came[1]]}"
     disappear = f"{old[0]} {_verbs(facts, gone=True)[0][old[1]]}"
     if not _stood_there(facts):
-        return [(f"{disappear} and {appear}", "")]
-    instead = (appear, f"in place of {listed(_map_things(facts, gone=True))}")
+        return [f"{disappear} and {appear}"]
+    instead = f"{appear} in place of {listed(_map_things(facts, gone=True))}"
     turns = [
-        (f"{disappear} and {appear}", ""),
-        (f"{old[0]} {'are' if old[1] else 'is'} replaced by {came[0]}", ""),
-        (f"{came[0]} {'replace' if came[1] else 'replaces'} {old[0]}", ""),
+        f"{disappear} and {appear}",
+        f"{old[0]} {'are' if old[1] else 'is'} replaced by {came[0]}",
+        f"{came[0]} {'replace' if came[1] else 'replaces'} {old[0]}",
     ]
     built = any(name in BUILT for name in facts.came)
     return [instead, *turns] if built else [*turns, instead]
@@ -369,13 +364,14 @@ def _map_thing(facts: ChangeFacts, name: str, gone: bool) -> str:
         return f"perhaps a {noun}" if facts.sure == 0 else f"a {noun}"
     if name in _MASSES:
         return again + map_name(name)
-    if name == "road" and not gone and several_roads(facts.came, facts.count):
-        return "roads"
+    names = facts.gone if gone else facts.came
+    if name == "road" and not again and several_roads(names, _count(facts, gone=gone)):
+        return "some roads"  # "about 30 houses and roads" might be 30 of both
     return f"a {again}{_NOUNS.get(name, name)}"
 
 
 def _map_beside(facts: ChangeFacts) -> str:
-    """Return what stands beside a change, always in one order: near houses, or else near trees."""
+    """Return what stands beside a change, always in one order: near buildings, or else near trees."""
     names = _standing(facts, _MAP_BESIDE, facts.beside)
     return _joined([_MAP_BESIDE[name] for name in names if name != "trees" or "building" not in names])
 

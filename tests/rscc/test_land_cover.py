@@ -52,6 +52,18 @@ def test_pasture_after_forest_is_vegetation_yet_but_not_dense():
     assert answers["vegetation"] == (1, 1) and answers["dense vegetation"] == (1, -1)
 
 
+def test_ground_as_bright_as_land_is_no_water_whatever_a_stretch_made_of_its_ndwi():
+    of = ("green", "red", "nir")
+    still = bands(*("forest", "pasture", "water", "soil") * 5, of=of)
+    rules = CoverRules.fit(still, still)
+    for nir, water in ((2, 1), (16, 0)):
+        date = {
+            name: np.array([value], np.float32) for name, value in (("green", 22), ("red", 24), ("nir", nir))
+        }
+        assert NDWI.decide(NDWI.of(date))[0] == 1
+        assert rules.decide(still, date)["water"][1][0] == water
+
+
 def test_water_is_neither_vegetation_nor_dense_though_it_swallows_short_waves():
     water, forest = bands("water"), bands("forest")
     assert normalised(water["nir"], water["swir16"])[0] > 0.25

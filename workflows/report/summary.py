@@ -9,7 +9,7 @@ from typing import Any
 
 from rscc.text.cover_sentences import cover_area
 from rscc.text.facts import BUILT, DIRECTIONS, PLANTS, SOMETHING, is_large
-from rscc.text.sentences import ROUNDED_FROM, least_number, listed, number_words, rounded_down, several_roads
+from rscc.text.sentences import ROUNDED_FROM, least_number, listed, number_words, several_roads
 from workflows.report.change import Change
 from workflows.texts import counted
 
@@ -180,7 +180,7 @@ def _sentences(changes: Sequence[Change]) -> list[str]:
     sentences = [f"{found}: {'; '.join(_clauses(named))}."]
     if len(named) < len(changes):
         sentences.append(_not_stated(len(changes) - len(named)))
-    elif not any(change.gone for change in changes):
+    elif not any(change.gone or "trees" in change.before_cover for change in changes):
         sentences.append("Nothing was found to be removed.")
     return sentences
 
@@ -202,6 +202,7 @@ def _clauses(changes: Sequence[Change]) -> list[str]:
         # Buildings first: they are counted.
         names = sorted((name for name in having if is_kind(name)), key=lambda name: name != BUILDING)
         things = [_thing(name, changes, attribute, alone=len(names) == 1) for name in names]
+        things.sort(key=lambda thing: thing[0].startswith("perhaps "))
         if things:
             done = several if len(things) > 1 or things[0][1] else one
             clauses.append(f"{listed([words for words, _ in things])} {done}")
@@ -222,12 +223,13 @@ def _thing(name: str, changes: Sequence[Change], attribute: str, *, alone: bool)
         large = any(is_large(one.area_m2, one.largest_m2, one.median_m2) for one in having)
         noun = "building" if large else "house"
         count = sum(change.count for change in new)
+        if len(new) < len(having):
+            sure = sum(change.count if change.count_sure is None else change.count_sure for change in new)
+            sure += len(having) - len(new)
+            number = f"at least {counted(sure, noun)}" if new else f"{noun}s"
+            return f"{number}{places}", sure > 1 or not new
         least = sum(least_number(change.count, change.count_sure) for change in new)
         rounded = any(one.count >= ROUNDED_FROM for one in new)
-        if len(new) < len(having):
-            least += len(having) - len(new)
-            number = f"{rounded_down(least)} {noun}s" if rounded else counted(least, noun)
-            return (f"at least {number}{places}", least > 1) if new else (f"{noun}s{places}", True)
         number = _number(least, count, noun, rounded=rounded)
         # Each alone: the places are as many.
         return f"{number}{places if count > len(having) or not alone else ''}", count > 1
@@ -241,13 +243,16 @@ def _thing(name: str, changes: Sequence[Change], attribute: str, *, alone: bool)
         if rest:
             places = f" in {counted(len(measured), 'place')} and more in {counted(rest, 'other')}"
         return f"{words} of {name}{places}", plural or rest > 0
-    if name == "road" and (
-        several or (attribute == "came" and several_roads(having[0].came, having[0].count))
-    ):
-        return "roads", True  # one may pass several changes: how many there are is not known
+    if name == "road" and (several or _several_roads(having[0], attribute)):
+        return "some roads", True  # one may pass several changes: how many there are is not known
     if name in _MASSES or several:
         return f"{_several(name)}{places}", _are(name)
     return f"a {name}", False
+
+
+def _several_roads(change: Change, attribute: str) -> bool:
+    own = attribute == "came" or BUILDING not in change.came  # else the number is that of the new ones
+    return own and several_roads(getattr(change, attribute), change.count)
 
 
 def _number(least: int, most: int, noun: str, *, rounded: bool) -> str:
@@ -258,7 +263,9 @@ def _number(least: int, most: int, noun: str, *, rounded: bool) -> str:
         return counted(most, noun)
     if most == 1:
         return f"perhaps a {noun}"
-    return f"{'up' if 2 * least < most else f'{least:,}'} to {counted(most, noun)}"
+    if not least:
+        return f"up to {counted(most, noun)}"
+    return f"{least:,} {'or' if least == most - 1 else 'to'} {counted(most, noun)}"
 
 
 def _measured(change: Change, name: str, attribute: str) -> float | None:
@@ -281,7 +288,7 @@ def _where(changes: Sequence[Change]) -> str:
         return ""
     word = max(holding, key=lambda one: (len(one.split("-")), shares[one], one))
     all_of_it = all(word in _places(change) for change in changes)
-    return f", {'' if all_of_it else 'mostly '}in the {word}"
+    return f", {'' if all_of_it else 'most of it '}in the {word}"
 
 
 def _places(change: Change) -> set[str]:

@@ -154,9 +154,13 @@ class Event:
 
     @property
     def arrangement(self) -> str | None:
-        """How its outlines lie, see :mod:`workflows.scene.layout`; one outline of several objects: None."""
+        """How its outlines lie, see :mod:`workflows.scene.layout`; None of one outline of several objects.
+
+        And of a road or a clearing: its outlines are parts of one thing.
+        """
         outlines = [region.pixel_polygon for region in self.regions]
-        return None if len(outlines) == 1 < self.count else arrangement(outlines)
+        parts = self.kind != "change" or len(outlines) == 1 < self.count
+        return None if parts else arrangement(outlines)
 
     @property
     def probability(self) -> float:

@@ -73,7 +73,8 @@ def describe_by_facts(
             place=tuple(place.split("-")) if place else (),
             large=is_large(event.area_m2, event.largest_m2, event.median_m2),
         )
-        captions.append(map_caption(facts))
+        # Where an object is sure, so is the change.
+        captions.append(map_caption(facts, event.probability if facts.sure == 0 else 1.0))
         tell(run.progress, "captions", len(captions), len(events))
     return captions
 
