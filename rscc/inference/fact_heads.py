@@ -24,7 +24,7 @@ import torch.nn.functional as F
 from scipy.special import expit, logsumexp
 from torch import Tensor, nn
 
-from rscc.text.facts import ChangeFacts
+from rscc.text.facts import BUILT, ChangeFacts
 
 CHANGING = ("building", "road", "parking lot", "trees")
 """Object classes that come and go."""
@@ -38,6 +38,7 @@ ANSWERS = (
     *(f"around {name}" for name in AROUND),
 )
 """What the pooled logits of a region stand for, in order."""
+BUILDING = CHANGING.index("building")
 
 OF_AROUND = slice(-len(AROUND), None)
 """Where the answers about :data:`AROUND` are among all."""
@@ -75,9 +76,13 @@ class FactHeads(nn.Module):
             nn.Dropout(0.3),
             nn.Linear(hidden, len(CHANGING) + len(AROUND)),
         )
+        self.register_buffer("stands", torch.tensor([name in BUILT for name in AROUND]), persistent=False)
 
     def positions(self, before: Tensor, after: Tensor, change: Tensor) -> Tensor:
         """Return the logits of every position, (B, N, len(ANSWERS)).
+
+        What stands beside a building that went is, but while it learns, what h sees beside it coming,
+        backwards in time: nearly all that it learnt from was built.
 
         Args:
             before, after: (B, N, reduced), maps after :attr:`reduce`.
@@ -87,7 +92,11 @@ class FactHeads(nn.Module):
         forward = self.layers(torch.cat([b, a, a - b, change], -1))
         backward = self.layers(torch.cat([a, b, b - a, change], -1))
         count = len(CHANGING)
-        return torch.cat([forward[..., :count], backward[..., :count], forward[..., count:]], -1)
+        around = forward[..., count:]
+        if not self.training:
+            went = (backward[..., BUILDING] > 0) & (backward[..., BUILDING] > forward[..., BUILDING])
+            around = torch.where(went[..., None] & self.stands, backward[..., count:], around)
+        return torch.cat([forward[..., :count], backward[..., :count], around], -1)
 
     def maps(self, before: Tensor, after: Tensor, change: Tensor) -> Tensor:
         """Return the logits of every position as maps, (B, len(ANSWERS), h, w).

@@ -17,6 +17,7 @@ from rscc.inference.fact_heads import (
     pooled,
     region_logits,
 )
+from rscc.text.facts import BUILT
 
 
 def views(seed: int = 0, *, grid: tuple[int, int] = (4, 6), cell: int = 8):
@@ -42,6 +43,26 @@ def test_swapped_dates_swap_came_and_gone_exactly() -> None:
     assert torch.equal(forth[:, :count], back[:, count : 2 * count])
     assert torch.equal(forth[:, count : 2 * count], back[:, :count])
     assert not torch.allclose(forth[:, :count], back[:, :count], atol=1e-3)
+
+
+@torch.no_grad()
+def test_what_stands_beside_a_building_that_went_is_seen_backwards_in_time() -> None:
+    """At its own positions alone, and nothing of the ground, which was another before."""
+    heads, (before, after, change, _) = tiny_heads(), views()
+    came_building, gone_building = (ANSWERS.index(f"{way} building") for way in ("came", "gone"))
+    heads.layers[-1].bias[0] -= heads.maps(before, after, change)[:, came_building].median()
+    one, other = heads.maps(before, after, change), heads.maps(after, before, change)
+    went = (one[:, gone_building] > 0) & (one[:, gone_building] > one[:, came_building])
+    came = (one[:, came_building] > 0) & (one[:, came_building] > one[:, gone_building])
+    still = ~(went | came)
+    assert all(some.any() for some in (went, came, still))
+    for name in AROUND:
+        here, there = (each[:, ANSWERS.index(f"around {name}")] for each in (one, other))
+        if name in BUILT:
+            torch.testing.assert_close(here[went | came], there[went | came])
+        else:
+            assert (here != there).all()
+        assert (here != there)[still].all()
 
 
 @torch.no_grad()
