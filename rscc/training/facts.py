@@ -106,9 +106,9 @@ def fit_facts(
     folds = np.array([zlib.crc32((record.place or record.id).encode()) % FOLDS for record in records])
     fewest = FEWEST_PAIRS if start is None else FEWEST_ADAPTED
     if changed.sum() < fewest or len(set(folds.tolist())) < 2:
-        report(
-            f"facts: {int(changed.sum())} changed pairs; {fewest} at several places are needed to learn them"
-        )
+        places = len({record.place or record.id for record in records})
+        there = f"{int(changed.sum())} changed pairs of {places} place{'' if places == 1 else 's'}"
+        report(f"facts: {there}; {fewest} of several places are needed to learn them")
         return start
     labels = fact_labels(records)
     told = labels[changed].any(1)

@@ -207,7 +207,7 @@ def learn_facts(
     model, known = load_model(start).to(run.device).eval(), load_facts(start)
     made = run.paths.output / "model"
     facts = facts_and_roads(run, model, train, start.card, start=known)
-    why = "its facts learn nothing better from these pairs; more pairs may tell"
+    why = "its facts learn nothing better from these pairs; more pairs, of more places, may tell"
     if facts is None or facts is known:
         _put(start, made)
     else:

@@ -204,7 +204,8 @@ class Archive:
             if not overwrite:
                 said = self.marked(damaged.pairs, edited=False)
                 reports = [self.folder.pair_folder(pair) / REPORT for pair in said]
-                refuse_loss(reports, "it is damaged: mend it, or keep a copy and add --overwrite")
+                remedy = "mend it, or keep a copy and add --overwrite"
+                refuse_loss(reports, f"it is damaged, rscc review REPORT says where: {remedy}")
             self.take_up(damaged.pairs)
             for pair in damaged.pairs:
                 folder = self.folder.pair_folder(pair)

@@ -142,8 +142,10 @@ def _shards(folder: ArchiveFolder) -> Shards:
     begun = {number: shard for (number, _), shard in there.items() if _is_begun(shard)}
     missing = [str(number) for number in range(1, counts[0] + 1) if number not in begun]
     if missing:
+        alone = len(missing) == 1
         raise ShardsUnfinished(
-            f"{folder.path}: shards {named(missing)} of {counts[0]} are missing; run them, then merge again"
+            f"{folder.path}: {'shard' if alone else 'shards'} {named(missing)} of the {counts[0]} "
+            f"{'is' if alone else 'are'} missing; run {'it' if alone else 'them'}, then merge again"
         )
     return begun
 

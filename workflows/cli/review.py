@@ -144,7 +144,7 @@ def _reviewed(
     said = [mark for path in marks for mark in read_marks(path, read)]
     merged = reviewed(read, said)
     deleted = len({mark.id for mark in said} - {change.id for change in read.changes})
-    counts, precision = verdicts_of(merged, report), precision_of(merged, report)
+    counts, precision = verdicts_of(merged), precision_of(merged, report)
     if output is not None:
         merged.recounted().write(output, overwrite, chips_in(report))
     elif marks:

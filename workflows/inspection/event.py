@@ -14,7 +14,7 @@ from shapely.geometry import MultiPolygon, Polygon, box
 from tiling import NoOverlap, SceneNotFound, ScenePair, locate, on_map, transformer
 from workflows.errors import OptionInvalid, ReportInvalid
 from workflows.options import FRAMES, MOST_METRES, SceneOptions, ServerOptions
-from workflows.report.change import Change, attributes_of, fits, id_of
+from workflows.report.change import VERDICTS, Change, attributes_of, fits, id_of
 from workflows.report.geojson import outlines_in, polygons_in
 from workflows.report.reading import ANOTHER, no_report, report_content
 from workflows.report.record import of_scenes
@@ -241,6 +241,11 @@ def _change(path: Path, feature: Mapping[str, Any]) -> Change:
         raise no_report(path, f"change {id_of(feature)} lacks attributes that every report has") from error
     for name, value in values.items():
         if not fits(name, value):
+            if name == "review_status":
+                raise ReportInvalid(
+                    f"{shown(path)}: the review_status of change {values['id']} is {value!r}; make it one of "
+                    f"{', '.join(VERDICTS)}, or empty"
+                )
             raise no_report(path, f"the attribute {name} of change {values['id']} is damaged")
         values[name] = tuple(value) if isinstance(value, list) else value
     return Change(geometry=_geometry(path, feature), **values)

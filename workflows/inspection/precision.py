@@ -9,7 +9,7 @@ from typing import Any
 
 from rscc.evaluation.bootstrap import Interval, wilson_interval
 from workflows.errors import MarksInvalid
-from workflows.report.change import CONFIRMED, VERDICTS, WRONG_PLACE, WRONG_WORDS
+from workflows.report.change import CONFIRMED, WRONG_PLACE, WRONG_WORDS
 from workflows.report.edited import BY_HAND
 from workflows.report.report import ChangeReport
 from workflows.texts import shown
@@ -59,31 +59,21 @@ class Precision:
         }
 
 
-def verdicts_of(report: ChangeReport, source: str | Path) -> Counter[str | None]:
-    """Count the verdicts of a report, which is in the file ``source``; None are the changes without one.
-
-    Raises:
-        MarksInvalid: one is no verdict, as it can be where a report was edited.
-    """
-    for change in report.changes:
-        if change.review_status not in (None, "", *VERDICTS):
-            raise MarksInvalid(
-                f"{shown(source)}: the review_status of change {change.id} is {change.review_status!r}; make "
-                f"it one of {', '.join(VERDICTS)}, or empty"
-            )
-    return Counter(change.review_status or None for change in report.changes)
+def verdicts_of(report: ChangeReport) -> Counter[str | None]:
+    """Count the verdicts of a report; None are the changes without one."""
+    return Counter(change.review_status for change in report.changes)
 
 
 def precision_of(report: ChangeReport, source: str | Path) -> Precision | None:
     """Estimate how many changes of an archive are right; None for what is no sample, or has no verdict.
 
     Raises:
-        MarksInvalid: see :func:`verdicts_of`, or the record of the sample is damaged.
+        MarksInvalid: the record of the sample is damaged.
     """
     if "sample" not in report.run:
         return None
     picked = [change for change in report.changes if change.model != BY_HAND]  # others were not found
-    counts = verdicts_of(ChangeReport(picked, report.run), source)
+    counts = verdicts_of(ChangeReport(picked, report.run))
     sample, drawn = report.run["sample"], len(picked)
     total = sample.get("changes") if isinstance(sample, dict) else None
     if type(total) is not int or not drawn <= total < 2**53:

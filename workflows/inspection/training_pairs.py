@@ -25,7 +25,6 @@ from tiling.outlines import components
 from workflows.errors import NothingToExport, ReportInvalid
 from workflows.inspection.event import ReportedRun, outlines_on, read_report
 from workflows.inspection.explain import window_ground
-from workflows.inspection.precision import verdicts_of
 from workflows.options import ServerOptions
 from workflows.progress import Progress, tell
 from workflows.report.change import WRONG_PLACE, WRONG_WORDS, Change
@@ -152,7 +151,6 @@ def _checked(path: Path) -> ChangeReport:
             f"{shown(path)}: it is a sample, which is there to measure by and lacks what lies beside its "
             "changes; give reports of pairs"
         )
-    verdicts_of(report, path)
     return report
 
 
@@ -198,7 +196,8 @@ def _captions(change: Change) -> tuple[str, ...]:
         return NO_CHANGE_SENTENCES
     if change.review_status == WRONG_WORDS and not change.reviewer_caption:
         return ()
-    text = change.reviewer_caption or change.caption
+    # Of what a person has seen there is no perhaps any more.
+    text = change.reviewer_caption or change.caption.replace("perhaps ", "")
     return clean_captions([_PLACE.sub("", text)])
 
 

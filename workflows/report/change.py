@@ -140,6 +140,8 @@ def attributes_of(feature: Mapping[str, Any]) -> dict[str, Any]:
         cell = "" if own[name] is None else own[name]
         if isinstance(cell, str) and not cell.startswith("["):  # that would be a list, cut off
             own[name] = [cell.strip()] if cell.strip() else []
+    if isinstance(verdict := own["review_status"], str):
+        own["review_status"] = " ".join(verdict.split()).lower() or None
     return {name: own[name] for name in PROPERTIES}
 
 
@@ -167,6 +169,8 @@ def fits(name: str, value: Any) -> bool:
     kinds = get_args(hint) or (hint,)
     if value is None:
         return NoneType in kinds
+    if name == "review_status":
+        return value in VERDICTS
     if type(value) is int or type(value) is float:
         # A comparison, since whole numbers of any length are JSON.
         return (float in kinds or type(value) in kinds) and abs(value) < _LARGEST

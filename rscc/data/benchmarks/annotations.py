@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -44,14 +44,21 @@ class PairDataset(PairList, ABC):
         self.records = self.read_records(trust)
         if not self.records:
             kept = f" whose trust is {' or '.join(trust)}" if trust else ""
-            raise SplitMissing(
-                f"{self.root}: no pair of split {split!r}{kept}; check that {self.title} is complete"
-            )
+            others = [one for one in SPLITS if one != split and self._has(one, trust)]
+            remedy = f"it has {' and '.join(others)}" if others else f"check that {self.title} is complete"
+            raise SplitMissing(f"{self.root}: no pair of split {split!r}{kept}; {remedy}")
         name, times = Counter(record.id for record in self.records).most_common(1)[0]
         if times > 1:
             raise DatasetLayoutInvalid(
                 f"{self.root}: {name} stands {times} times in split {split!r}; leave one entry of it"
             )
+
+    def _has(self, split: str, trust: tuple[str, ...]) -> bool:
+        """Return whether there are pairs of another split; of this one there are none."""
+        self.split = split
+        with suppress(DatasetLayoutInvalid, SplitMissing):
+            return bool(self.read_records(trust))
+        return False
 
     @abstractmethod
     def read_records(self, trust: tuple[str, ...]) -> list[PairRecord]:

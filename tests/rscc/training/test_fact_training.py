@@ -187,7 +187,9 @@ def test_a_start_stays_where_there_is_too_little_to_learn_on_from(changed, fitte
     said: list[str] = []
     assert learn(few, start=fitted[0], report=said.append) is fitted[0]
     needed = training.FEWEST_ADAPTED
-    too_few = f"facts: {changed} changed pairs; {needed} at several places are needed to learn them"
+    places = len({one.place for one in few})
+    needs = f"{needed} of several places are needed to learn them"
+    too_few = f"facts: {changed} changed pairs of {places} places; {needs}"
     assert (said == [too_few]) is (changed < needed)
 
 

@@ -84,7 +84,7 @@ def test_shards_that_are_not_finished_are_one_line_and_exit_code_1(sound, tmp_pa
     assert merge(out, "--remove-shards") == 1
     line = capsys.readouterr().err
     assert line == (
-        f"rscc: error: {out}: shards 1, 3, 4, 5, 6, 7, 8, 9 and 3 more of 12 are missing; "
+        f"rscc: error: {out}: shards 1, 3, 4, 5, 6, 7, 8, 9 and 3 more of the 12 are missing; "
         "run them, then merge again\n"
     )
     assert not (out / "changes.gpkg").exists() and (out / "shards" / "2-of-12").is_dir()

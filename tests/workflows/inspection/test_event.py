@@ -163,6 +163,20 @@ def test_a_damaged_attribute_is_named(report, name, value):
         read_event(report, 2)
 
 
+def test_a_verdict_is_read_as_people_type_it_and_another_word_is_refused(report):
+    def typed(words):
+        edit_json(report, lambda content: content["features"][1]["properties"].update(review_status=words))
+        return read_event(report, 2).change.review_status
+
+    assert [typed(words) for words in (" Wrong  Place ", "CONFIRMED", " ")] == [
+        "wrong place",
+        "confirmed",
+        None,
+    ]
+    with pytest.raises(ReportInvalid, match=r"of change 2 is 'yes\\x1b'; make it one of confirmed, wrong"):
+        typed("Yes\x1b")
+
+
 def test_a_change_without_its_sentence_is_refused(report):
     edit_json(report, lambda content: content["features"][0]["properties"].pop("caption"))
     with pytest.raises(ReportInvalid, match="change 1 lacks attributes"):

@@ -10,7 +10,7 @@ from archive_rows import change, report
 
 from rscc.evaluation.bootstrap import wilson_interval
 from workflows.errors import MarksInvalid
-from workflows.inspection.precision import precision_of, verdicts_of
+from workflows.inspection.precision import precision_of
 
 SOURCE = Path("sample.geojson")
 
@@ -64,10 +64,3 @@ def test_nothing_is_told_of_what_is_no_sample_or_has_no_verdict():
 def test_a_sample_of_fewer_changes_than_it_has_is_damaged(total):
     with pytest.raises(MarksInvalid, match=r"sample\.geojson: it does not say of how many"):
         precision_of(sample(total, 3, 0, 0), SOURCE)
-
-
-def test_a_verdict_that_is_none_is_refused_by_its_change():
-    made = sample(9, 2, 0, 0)
-    made.changes[1] = replace(made.changes[1], review_status="Yes\x1b")
-    with pytest.raises(MarksInvalid, match=r"of change 2 is 'Yes\\x1b'; make it one of confirmed, wrong"):
-        verdicts_of(made, SOURCE)

@@ -47,7 +47,7 @@ CHANGES = [
     ),
     marked(3, 300, 100, PLACE),
     marked(4, 500, 100, PLACE),
-    marked(5, 530, 110, YES, caption="a road appears"),
+    marked(5, 530, 110, YES, caption="perhaps a road appears"),
     marked(6, 700, 100, None),
     marked(7, 726, 100, YES),
     marked(8, 780, 10, YES, side=80),
