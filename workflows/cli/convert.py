@@ -20,6 +20,7 @@ from workflows.cli.options import (
     takes_options,
 )
 from workflows.options import MADE_BY, SceneOptions, ServerOptions
+from workflows.texts import counted
 
 if TYPE_CHECKING:
     from workflows.report.postgis import Database
@@ -91,7 +92,7 @@ def convert(
     changes are made anew from the change probability that was kept.
     """
     from workflows.addresses import is_database
-    from workflows.cli.terminal import say, say_json, show_warnings, shown_progress
+    from workflows.cli.terminal import say_json, show_result, show_warnings, shown_progress
     from workflows.errors import OptionInvalid
     from workflows.inspection.event import ReportedRun, read_report
     from workflows.report.change import feature_of
@@ -140,9 +141,8 @@ def convert(
                 shown = str(write_page_folder(read, Path(report), target.path, **how, progress=update))
             else:
                 write_page(read, Path(report), target.path, **how, size=size, progress=update)
-    if not quiet:
-        count = len(read.changes)
-        say(f"{shown}: {count} change{'' if count == 1 else 's'}")
+    facts = {"output": shown, "changes": len(read.changes)}
+    show_result(f"{shown}: {counted(len(read.changes), 'change')}", facts, progress, quiet=quiet)
 
 
 @dataclass(frozen=True)

@@ -47,9 +47,7 @@ def explain(
     options: ExplainOptions,
     output: Annotated[
         Path,
-        typer.Option(
-            "--output", "-o", help="Picture to write, .png or .webp; with --report it may be left out."
-        ),
+        typer.Option("--output", "-o", help="Picture to write, .png or .webp; not with --report."),
     ],
     report: Annotated[
         Path | None,

@@ -64,7 +64,7 @@ def review(
         typer.Option(
             "--output",
             "-o",
-            help="Report to write, in any format; default: REPORT, with the marks.",
+            help="Report to write, in any format, a sample as .geojson; default: REPORT, with the marks.",
         ),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing output.")] = False,
@@ -81,8 +81,10 @@ def review(
     from workflows.errors import OptionInvalid
 
     if export is not None:
-        if sample is not None or output is not None or not marks:
-            raise OptionInvalid("--export: give the folder to write, then reports, without --sample and -o")
+        if sample is not None or output is not None or overwrite or not marks:
+            raise OptionInvalid(
+                "--export: give a new folder to write, then reports, without --sample, -o and --overwrite"
+            )
         with shown_progress(ProgressForm.auto, quiet) as update:
             text, facts = _exported(report, marks, seed, update)
     elif sample is not None:

@@ -43,8 +43,9 @@ class Answer:
     stated: bool | None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain values, the probability with 4 decimals."""
-        return {**asdict(self), "probability": round(self.probability, 4)}
+        """Return plain values, the probability with 4 decimals; None of what too little was learnt from."""
+        known = self.least is not None
+        return {**asdict(self), "probability": round(self.probability, 4) if known else None}
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,7 @@ class ExplainedPair:
                     "probability": round(word.probability, 4),
                     "ground": None
                     if word.ground is None
-                    else np.round(word.ground, 5).astype(float).tolist(),
+                    else np.round(word.ground.astype(float), 5).tolist(),
                 }
                 for word in explanation.words
             ],

@@ -23,6 +23,12 @@ def test_a_converted_report_is_the_one_that_is_written_at_once(rscc_command, mad
     assert (tmp_path / f"out{suffix}").read_bytes() == wanted.read_bytes()
 
 
+def test_a_program_is_told_when_it_is_done(rscc_command, made, tmp_path):
+    out = tmp_path / "out.fgb"
+    code, _, err = rscc_command("convert", made, out, "--progress", "json", "--quiet")
+    assert (code, json.loads(err)) == (0, {"event": "done", "output": str(out), "changes": 2})
+
+
 def test_lines_go_to_stdout(rscc_command, made):
     code, out, err = rscc_command("convert", made, "-")
     assert (code, err) == (0, "")

@@ -227,6 +227,6 @@ def test_the_command_says_what_was_written_and_what_was_left_out(rscc_command, t
     assert err.splitlines()[0] == f"{tmp_path / 'data'}: pairs of 4 places"
     assert "left out 1 larger than a crop" in err.splitlines()
     code, _, err = rscc_command("review", "--export", "levir-cc", tmp_path / "data")
-    assert (code, err.count("\n")) == (2, 1) and "give the folder to write, then reports" in err
+    assert (code, err.count("\n")) == (2, 1) and "give a new folder to write, then reports" in err
     code, _, err = rscc_command("review", "--export", "levir-cc", tmp_path / "no" / "data", report)
     assert code == 2 and "create it first" in err
