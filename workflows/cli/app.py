@@ -100,6 +100,8 @@ def _explain(error: Exception, state: State) -> int:
             print(shown(line), file=sys.stderr)
     # Of a wrong command line, typer's own words.
     message = shown(" ".join(getattr(error, "format_message", error.__str__)().split()))
+    if (context := getattr(error, "ctx", None)) is not None and message:
+        message = f"{message.rstrip('.')}; see {context.command_path} --help"
     # Errors raised on purpose carry an exit code; asking for it spares importing the packages they come from.
     code = getattr(error, "exit_code", None)
     if isinstance(code, int):
