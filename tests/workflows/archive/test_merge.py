@@ -131,7 +131,7 @@ def test_shards_that_are_missing_or_not_finished_are_named_and_nothing_is_made(f
     work(folder, (3, COUNT))
     work(folder, (1, COUNT), most=1)
     folder.shard(2, COUNT).create()
-    with pytest.raises(ShardsUnfinished, match="merged: shards 2 of 3 are missing; run them, then merge"):
+    with pytest.raises(ShardsUnfinished, match="merged: shard 2 of the 3 is missing; run it, then merge"):
         merge_shards(folder.path, remove=True)
     work(folder, (2, COUNT))
     unfinished = r"merged: pairs are left in shards 1 \(\d pairs\); run"
