@@ -166,10 +166,7 @@ class CoverRules:
             if not np.isnan(change).all()
         }
         told = {name: index for name, index in indices.items() if name in moved}
-        brightest = [
-            float(np.percentile(date["nir"], 99)) for date in (before, after) if NDWI in told.values()
-        ]
-        dark = (DARK * brightest[0], DARK * brightest[1]) if brightest else None
+        dark = (_dark(before), _dark(after)) if NDWI in told.values() else None
         return cls(told, moved, lights, burns and "burnt" in moved, dark)
 
     def decide(self, before: Bands, after: Bands) -> dict[str, tuple[np.ndarray, np.ndarray]]:
@@ -195,6 +192,12 @@ class CoverRules:
         old, new, moved = NBR.of(before), NBR.of(after), self.moved["burnt"]
         fall = np.minimum(old - new, old - new + moved)
         return (fall > BURNT_FALL) & (new < NBR.no) & (after["nir"] <= CHARRED * before["nir"])
+
+
+def _dark(bands: Bands) -> float:
+    """Return below which near infrared may be water, by what is none for NDWI; no limit where all is."""
+    land = bands["nir"][NDWI.decide(NDWI.of(bands)) < 1]
+    return DARK * float(np.percentile(land, 99)) if land.size else np.inf
 
 
 def _on_land(question: str, answers: Mapping[str, np.ndarray]) -> np.ndarray:

@@ -64,6 +64,14 @@ def test_ground_as_bright_as_land_is_no_water_whatever_a_stretch_made_of_its_ndw
         assert rules.decide(still, date)["water"][1][0] == water
 
 
+def test_water_is_told_where_there_is_hardly_any_land_and_each_date_has_its_own_light():
+    of = ("green", "red", "nir")
+    before, after = (bands(*("water",) * water, *("soil",) * (400 - water), of=of) for water in (400, 300))
+    after = {name: 10 * values for name, values in after.items()}
+    first, second = CoverRules.fit(before, after).decide(before, after)["water"]
+    assert ((first == 1).mean(), (second == 1).mean()) == (1, 0.75)
+
+
 def test_water_is_neither_vegetation_nor_dense_though_it_swallows_short_waves():
     water, forest = bands("water"), bands("forest")
     assert normalised(water["nir"], water["swir16"])[0] > 0.25

@@ -77,7 +77,9 @@ class ChangeReport:
         if not isinstance(told, dict):
             return self
         area, rounding = told.get("area_m2"), 0.01 * (1 + len(self.changes))
-        same = isinstance(area, float | int) and abs(area - now["area_m2"]) <= rounding
+        same = (
+            isinstance(area, float | int) and now["area_m2"] - rounding <= area <= now["area_m2"] + rounding
+        )
         if same and all(told.get(name) == now[name] for name in ("text", "changes")):
             return self
         return replace(self, run={**self.run, "summary": now}, finished=None)

@@ -251,7 +251,8 @@ def _thing(name: str, changes: Sequence[Change], attribute: str, *, alone: bool)
 
 
 def _several_roads(change: Change, attribute: str) -> bool:
-    own = attribute == "came" or BUILDING not in change.came  # else the number is that of the new ones
+    # Else the number is that of the new ones, or the road is a former one.
+    own = attribute == "came" or not {BUILDING, "road"} & set(change.came)
     return own and several_roads(getattr(change, attribute), change.count)
 
 
