@@ -67,7 +67,7 @@ _WHERE = re.compile(
     rf",? (?:at|in|on) the {_PART}(?:[ -](?:and )?(?:the )?{_PART})*"
     r"(?: of the (?:scene|image|picture|area))?$"
 )
-# "five or six", "five to seven", "up to seven", "eight to 10": the larger number counts.
+# "five or six", "five to seven", "up to seven", "8 to 10": the larger number counts.
 _FROM = re.compile(
     rf"\b(?:{'|'.join(SMALL_NUMBERS)}|\d+|up) (?:or|to) (?=(?:{'|'.join(SMALL_NUMBERS)}|\d+)\b)"
 )

@@ -148,7 +148,7 @@ def _reviewed(
     deleted = len({mark.id for mark in said} - {change.id for change in read.changes})
     counts, precision = verdicts_of(merged), precision_of(merged, report)
     if output is not None:
-        merged.recounted().write(output, overwrite, chips_in(report))
+        merged.write(output, overwrite, chips_in(report))
     elif marks:
         write_marks(report, merged)
     told = ", ".join(f"{counts[verdict]:,} {verdict}" for verdict in VERDICTS)

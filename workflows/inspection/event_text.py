@@ -82,10 +82,10 @@ def _evidence(facts: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _row(answer: Mapping[str, Any]) -> tuple[str, ...]:
-    known = answer["least"] is not None
-    probability, least = (f"{answer[name]:.2f}" if known else "" for name in ("probability", "least"))
+    probability = "-" if answer["probability"] is None else f"{answer['probability']:.2f}"
+    least = "never" if answer["least"] is None else f"{answer['least']:.2f}"
     stated = {True: "yes", False: "no", None: "-"}[answer["stated"]]
-    return _KINDS[answer["kind"]], answer["name"], probability or "-", least or "never", stated
+    return _KINDS[answer["kind"]], answer["name"], probability, least, stated
 
 
 def _metres(area: float) -> str:

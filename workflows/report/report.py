@@ -113,8 +113,8 @@ class ChangeReport:
         return path
 
     def encoded(self) -> bytes:
-        """Return the report as GeoJSON, the bytes that :meth:`write` writes to a ``.geojson``."""
-        return "".join(self.recounted()._lines()).encode()
+        """Return the report as GeoJSON, if nobody edited it what :meth:`write` writes to a ``.geojson``."""
+        return "".join(self._lines()).encode()
 
     def _content(self, path: Path, chips: Chips | None) -> Iterable[str] | Callable[[Path], None]:
         """Return what a report at ``path`` holds: its text, or what writes it to a path."""
