@@ -216,6 +216,11 @@ def test_all_small_sets_of_facts_are_told_apart_and_read_back() -> None:
         ),
         (told(["building", "road"], 29), "about 30 houses and a road are built"),
         (told(["road"], 40, gone=["building"]), "a road is built in place of about 40 houses"),
+        (
+            told(["road"], 40, gone=["building", "road"]),
+            "a road is built in place of about 40 houses and a former road",
+        ),
+        (told([], 40, gone=["building", "road"]), "about 40 houses and some roads are removed"),
         (told(["building"], 1, beside=["road"]), "a house is built beside the road"),
         (told([], 3, gone=["building"]), "three houses are removed"),
         (

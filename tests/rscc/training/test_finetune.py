@@ -193,7 +193,9 @@ def test_the_start_stays_unless_the_tuned_model_is_surely_better(
 ) -> None:
     data = write_levir_cc(tmp_path / "data", train=24, val=4, test=1)
     monkeypatch.setattr(runs, "compare_scores", lambda *_, **__: Comparison("table", gain, of_changed))
+    edit_json(data / "LevirCCcaptions.json", lambda content: content.update(gsd=10.0))
     folder, lines = tune(tmp_path, data, epochs=1, keep_start=True)
+    assert lines[1].startswith("warning: 24 of 24 training pairs are not of the ")
     start = (tmp_path / "start" / "model.safetensors").read_bytes()
     assert ((folder / "model.safetensors").read_bytes() == start) is is_kept
     tuned = tmp_path / "run" / "tuned" / "model.safetensors"

@@ -123,3 +123,4 @@ def test_without_a_report_the_scenes_and_the_picture_are_needed(rscc_command, ar
     code, out, err = rscc_command("explain", *arguments)
     assert (code, out) == (2, "")
     assert "Missing" in err and missing in err
+    assert err.endswith("; see rscc explain --help\n")

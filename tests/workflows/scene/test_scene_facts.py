@@ -140,6 +140,16 @@ def test_words_cost_no_tile_that_the_search_has_not_seen(pair):
     assert not captioner.crops, "no crop is described"
 
 
+def test_a_change_without_a_sure_object_has_a_lower_score(pair, monkeypatch):
+    sure = captioned(pair, FactCaptioner()).changes
+    monkeypatch.setattr("workflows.scene.events.SURE", 2.0)
+    monkeypatch.setattr("workflows.scene.events.Event.probability", property(lambda event: 0.8))
+    doubtful = captioned(pair, FactCaptioner()).changes
+    assert {one.count_sure for one in doubtful} == {0} and all(one.count_sure for one in sure)
+    for one, other in zip(sure, doubtful, strict=True):
+        assert other.score == pytest.approx(0.8 * one.score, abs=1e-3) and one.score > 0.1
+
+
 def test_tiles_that_were_finished_without_facts_are_asked_anew(pair, tmp_path):
     first, second, third = (
         captioned(pair, FactCaptioner(), tile_cache=tmp_path / "cache", ground=ground).run["resumed_tiles"]
@@ -167,6 +177,7 @@ def test_finished_tiles_keep_their_facts_and_roads(tmp_path, kind):
     report, expected = captioned(pair, resumed, **options), captioned(pair, whole, batch_size=4)
     assert report.changes == expected.changes
     assert any(change.outline_of == "road" for change in report.changes) == (kind is RoadCaptioner)
+    assert {change.arrangement for change in report.changes if change.outline_of == "road"} <= {None}
     assert 0 < report.run["resumed_tiles"] == whole.surveyed - resumed.surveyed
 
 
